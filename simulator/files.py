@@ -1,4 +1,8 @@
-"""Writes files so that they are either complete or not there at all."""
+"""Writes files so that they are either complete or not there at all, and never in the place of an input.
+
+A verb says first which files it will write (`outputs`); whoever opens an input says so, too (`reading`). A file that is
+both is an `OverwriteError`, before any work is done.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,13 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+from simulator.errors import ReasonedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +35,73 @@ BROKEN_ARRAYS = (
     tokenize.TokenError,
 )
 """What numpy.load and an archive that it opened raise for a file that is not there, cut short, or something else."""
+_NAME = 40  # characters of a file's name that its temporary name repeats: names have at most 255 bytes
+_outputs: ContextVar[tuple[Path, ...]] = ContextVar("outputs", default=())
+
+
+class OverwriteError(ReasonedError):
+    """An output would take the place of an input, or of another output. Attributes as in `Error`."""
+
+
+@contextmanager
+def outputs(paths: Iterable[str | Path]) -> Iterator[None]:
+    """While the block runs, none of these files, which it will write, can be read, until it is written.
+
+    Raises:
+        OverwriteError: two of them are one file.
+    """
+    files = tuple(map(Path, paths))
+    for number, path in enumerate(files):
+        for other in files[:number]:
+            if same_file(path, other):
+                raise OverwriteError(f"{path}: two outputs in one file", "a file for each")
+    token = _outputs.set(files)
+    try:
+        yield
+    finally:
+        _outputs.reset(token)
+
+
+def reading(path: str | Path, written: Iterable[str | Path] | None = None) -> None:
+    """Says that a file is about to be read as an input.
+
+    Args:
+        written: the files that will be written; None: those of the `outputs` around this call.
+
+    Raises:
+        OverwriteError: one of them is this file.
+    """
+    for output in _outputs.get() if written is None else written:
+        if same_file(path, output):
+            name = "" if str(output) == str(path) else f" as {output}"
+            raise OverwriteError(f"{path}: is an input, and would be replaced by the output{name}", "another output")
+
+
+def same_file(one: str | Path, other: str | Path) -> bool:
+    """Whether two paths lead to one file, by links or by another spelling; a device or pipe is no such file."""
+    try:
+        if os.path.exists(one) or os.path.exists(other):
+            return os.path.samefile(one, other) and os.path.isfile(one)
+        return os.path.realpath(one) == os.path.realpath(other)
+    except (OSError, ValueError):  # one of them is not there
+        return False
+
+
+def check_place(path: str | Path) -> None:
+    """Whether a file of this name can be written: for whoever would find out only after the work.
+
+    Raises:
+        OSError: its folder is not there or cannot be written, or there is a folder of that name.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "there is a folder of that name", str(path))
+    if path.exists() and not path.is_file():
+        return
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path))
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "the folder may not be written", str(path))
 
 
 @contextmanager
@@ -39,23 +113,34 @@ def complete(path: str | Path) -> Iterator[BinaryIO]:
         OSError: the folder does not exist or cannot be written, or there is a folder of that name.
     """
     path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "there is a folder of that name", str(path))
+    check_place(path)
     if path.exists() and not path.is_file():
         with path.open("wb") as device:
             yield device
         return
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    with _named(path):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:_NAME]}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
+        with _named(path):
+            os.chmod(temporary, 0o666 & ~umask)
+            os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    _outputs.set(tuple(output for output in _outputs.get() if not same_file(output, path)))
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of the block are about this file, not about the temporary one."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]]) -> None:

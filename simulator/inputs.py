@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from isa.arguments import described
 from simulator.errors import ReasonedError, placed
-from simulator.files import BROKEN_ARRAYS
+from simulator.files import BROKEN_ARRAYS, reading
 
 MOST_TEXT = 1 << 28  # bytes of a text that is read as a whole
 MOST_ARRAY = 1 << 36  # bytes of an array whose use sets no closer bound
@@ -55,6 +55,7 @@ def input_path(given: object, legal: str) -> Path:
 
     Raises:
         InputError: it is no path of a file that is there.
+        OverwriteError: it is what an output would replace.
     """
     if not isinstance(given, (str, os.PathLike)):
         raise InputError("", f"{described(given)} in place of a file", legal)
@@ -68,6 +69,7 @@ def input_path(given: object, legal: str) -> Path:
     if not stat.S_ISREG(mode):
         kind = next((words for is_kind, words in _KINDS.items() if is_kind(mode)), "is no regular file")
         raise InputError(shown, kind, legal)
+    reading(path)
     return path
 
 

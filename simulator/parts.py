@@ -3,7 +3,8 @@ Fault campaigns and sweeps continue from them after an interruption.
 
 A part is a line `{"rows": ..., "sha256": ...}` and the lines of CSV that it speaks of. One that is cut short, or that
 something else has changed, is done again. A run notes in the folder what it is (its list or sweep, its configs, the
-package's version); whoever opens parts asks first whether they are those of another run.
+package's version); whoever opens parts asks first whether they are those of another run. While a process works on them
+it holds a lock, which goes when the process goes, however that ends.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import ConfigError
-from simulator.files import complete
+from simulator.files import check_place, complete
+from simulator.locks import BusyError, locked
+
+_LOCK = "lock"
 
 
 @dataclass(frozen=True)
@@ -48,14 +53,40 @@ class Parts:
     @property
     def foreign(self) -> bool:
         """Whether the folder holds parts of another run."""
-        there = self.folder.is_dir() and any(self.folder.iterdir())
-        return there and not (self._run.is_file() and self._run.read_text() == self.note)
+        if not self._kept():
+            return False
+        return not self._run.is_file() or self._run.read_bytes() != self.note.encode()
+
+    def _kept(self) -> list[Path]:
+        """What is in the folder but the lock, and files that nobody finished to write."""
+        files = self.folder.iterdir() if self.folder.is_dir() else ()
+        return [path for path in files if path.name != _LOCK and not path.name.startswith(".")]
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps other processes from the same output while the block runs.
+
+        Raises:
+            ConfigError: another process has it.
+            OSError: the output, or the folder of its parts, cannot be written.
+        """
+        check_place(self.output)
+        try:
+            with locked(self.folder / _LOCK):
+                yield
+        except BusyError as error:
+            by = f" ({error.owner})" if error.owner else ""
+            legal = "another output, or the same command again when that run has ended"
+            raise ConfigError(str(self.output), "", f"another run is writing it{by}", legal) from None
+        finally:
+            with suppress(OSError):
+                self.folder.rmdir()  # which it does if nothing is kept there
 
     def open(self) -> int:
         """Makes the folder, or takes up the one that is there; returns how many parts had been spoilt. OSError if the
         folder cannot be written."""
+        self.folder.mkdir(exist_ok=True)
         if not self._run.is_file():
-            self.folder.mkdir(exist_ok=True)
             with complete(self._run) as stream:
                 stream.write(self.note.encode())
         spoilt = 0
@@ -101,6 +132,10 @@ class Parts:
             yield found
 
     def remove(self) -> None:
-        """Removes the folder, if there is one."""
-        if self.folder.is_dir():
+        """Removes the folder, if there is one; while it is held, all that is in it but the lock."""
+        if self.folder.is_dir() and not (self.folder / _LOCK).exists():
             shutil.rmtree(self.folder)
+        elif self.folder.is_dir():
+            for path in self.folder.iterdir():
+                if path.name != _LOCK:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()

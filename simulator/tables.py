@@ -24,6 +24,8 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simulator.files import reading
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -115,6 +117,7 @@ def aligned(
 def read_rows(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file, as dictionaries by the names in its first line. Lines of comment begin with #; .gz is
     unpacked."""
+    reading(path)
     data = path.read_bytes()
     text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
     return list(csv.DictReader(line for line in io.StringIO(text, newline="") if not line.startswith("#")))

@@ -29,7 +29,14 @@ RIDDLES = ("found", "at", "made")
 # From the ground up: a module imports from its own layer and from those before it, never from those after it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("isa",),
-    ("simulator.version", "simulator.errors", "simulator.files", "simulator.inputs", "simulator.resources"),
+    (
+        "simulator.version",
+        "simulator.errors",
+        "simulator.files",
+        "simulator.inputs",
+        "simulator.locks",
+        "simulator.resources",
+    ),
     ("simulator.tables", "simulator.toml_tables", "simulator.parallel", "simulator.parts", "simulator.statistics"),
     ("simulator.state", "simulator.arithmetic", "simulator.layout"),
     ("simulator.execute",),

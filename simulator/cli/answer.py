@@ -4,6 +4,7 @@ text goes."""
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -29,7 +30,8 @@ def answer(
 
     Args:
         work: writes files, if any, and returns the text for stdout, with an exit code if that is not DONE.
-        written: the files that it writes; their folders must exist before the work begins.
+        written: the files that it writes; their folders must exist before the work begins, and none of them can be one
+            that it reads.
         illegal: the exit code for an IsaError: NO where the verb was asked whether something is legal.
         output: a file for the text, in place of stdout.
 
@@ -39,7 +41,7 @@ def answer(
     files = [path for path in (*written, output) if path]
     try:
         check_folders(files)
-        result = work()
+        result = _guarded(work, files)
         text, code = result if isinstance(result, tuple) else (result, DONE)
         if output and code == DONE:
             from simulator.files import complete
@@ -60,6 +62,16 @@ def answer(
         return BAD
     sys.stdout.write(text)
     return code
+
+
+def _guarded(work: Callable[[], str | tuple[str, int]], files: Sequence[str]) -> str | tuple[str, int]:
+    """What the work returns; it cannot read what it will write."""
+    if not files:
+        return work()
+    from simulator.files import outputs
+
+    with outputs(files):
+        return work()
 
 
 def format_of(path: str | None, given: str | None, suffixes: Mapping[str, str]) -> str:
@@ -104,6 +116,43 @@ def draw_bar(share: float, words: str) -> None:
     full = int(_BAR * share)
     text = f"tcsim: [{'#' * full}{'.' * (_BAR - full)}] {words}" if share < 1 else ""
     print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+class Meter:
+    """Shows on a terminal how far the steps of some work are, and the time that is left; when its block ends, the line
+    goes. `meter(done, count, what)` is what the work calls."""
+
+    _EVERY = 0.1  # seconds from picture to picture
+
+    def __init__(self) -> None:
+        self.what, self.began, self.first, self.drawn = "", 0.0, 0, 0.0
+        self.shows = sys.stderr is not None and sys.stderr.isatty()
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.drawn:
+            draw_bar(1.0, "")
+
+    def note(self, words: str) -> None:
+        """Shows what is being done, where nothing can be counted."""
+        if self.shows:
+            self.drawn = time.monotonic()
+            draw_bar(0.0, words)
+
+    def __call__(self, done: int, count: int, what: str) -> None:
+        """Shows how much of what is done."""
+        now = time.monotonic()
+        if what != self.what or done < self.first:
+            self.what, self.began, self.first = what, now, done
+        elif now - self.drawn < self._EVERY:
+            return
+        if self.shows and done < count:
+            fresh = done - self.first
+            left = f", about {duration((now - self.began) / fresh * (count - done))} left" if fresh else ""
+            self.drawn = now
+            draw_bar(done / count, f"{done:,} of {count:,} {what}{left}")
 
 
 def pairs(texts: Sequence[str], option: str, legal: str = "KEY=VALUE") -> dict[str, str]:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isa.errors import FAULT_POLICIES
-from simulator.cli import BAD, say
-from simulator.cli.answer import answer, format_of
+from simulator.cli import say
+from simulator.cli.answer import Meter, answer, format_of
 from simulator.cli.config_option import add_config, choose_config
 from simulator.cli.verbs import positive
+from simulator.resources import folder
 
 if TYPE_CHECKING:
-    from simulator.faults.run import Progress
+    from simulator.faults.run import Ran
 
 _REPORTS = {".html": "html", ".md": "markdown", ".json": "json", ".txt": "table", "": "table"}
 DESCRIPTION = """\
@@ -28,8 +29,8 @@ masked, silent data corruption (and how large), detected, a crash, a hang.
 
 A campaign file (TOML, docs/faults.md) says what is injected where. `list` writes every fault as a row of CSV, `run`
 injects them, `report` sums the results up, `replay` shows one fault in words. Every row says all that it takes to
-inject it again; the same seed gives the same bytes, whatever the number of workers, and a run that was killed goes on
-where it stopped.
+inject it again; the same seed gives the same bytes, whatever the number of workers. A run that was killed goes on where
+it stopped when the same command is given again.
 """
 EPILOG = """\
 examples:
@@ -47,14 +48,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="write the faults of a campaign")
-    listed.add_argument(
-        "campaign", metavar="CAMPAIGN.toml", help="a file, or the name of a campaign that comes with tcsim"
-    )
+    names = ", ".join(sorted(path.stem for path in folder("campaigns").glob("*.toml")))
+    listed.add_argument("campaign", metavar="CAMPAIGN", help=f"a TOML file, or one that comes with tcsim: {names}")
     listed.add_argument("--output", metavar="LIST.csv", help="write there instead of to stdout")
     listed.add_argument("--count", action="store_true", help="only say how many faults each group has")
     run = actions.add_parser("run", help="inject the faults of a list")
-    run.add_argument("list", metavar="LIST.csv")
-    run.add_argument("--output", metavar="RESULTS.csv", required=True)
+    run.add_argument("list", metavar="LIST.csv", help="what `list` wrote")
+    run.add_argument(
+        "--output",
+        metavar="RESULTS.csv",
+        required=True,
+        help="a row for each fault; until all are there, parts beside it",
+    )
     run.add_argument(
         "--policy",
         choices=FAULT_POLICIES,
@@ -66,12 +71,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--parquet", metavar="FILE.parquet", help="write the results as Parquet, too (needs pyarrow)")
     replayed = actions.add_parser("replay", help="show one fault of a list in words")
-    replayed.add_argument("list", metavar="LIST.csv")
+    replayed.add_argument("list", metavar="LIST.csv", help="what `list` wrote")
     replayed.add_argument("--id", type=int, required=True, help="number of the fault")
-    replayed.add_argument("--policy", choices=FAULT_POLICIES)
+    replayed.add_argument("--policy", choices=FAULT_POLICIES, help="about undefined codes (default: the list's)")
     replayed.add_argument("--format", choices=("table", "json"), default="table")
     report = actions.add_parser("report", help="outcomes, detectors, heat maps of results")
-    report.add_argument("results", metavar="RESULTS.csv")
+    report.add_argument("results", metavar="RESULTS.csv", help="what `run` wrote")
     report.add_argument(
         "--format",
         choices=("table", "markdown", "json", "html"),
@@ -103,11 +108,7 @@ def execute(options: argparse.Namespace) -> int:
     work: dict[str, Callable[[argparse.Namespace], str]] = {
         "list": _list, "run": _run, "replay": _replay, "report": _report, "forms": _forms, "cost": _cost,
     }  # fmt: skip
-    written = [path for path in (getattr(options, "output", None), getattr(options, "parquet", None)) if path]
-    for path in written:
-        if not Path(path).resolve().parent.is_dir():
-            say(f"{path}: cannot be written, there is no such folder; legal: a file in a folder that exists")
-            return BAD
+    written = [getattr(options, "output", None), getattr(options, "parquet", None)]
     return answer(lambda: work[options.action](options), written)
 
 
@@ -135,49 +136,39 @@ def _list(options: argparse.Namespace) -> str:
 
 
 def _run(options: argparse.Namespace) -> str:
+    from simulator.faults.results import check_parquet, to_parquet
     from simulator.faults.run import run_list
     from simulator.faults.table import read_head
 
     if options.parquet:
-        from simulator.faults.results import check_parquet
-
         check_parquet()
     how: dict[str, Any] = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
-    how |= _progress()
-    start, faults = time.monotonic(), read_head(Path(options.list))
-    run_list(faults, Path(options.output), **how)
-    say(f"{faults.rows:,} faults in {time.monotonic() - start:.1f} s; {_peak()} MB in the largest process")
-    if options.parquet:
-        from simulator.faults.results import to_parquet
-
-        to_parquet(Path(options.output), Path(options.parquet))
+    start = time.monotonic()
+    with Meter() as show:
+        show.note(f"reading {options.list}")
+        faults = read_head(Path(options.list))
+        ran = run_list(faults, Path(options.output), progress=show, **how)
+        if options.parquet:
+            to_parquet(Path(options.output), Path(options.parquet), show)
+    say(f"{faults.rows:,} faults in {time.monotonic() - start:.1f} s{_again(ran)}{_peak()}")
     return ""
 
 
-def _peak() -> int:
-    """The most memory in MB that this process, or one that it started, has held."""
-    import resource
+def _again(ran: Ran) -> str:
+    """What an earlier run had left, in words."""
+    kept = f", {ran.resumed:,} of them from an earlier run" if ran.resumed else ""
+    parts = "part of it was damaged, and was" if ran.spoilt == 1 else "parts of it were damaged, and were"
+    return kept + (f"; {ran.spoilt:,} {parts} done again" if ran.spoilt else "")
 
+
+def _peak() -> str:
+    """The most memory that this process, or one that it started, has held, in words; nothing where that is unknown."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return ""
     most = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return most >> (20 if sys.platform == "darwin" else 10)
-
-
-def _progress() -> dict[str, Progress]:
-    """A function that shows a line on a terminal: faults done, faults a second, time left."""
-    if not sys.stderr.isatty():
-        return {}
-    start, first = time.monotonic(), [-1]
-
-    def show(done: int, count: int) -> None:
-        if first[0] < 0:
-            first[0] = done
-        spent = max(time.monotonic() - start, 1e-6)
-        rate = (done - first[0]) / spent
-        left = f", {(count - done) / rate:.0f} s left" if rate > 0 else ""
-        end = "\n" if done >= count else ""
-        print(f"\rtcsim: {done:,} of {count:,} faults, {rate:,.0f}/s{left}   ", end=end, file=sys.stderr, flush=True)
-
-    return {"progress": show}
+    return f"; {most >> (20 if sys.platform == 'darwin' else 10)} MB in the largest process"
 
 
 def _replay(options: argparse.Namespace) -> str:
@@ -209,7 +200,8 @@ def _report(options: argparse.Namespace) -> str:
 def _forms(options: argparse.Namespace) -> str:
     from simulator.studies.faults.forms import as_csv, as_markdown, as_text, every_form
 
-    rows = every_form(options.target, options.cases, options.seed, options.policy)
+    with Meter() as show:
+        rows = every_form(options.target, options.cases, options.seed, options.policy, show)
     return {"table": as_text, "markdown": as_markdown, "csv": as_csv}[options.format](rows)
 
 

@@ -113,10 +113,10 @@ class LaunchTarget(FaultTarget):
     policy: str = "hardware"
     arithmetic: str = "chip"
     when = True
+    batch = 1
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise refuse("subject.policy", f"policy '{self.policy}' of a launch", " or ".join(POLICIES))
+        self.check_choices(POLICIES, " of a launch")
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone: another process reads the capture itself."""

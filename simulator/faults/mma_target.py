@@ -50,6 +50,9 @@ class MmaTarget(FaultTarget):
         policy: what is done about undefined codes, see `simulator.faults.policies`.
         arithmetic: "chip" or "exact".
         given: registers [case, word, lane] by operand, in place of drawn ones.
+
+    Raises:
+        ConfigError: a policy or an arithmetic that is none.
     """
 
     opcode: str
@@ -60,6 +63,10 @@ class MmaTarget(FaultTarget):
     policy: str = "hardware"
     arithmetic: str = "chip"
     given: tuple[tuple[str, Bits], ...] = ()
+    batch = 2 * BATCH
+
+    def __post_init__(self) -> None:
+        self.check_choices()
 
     @property
     def numbers(self) -> range:

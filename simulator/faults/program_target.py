@@ -86,10 +86,10 @@ class ProgramTarget(FaultTarget):
     together: bool = True
     application: bool = True
     when = True
+    batch = 256
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise refuse("subject.policy", f"policy '{self.policy}' of a trace", " or ".join(POLICIES))
+        self.check_choices(POLICIES, " of a trace")
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone: another process loads the trace itself."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from simulator.errors import MissingDependency, TraceError
 from simulator.faults import outcomes, table
-from simulator.faults.table import HEXADECIMAL, FaultList, Kind, read_head
+from simulator.faults.table import HEXADECIMAL, FaultList, Kind, Progress, read_head, unseen
 
 _FIELDS = dict((*table.FIELDS, *outcomes.FIELDS))
 RESULTS = Kind("# tcsim fault results 1", tuple(_FIELDS), "file of results", "tcsim faults run")
@@ -65,7 +65,7 @@ def check_parquet() -> None:
         raise MissingDependency("pyarrow", "Parquet", "parquet") from None
 
 
-def to_parquet(results: Path, path: Path) -> None:
+def to_parquet(results: Path, path: Path, progress: Progress = unseen) -> None:
     """Converts a file of results to Parquet, in blocks. The file is complete, or not there; its metadata is the
     head."""
     import pyarrow as pa
@@ -73,12 +73,14 @@ def to_parquet(results: Path, path: Path) -> None:
 
     from simulator.files import complete
 
-    head, writer = read_head(results, RESULTS), None
+    head, writer, done = read_head(results, RESULTS), None, 0
     about = {f"tcsim {name}": value for name, value in ({RESULTS.head: ""} | head.about).items()}
     with complete(path) as out:
         for frame in blocks(head):
             batch = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(about)
             writer = writer or parquet.ParquetWriter(out, batch.schema, compression="zstd")
             writer.write_table(batch)
+            done += len(frame)
+            progress(done, head.rows, "rows of Parquet")
         if writer is not None:
             writer.close()

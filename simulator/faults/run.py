@@ -1,26 +1,27 @@
-"""Runs a list of faults, block by block, in one process, in several, or on a Dask cluster. The CSV file of results is
-the same in each case, byte for byte."""
+"""Runs a list of faults, part by part, in one process, in several, or on a Dask cluster. The CSV file of results is the
+same in each case, byte for byte, however often a run was killed and begun again."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from simulator.errors import ConfigError, TraceError
+from simulator.errors import Error, TraceError
 from simulator.faults import outcomes, table
 from simulator.faults.outcomes import Results
 from simulator.faults.results import RESULTS
 from simulator.faults.subjects import make
-from simulator.faults.table import BLOCK, FaultList, Faults, write_head
+from simulator.faults.table import BLOCK, FaultList, Faults, Progress, unseen, write_head
 from simulator.faults.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
-from simulator.files import complete
+from simulator.files import complete, reading
 from simulator.parallel import worked
 from simulator.parts import Parts
 from simulator.version import __version__
 
-Progress = Callable[[int, int], None]
+FAULTS, JOINED = "faults", "rows of results joined"  # what progress is told of
+_PARTS = 4_096  # of a list, about, if it is long
 _subjects: dict[str, FaultTarget] = {}
 
 
@@ -29,14 +30,16 @@ def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
 
     Raises:
         TraceError: the head of the list lacks the target, or the operands are not those that the list was made for.
+        ConfigError: a policy or a target that is none.
     """
     try:
         subject = make(str(found.path), json.loads(found.about["subject"]), policy or found.about["policy"])
         digest = found.about["operands"]
-    except ConfigError:
+    except Error:
         raise
     except (KeyError, ValueError, TypeError) as error:
-        reason = f"its head has no subject ({error})"
+        what = f"no {error.args[0]}" if isinstance(error, KeyError) else f"no subject ({error})"
+        reason = f"its head has {what}"
         raise TraceError(str(found.path), 0, 0, reason, "a list that 'tcsim faults list' wrote") from None
     if len(subject.digest) == DIGEST_CHARACTERS and len(digest) == OLD_DIGEST_CHARACTERS:
         return subject  # the list was written before digests were of texts, see `target.DIGEST_CHARACTERS`
@@ -47,10 +50,22 @@ def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
     return subject
 
 
+class Ran(NamedTuple):
+    """What became of a list.
+
+    Attributes:
+        resumed: faults that an earlier run had injected.
+        spoilt: parts of that run that were damaged, and that were done again.
+    """
+
+    resumed: int
+    spoilt: int
+
+
 def run_list(
     found: FaultList, output: Path, *, policy: str = "", workers: int = 1, cluster: str = "",
-    progress: Progress = lambda done, count: None,
-) -> None:  # fmt: skip
+    progress: Progress = unseen,
+) -> Ran:  # fmt: skip
     """Injects every fault of a list and writes the results.
 
     Args:
@@ -59,38 +74,70 @@ def run_list(
         policy: a policy in place of the list's.
         workers: how many processes.
         cluster: the address of a Dask scheduler, or "local"; "" for none.
-        progress: called with how many faults are done, and how many there are.
+        progress: called with how much is done, how much there is, and of what.
 
     Raises:
         TraceError: a list that cannot be read, or that is about something else.
+        ConfigError: a policy that is none, or an output that another process is writing.
+        OverwriteError: the output is the list.
         OSError: a file that cannot be written.
     """
+    reading(found.path, [output])
+    progress(0, found.rows, FAULTS)
     subject = subject_of(found, policy)
-    parts = Parts(output, _head(found, subject), -(-found.rows // BLOCK), "csv")
-    if parts.foreign:
-        legal = "that list and policy again, or remove the folder"
-        reason = f"holds parts of another run than that of {found.path.name}"
-        raise TraceError(str(parts.folder), 0, 0, reason, legal)
-    parts.open()
-    missing = parts.missing
-    done = parts.count - len(missing)
-    progress(done * BLOCK, found.rows)
-    pieces = ((number * BLOCK, min((number + 1) * BLOCK, found.rows)) for number in missing)
-    tasks = ((first // BLOCK, rows) for first, rows in table.read_pieces(found, pieces))
-    key = json.dumps([found.about["subject"], subject.policy])
-    try:
-        for number, text in worked(work, key, tasks, workers, cluster, len(missing)):
-            parts.keep(number, text)
-            done += 1
-            progress(min(done * BLOCK, found.rows), found.rows)
-    except TraceError:  # a list that is none: there is nothing to go on with
+    head, size = _head(found, subject), part_rows(subject, found.rows)
+    parts = Parts(output, f"{head}# rows of a part: {size}\n", -(-found.rows // size), "csv")
+    with parts.held():
+        if parts.foreign:
+            legal = "that list and policy again, or remove the folder"
+            reason = f"holds parts of another run than that of {found.path.name}"
+            raise TraceError(str(parts.folder), 0, 0, reason, legal)
+        spoilt = parts.open()
+        resumed = found.rows - sum(len(_rows(number, size, found.rows)) for number in parts.missing)
+        try:
+            _inject(found, subject, parts, size, worked_by=(workers, cluster), progress=progress)
+        except TraceError as error:
+            if error.path == str(found.path):  # a list that is none: there is nothing to go on with
+                parts.remove()
+            raise
+        with complete(output) as stream:
+            stream.write(head.encode())
+            for number, text in enumerate(parts.lines()):
+                stream.write(text)
+                progress(_rows(number, size, found.rows).stop, found.rows, JOINED)
         parts.remove()
-        raise
-    with complete(output) as stream:
-        stream.write(parts.note.encode())
-        for text in parts.lines():
-            stream.write(text)
-    parts.remove()
+    return Ran(resumed, spoilt)
+
+
+def part_rows(subject: FaultTarget, rows: int) -> int:
+    """How many faults of a list become a part: as few as are fast together, so that little is lost when a run is
+    killed; more where there would be very many parts. It depends on the list alone, so that another run finds them."""
+    return max(subject.batch, min(BLOCK, -(-rows // _PARTS)))
+
+
+def _rows(number: int, size: int, rows: int) -> range:
+    """The rows of a part."""
+    return range(number * size, min((number + 1) * size, rows))
+
+
+def _inject(
+    found: FaultList, subject: FaultTarget, parts: Parts, size: int, *, worked_by: tuple[int, str], progress: Progress
+) -> None:
+    """Injects the faults whose parts are missing."""
+    missing = [_rows(number, size, found.rows) for number in parts.missing]
+    done = found.rows - sum(map(len, missing))
+
+    def tell() -> None:
+        progress(done, found.rows, FAULTS)
+
+    tell()
+    pieces = table.read_pieces(found, ((rows.start, rows.stop) for rows in missing))
+    tasks = ((first // size, faults) for first, faults in pieces)
+    key = json.dumps([found.about["subject"], subject.policy])
+    for number, text in worked(work, key, tasks, *worked_by, len(missing), tell):
+        parts.keep(number, text)
+        done += len(_rows(number, size, found.rows))
+        tell()
 
 
 def joined(faults: Faults, results: Results) -> str:

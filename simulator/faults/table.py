@@ -9,7 +9,7 @@ warp, or cycles; -1: the whole run). Files of results have the same shape and mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import TraceError
+from simulator.faults.head import check_head
+from simulator.inputs import InputError, input_path
 
 MODELS = ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector", "align")
 SITES = (
@@ -61,6 +63,14 @@ class FaultList(NamedTuple):
     path: Path
     about: dict[str, str]
     rows: int
+
+
+Progress = Callable[[int, int, str], None]
+"""What long work calls: how much is done, how much there is, and of what."""
+
+
+def unseen(done: int, count: int, what: str) -> None:
+    """The `Progress` that nobody looks at."""
 
 
 def empty(count: int) -> Faults:
@@ -122,13 +132,13 @@ def read_head(path: Path, kind: Kind = LIST) -> FaultList:
     """Reads the head of a file: what the file says of itself.
 
     Raises:
-        TraceError: the file is of another kind, cut short, or cannot be read.
+        TraceError: the file is of another kind, cut short, or cannot be read; a value of its head is not legal.
     """
     about: dict[str, str] = {}
     columns = ",".join(kind.columns)
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            if stream.readline().rstrip() != kind.head:
+        with input_path(path, f"a {kind.what}").open(encoding="utf-8", newline="") as stream:
+            if stream.readline(len(kind.head) + 3).rstrip() != kind.head:
                 legal = f"a file that begins with '{kind.head}', as '{kind.writer}' writes it"
                 raise TraceError(str(path), 1, 1, f"not a {kind.what}", legal)
             number, line = 1, ""
@@ -136,14 +146,19 @@ def read_head(path: Path, kind: Kind = LIST) -> FaultList:
                 number += 1
                 if not line.startswith("# "):
                     break
-                name, _, value = line[2:].rstrip("\n").partition(": ")
+                name, _, value = line[2:].rstrip("\r\n").partition(": ")
+                if name in about:
+                    raise TraceError(str(path), number, 1, f"'{name}' stands in the head twice", "once")
                 about[name] = value
             if line.rstrip() != columns:
                 raise TraceError(str(path), number, 1, f"other columns than those of a {kind.what}", columns)
             count = sum(1 for _ in stream)
+    except InputError as error:
+        raise TraceError(str(path), 0, 0, error.reason, f"a {kind.what} that '{kind.writer}' wrote") from None
     except (OSError, UnicodeDecodeError) as error:
         legal = f"a {kind.what} that '{kind.writer}' wrote"
         raise TraceError(str(path), 0, 0, f"cannot be read ({error})", legal) from None
+    check_head(path, about)
     stated = about.get("faults", "")
     if not stated.isdecimal() or int(stated) != count:
         reason = f"{count} rows, but its head says {stated or 'nothing'}: cut short?"

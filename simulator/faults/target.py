@@ -12,13 +12,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.errors import FAULT_POLICIES
 from isa.types import Bits
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, did_you_mean
+from simulator.execute.mma import Arithmetic
 from simulator.faults.models import Edits, Mask, edits, moves
 from simulator.faults.outcomes import Results
 from simulator.faults.table import MODELS, SITES, Faults, as_dict
@@ -94,6 +96,7 @@ class FaultTarget(ABC):
     policy: str
     arithmetic: str
     when: bool = False  # whether there is a time at which a fault strikes
+    batch: int = 1  # how many faults are about as fast together as any number of them
 
     @property
     @abstractmethod
@@ -132,6 +135,15 @@ class FaultTarget(ABC):
     @abstractmethod
     def run(self, faults: Faults) -> Results:
         """The outcome of each fault, in the order given; ConfigError as `check`."""
+
+    def check_choices(self, policies: Sequence[str] = FAULT_POLICIES, of: str = "", **more: tuple[str, ...]) -> None:
+        """Raises ConfigError for a policy or an arithmetic that is none. `of` names the target where it has fewer
+        policies than others; `more` are further fields, and what they may be."""
+        for name, legal in {"policy": policies, "arithmetic": get_args(Arithmetic), **more}.items():
+            given = str(getattr(self, name))
+            if given not in legal:
+                reason = f"{name} '{given}'{of * (name == 'policy')}{did_you_mean(given, legal)}"
+                raise refuse(f"subject.{name}", reason, ", ".join(legal))
 
     def check(self, faults: Faults) -> None:
         """Raises ConfigError for the first row that names something the target does not have: a case, a site, a word, a

@@ -29,7 +29,7 @@ import numpy as np
 
 from isa.descriptors.bitfields import Severity
 from isa.descriptors.instruction import InstructionDescriptor
-from isa.errors import FAULT_POLICIES, IsaError, UndefinedBehavior
+from isa.errors import IsaError, UndefinedBehavior
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.datapath import Violation, datapath, violations
@@ -52,7 +52,6 @@ from simulator.faults.target import (
     FaultTarget,
     Site,
     operand_site,
-    refuse,
     word_site,
 )
 from simulator.layout import Choice, FormLayout, form_layout
@@ -120,14 +119,10 @@ class Tcgen05Target(FaultTarget):
     policy: str = "hardware"
     arithmetic: str = "chip"
     misaligned: str = "fault"
+    batch = 256
 
     def __post_init__(self) -> None:
-        for name, value, legal in (
-            ("policy", self.policy, FAULT_POLICIES),
-            ("misaligned", self.misaligned, MISALIGNED),
-        ):
-            if value not in legal:
-                raise refuse(f"subject.{name}", f"{name} '{value}'", ", ".join(legal))
+        self.check_choices(misaligned=MISALIGNED)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone: another process fills its own memory."""

@@ -25,7 +25,7 @@ from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.metadata import PAIR
 from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
-from simulator.files import BROKEN_ARRAYS
+from simulator.files import BROKEN_ARRAYS, reading
 from simulator.inputs import ArrayFile
 from simulator.layout.catalog import on_h100
 from simulator.layout.form import FormLayout
@@ -184,6 +184,7 @@ def _filled(layout: FormLayout, words: list[int], source: str) -> Bits:
 def _from_file(layout: FormLayout, path: Path) -> Bits:
     """Reads the words of a file; raises IsaError if it holds none, or another number of them."""
     shape = _shape(layout)
+    reading(path)
     try:
         if path.suffix in (".npy", ".npz"):
             return _from_array(path, shape)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import ReasonedError
+from simulator.files import reading
 
 RESERVED = (
     2  # registers beyond the highest one named that the system takes; ptxas -v beside the text, sm_90, November 2026
@@ -103,6 +104,7 @@ def read_machine_code(path: str | Path, entry: str) -> Function:
 
 
 def _text(path: Path) -> str:
+    reading(path)
     try:
         data = path.read_bytes()
     except OSError as error:

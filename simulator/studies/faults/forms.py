@@ -13,6 +13,7 @@ from simulator.errors import ConfigError
 from simulator.faults.kinds import Group, every_fault
 from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import DETECTORS, MASKED, REASONS, SDC, Results, flag
+from simulator.faults.table import Progress, unseen
 from simulator.layout import Choice
 from simulator.tables import Table
 
@@ -52,20 +53,19 @@ class Row:
         return [self.opcode, self.target, *counts, f"{self.masked:.1%}", f"{self.sdc:.1%}", str(self.elements), *seen]
 
 
-def every_form(target: str, cases: int, seed: int, policy: str) -> list[Row]:
+def every_form(target: str, cases: int, seed: int, policy: str, progress: Progress = unseen) -> list[Row]:
     """Makes exhaustive single-bit campaigns on every sparse form that a target has, with every selector ("any": on
     every form that some target has).
 
     Raises:
-        ConfigError: a target without sparse forms.
+        ConfigError: a target without sparse forms, or a policy that is none.
     """
-    rows = []
-    for form in mma_forms().values():
-        if not form.sparse:
-            continue
-        on = _target(form, target)
-        if on is not None:
-            rows.append(one_form(form, on, cases, seed, policy))
+    sparse = ((form, _target(form, target)) for form in mma_forms().values() if form.sparse)
+    there = [(form, on) for form, on in sparse if on is not None]
+    rows: list[Row] = []
+    for form, on in there:
+        progress(len(rows), len(there), "forms")
+        rows.append(one_form(form, on, cases, seed, policy))
     if not rows:
         raise ConfigError("faults forms", "target", f"{target} has no mma.sp", "sm_80 or later")
     return rows

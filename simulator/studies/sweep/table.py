@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import MissingDependency, ViewError
-from simulator.files import complete
+from simulator.files import complete, reading
 from simulator.studies.sweep.evaluate import COLUMNS, columns
 from simulator.studies.sweep.spec import Sweep
 
@@ -157,6 +157,7 @@ def read(path: str | Path) -> DataFrame:
     import pandas as pd
 
     legal = "a table that `tcsim sweep` wrote"
+    reading(path)
     try:
         if Path(path).suffix.lower() == ".parquet":
             check_output(path)

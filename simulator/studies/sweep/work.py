@@ -116,6 +116,7 @@ def run(
     Raises:
         ConfigError, IsaError, TraceError: a question that cannot be asked; nothing has run.
         ClusterError: a cluster that cannot be reached, or that loses the work.
+        ConfigError: another process is writing the output.
         OSError: the output cannot be written; what was finished is kept.
     """
     sweep = sweep_of(spec, limit)
@@ -143,19 +144,20 @@ def execute(
     cut = blocks(sweep)
     note = json.dumps({"tcsim": __version__, "sweep": fingerprint(sweep), "points": sweep.count, "blocks": len(cut)})
     parts = Parts(Path(output), note + "\n", len(cut))
-    if restart:
+    with parts.held():
+        if restart:
+            parts.remove()
+        if parts.foreign:
+            reason = "holds points of another sweep, or of other configs or another version of tcsim"
+            raise ConfigError(str(parts.folder), "", reason, "--restart, or another output, or remove the folder")
+        spoilt = parts.open()
+        missing = parts.missing
+        resumed = sweep.count - sum(len(cut[number]) for number in missing)
+        for number, lines in _worked(sweep, missing, workers, dask, progress, resumed):
+            parts.keep(number, lines)
+        counter = _Errors(sweep)
+        write(sweep, counter.counted(parts.lines()), Path(output))
         parts.remove()
-    if parts.foreign:
-        reason = "holds points of another sweep, or of other configs or another version of tcsim"
-        raise ConfigError(str(parts.folder), "", reason, "--restart, or another output, or remove the folder")
-    spoilt = parts.open()
-    missing = parts.missing
-    resumed = sweep.count - sum(len(cut[number]) for number in missing)
-    for number, lines in _worked(sweep, missing, workers, dask, progress, resumed):
-        parts.keep(number, lines)
-    counter = _Errors(sweep)
-    write(sweep, counter.counted(parts.lines()), Path(output))
-    parts.remove()
     return Summary(sweep.count, counter.errors, resumed, spoilt, time.monotonic() - began)
 
 
