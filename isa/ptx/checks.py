@@ -24,6 +24,11 @@ _SPECIAL = re.compile(
 _SPECIAL_WIDE = ("%clock64", "%globaltimer", "%gridid")
 
 
+def is_special(name: str) -> bool:
+    """Whether this is the name of a special register. PTX ISA 9.0, section 10."""
+    return _SPECIAL.fullmatch(name) is not None
+
+
 def check_operand(role: Role, operand: Operand, text: str, start: int) -> None:
     """Raises IsaError if a register is not as wide as the operand, judged by the names that nvcc gives. `start` is the
     position of the operand in `text`."""
@@ -66,7 +71,7 @@ def _check_scalar(role: Role, scalar: Scalar, widths: tuple[int, ...], text: str
         return
     if said is not None and said.prefix in ("f", "fd") and not role.floats:
         raise IsaError(text, place, f"operand {role.name} cannot be {name}, a register of type f{said.width}", legal)
-    if _SPECIAL.fullmatch(name) and (not role.special or name in _SPECIAL_WIDE):
+    if is_special(name) and (not role.special or name in _SPECIAL_WIDE):
         reason = f"operand {role.name} cannot be the special register {name}"
         raise IsaError(text, place, reason, f"{legal}; mov copies special registers")
 

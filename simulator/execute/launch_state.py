@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.errors import IsaError
 from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
@@ -152,7 +153,10 @@ class LaunchState(CtaState):
             return np.array([self.clock & 0xFFFFFFFF], np.uint32)
         if name in ("%clock_hi", "%globaltimer_hi"):
             return np.array([self.clock >> 32], np.uint32)
-        assert name in ("%clock64", "%globaltimer"), name
+        if name not in ("%clock64", "%globaltimer"):
+            raise IsaError(
+                name, -1, f"the special register {name} is not executed", f"{', '.join(self._constants)}, clocks"
+            )
         return np.array([self.clock], np.uint64)
 
     @cached_property

@@ -96,8 +96,8 @@ def _next(text: str, place: int) -> tuple[str, str, int]:
 
 
 def malformed(line: int, reason: str, legal: str = "") -> IsaError:
-    """The error of a module's text, with the line."""
-    return IsaError("", -1, f"line {line}: {reason}", legal, rule="malformed-module")
+    """The error of a module's text, with the line; quoted text in one line."""
+    return IsaError("", -1, f"line {line}: {' '.join(reason.split())}", legal, rule="malformed-module")
 
 
 def _short(text: str) -> str:

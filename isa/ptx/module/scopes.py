@@ -16,6 +16,9 @@ SORTS = ("%r", "%rd", "%p", "%rs")
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)", re.DOTALL)
 _IDENTIFIER = re.compile(r"(?<![\w$.%])[A-Za-z_$%][\w$]*(?:\.[xyzw](?![\w$]))?")
 _AXES = "xyzw"
+_CANONICAL = re.compile(r"%(?:r|rd|p|rs)\d+")
+UNDECLARED = "$undeclared"
+"""Stands behind a name that nothing declares, where it would be the canonical name of another register."""
 MOST_REGISTERS = 1 << 20
 
 
@@ -145,7 +148,7 @@ class Names:
                     canonical_name = f"{prefix}{first + int(numbered[2])}"
                     self.original[canonical_name] = name
                     return canonical_name
-        return name
+        return f"{name}{UNDECLARED}" if _CANONICAL.fullmatch(name) else name
 
 
 def resolved_label(name: str, scope: Scope) -> str | None:

@@ -9,14 +9,17 @@ from typing import Any
 from isa import decode
 from isa.errors import IsaError
 from isa.forms.record import PTX
+from isa.ptx.checks import is_special
 from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register
 from isa.ptx.module import Module
+from isa.ptx.module.scopes import UNDECLARED
 from simulator.program.kernel.allocation import allocated
 from simulator.program.kernel.contraction import contracted
 from simulator.program.kernel.flatten import Flat, Flattener
 from simulator.program.kernel.flow import blocks_of, ranks
 from simulator.program.kernel.items import Branch, Exit, Item, Kernel, Operation, Switch, Trap, Unsupported
 from simulator.program.kernel.symbols import Layout, Symbol
+from simulator.state.registers import Sort, register_place
 
 _WORD = re.compile(r"(?<![\w$.%@])[A-Za-z_$][\w$@]*")
 _SUM = re.compile(r"(?<![\w$.@])(\d+)\s*\+\s*(\d+)")
@@ -93,6 +96,8 @@ class _Linker:
 
     def _item(self, flat: Flat, index: int) -> Item:
         guard = _guard(flat.guard)
+        if guard is not None:
+            _check_guard(guard, flat)
         text = (flat.statement.written or "ret").rstrip(";") + ";"
         place: dict[str, Any] = {"index": index, "guard": guard, "text": text, "line": flat.statement.line,
                  "source": flat.statement.source}  # fmt: skip
@@ -104,6 +109,7 @@ class _Linker:
                 if labels is None:
                     raise _wrong(flat, f"'{flat.label}' is no table of labels", "a label of .branchtargets")
                 targets = tuple(self._target(label, flat) for label in labels)
+                _check_declared(flat.operands, flat)
                 return Switch(register=Register(flat.operands), targets=targets, **place)
             case "ret" | "exit":
                 return Exit(**place)
@@ -112,9 +118,12 @@ class _Linker:
             case head if head.startswith("call "):
                 return Unsupported(reason=f"a {flat.opcode}", **place)
         try:
-            return Operation(instruction=self._decoded(flat), **place)
+            instruction = self._decoded(flat)
         except IsaError as error:
             return Unsupported(reason=error.reason, legal=error.legal, **place)
+        for name in (*instruction.reads, *instruction.writes):
+            _check_declared(name, flat)
+        return Operation(instruction=instruction, **place)
 
     def _target(self, label: str, flat: Flat) -> int:
         if label not in self.places:
@@ -160,6 +169,21 @@ class _Linker:
         if isinstance(operand, Register) and operand.name in flat.symbols:
             return Immediate(self._address(flat.symbols[operand.name]))
         return operand
+
+
+def _check_declared(name: str, flat: Flat) -> None:
+    """Raises IsaError for a name that is neither a register that something declares nor a special one."""
+    if register_place(name) is None and not is_special(name):
+        raise _wrong(flat, f"nothing declares '{name.removesuffix(UNDECLARED)}'", "a name that is declared")
+
+
+def _check_guard(guard: Guard, flat: Flat) -> None:
+    """Raises IsaError for a guard that is no predicate."""
+    name = guard.predicate.name
+    _check_declared(name, flat)
+    place = register_place(name)
+    if place is None or place.sort is not Sort.PREDICATE:
+        raise _wrong(flat, f"the guard '{name}' is no predicate", "a register of type .pred")
 
 
 def _local(opcode: str, used: list[Symbol]) -> str:

@@ -15,6 +15,7 @@ from simulator.studies.faults import report
 from simulator.studies.faults.summary import summarise
 from simulator.views.faults.replay import fault_of, replay, text
 from tests.support.cases import alike, examples, over
+from tests.support.damage import damaged
 
 Tcsim = Callable[..., tuple[int, str, str]]
 SUBJECTS = {
@@ -27,25 +28,6 @@ GROUPS = {
     "tcgen05": [("e", "flip"), ("base_e", "align"), ("idesc", "flip")],
     "trace": [("registers", "flip"), ("shared", "stuck1")],
 }
-_WITHIN = b'0123456789abcxf-,.\n#{}[]"= '
-
-
-def damaged(data: bytes, rng: random.Random) -> bytes:
-    """A few bytes changed, lost or added, or the end lost."""
-    found = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        at, kind = rng.randrange(max(1, len(found))), rng.randrange(5)
-        if kind == 0:
-            found[at : at + 1] = bytes([rng.randrange(256)])
-        elif kind == 1:
-            found[at : at + 1] = bytes([rng.choice(_WITHIN)])
-        elif kind == 2:
-            del found[at : at + rng.randrange(1, 20)]
-        elif kind == 3:
-            found[at:at] = bytes([rng.choice(_WITHIN)]) * rng.randrange(1, 4)
-        else:
-            del found[at:]
-    return bytes(found)
 
 
 @over("seed", range(3), distinct=alike)

@@ -1,0 +1,127 @@
+"""Damaged files of every other kind than traces (test_fuzz.py): modules, launches, captures, arrays, configs,
+campaigns, sweeps, designs, machine code. Reading one ends with a result or with one error of tcsim's."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import simulator
+from isa.ptx.module import parse_module
+from simulator.faults.campaign import read_campaign
+from simulator.inputs import ArrayFile
+from simulator.program.capture import read_capture
+from simulator.program.kernel import link
+from simulator.program.sass.listing import read_machine_code
+from simulator.studies.designs.record import load_design
+from simulator.studies.sweep.spec import read_spec
+from tests.support.cases import exhaustive
+from tests.support.damage import damaged
+from tests.support.paths import GOLDEN, ROOT
+
+LAUNCHES = GOLDEN / "launches"
+SHARE = 100  # of the inputs of each kind that the tests try by default; ten times as many with the exhaustive ones
+SEEDS = int(os.environ.get("TCSIM_FUZZ_SEEDS", "1"))
+"""With 100 as many inputs as a million with those of test_fuzz.py (an hour and a half of a core)."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Something that is read: whole examples of it, what reads a file, and how many there are for one module."""
+
+    examples: tuple[Path, ...]
+    suffix: str
+    read: Callable[[Path], object]
+    share: float = 1.0
+
+
+def _linked(path: Path) -> object:
+    module = parse_module(path.read_text(encoding="utf-8", errors="replace"))
+    return [link(module, name) for name, each in module.functions.items() if each.entry]
+
+
+def _launched(path: Path) -> object:
+    """The launch `divergence` with another module."""
+    shutil.copy(LAUNCHES / "divergence.json", path.with_name("launch.json"))
+    shutil.copy(LAUNCHES / "divergence.npz", path.with_name("divergence.npz"))
+    shutil.copy(path, path.with_name("divergence.ptx"))
+    return simulator.launch(path.with_name("launch.json"), budget=100_000, workers=1)
+
+
+def _captured(path: Path) -> object:
+    for name in ("divergence.npz", "divergence.ptx"):
+        shutil.copy(LAUNCHES / name, path.with_name(name))
+    return read_capture(path)
+
+
+def _arrays(path: Path) -> object:
+    file = ArrayFile(path, "an array")
+    return [file.read(name, 1 << 20) for name in file.names]
+
+
+def _listing(path: Path) -> object:
+    return read_machine_code(path, "collatz_steps")
+
+
+def _all(folder: str, pattern: str = "*.toml") -> tuple[Path, ...]:
+    return tuple(sorted((ROOT / folder).glob(pattern)))
+
+
+KINDS = {
+    "module": Kind(
+        tuple(LAUNCHES / f"{name}.ptx" for name in ("divergence", "barriers", "prune_compress")), "ptx", _linked
+    ),
+    "launch": Kind((LAUNCHES / "divergence.ptx",), "ptx", _launched, 0.2),
+    "capture": Kind((LAUNCHES / "divergence.json", LAUNCHES / "f16_ragged.json"), "json", _captured),
+    "arrays": Kind((LAUNCHES / "divergence.npz",), "npz", _arrays),
+    "config": Kind(_all("configs"), "toml", simulator.load_config),
+    "campaign": Kind(_all("campaigns"), "toml", read_campaign),
+    "sweep": Kind(_all("configs/sweeps"), "toml", read_spec),
+    "design": Kind(_all("configs/designs"), "toml", load_design),
+    "machine code": Kind((LAUNCHES / "divergence.sass.gz",), "sass", _listing),
+}
+
+
+def fuzzed(kind: Kind, count: int, seed: str, folder: Path) -> tuple[int, int]:
+    """How many damaged files were read, and how many refused with one error; anything else gets out."""
+    rng, done, refused = random.Random(seed), 0, 0
+    sources = [
+        gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes() for path in kind.examples
+    ]
+    path = folder / f"damaged.{kind.suffix}"
+    for number in range(count):
+        data = damaged(rng.choice(sources), rng)
+        path.write_bytes(data)
+        try:
+            kind.read(path)
+            done += 1
+        except simulator.Error as error:
+            if not str(error) or "\n" in str(error):
+                raise AssertionError(f"{seed}, input {number}: {error!r}") from error
+            refused += 1
+        except Exception as error:
+            kept = folder.parent / f"{seed.replace(' ', '_')}_{number}.{kind.suffix}"
+            kept.write_bytes(data)
+            raise AssertionError(f"{seed}, input {number}, kept as {kept}: {error!r}") from error
+    return done, refused
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_result_or_one_error(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    done, refused = fuzzed(kind, int(SHARE * kind.share), f"{name} 0", tmp_path)
+    assert min(done, refused) > 0
+
+
+@exhaustive
+@pytest.mark.parametrize("seed", range(1, 1 + SEEDS))
+def test_many(seed: int, tmp_path: Path) -> None:
+    for name, kind in KINDS.items():
+        fuzzed(kind, int(5 * SHARE * kind.share), f"{name} {seed}", tmp_path)
