@@ -13,12 +13,12 @@ importing this package is fast.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from simulator.version import __version__
 
+TYPE_CHECKING = False  # that of typing, without loading it: the command line begins here, and is to begin at once
 if TYPE_CHECKING:
+    from typing import Any
+
     from simulator import check as check
     from simulator import faults as faults
     from simulator import layout as layout
@@ -144,6 +144,8 @@ _INNER = ("arithmetic", "execute", "program", "simulation", "state", "studies", 
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     value: Any
     if name in _MODULE_OF:
         value = getattr(import_module(_MODULE_OF[name]), name)

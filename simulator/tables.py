@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.files import reading
+from simulator.folding import fold_rows, line_width
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -95,7 +96,7 @@ def render(table: Table | DataFrame, format: str) -> str:
 def aligned(
     rows: Iterable[Sequence[Any]], align: str = "<", *, widths: Sequence[int] = (), gap: str = "  ", indent: str = ""
 ) -> list[str]:
-    """Rows of cells as lines of text, with columns aligned.
+    """Rows of cells as lines of text, with columns aligned; folded where lines must not be as wide (`lines_within`).
 
     Args:
         rows: the cells, which are shown as `str` does; None as nothing.
@@ -108,6 +109,9 @@ def aligned(
     least = _repeated(widths, count) if widths else [0] * count
     wide = [max(least[i], *(len(row[i]) for row in texts if i < len(row))) for i in range(count)]
     ways = _repeated(align, count)
+    if count and 0 < line_width() < len(indent) + sum(wide) + len(gap) * (count - 1):
+        needed = [max(len(row[i]) for row in texts if i < len(row)) for i in range(count)]
+        return fold_rows(texts, needed, ways, gap, indent, line_width())
     return [
         (indent + gap.join(f"{text:{way}{width}}" for text, way, width in zip(row, ways, wide, strict=False))).rstrip()
         for row in texts

@@ -3,14 +3,17 @@ text goes."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from isa.errors import Error, IsaError, UndefinedBehavior
 from simulator.cli import BAD, DONE, NO, say
 from simulator.errors import ReasonedError
+from simulator.folding import fold, line_width, lines_within
 
 FOLDER = "a file in a folder that exists"
 
@@ -25,6 +28,7 @@ def answer(
     *,
     illegal: int = BAD,
     output: str | None = None,
+    data: bool = False,
 ) -> int:
     """Does the work of a verb, and prints what it returns.
 
@@ -34,6 +38,7 @@ def answer(
             that it reads.
         illegal: the exit code for an IsaError: NO where the verb was asked whether something is legal.
         output: a file for the text, in place of stdout.
+        data: the text is for a program, not for a person: its lines stay as they are on any terminal.
 
     Returns:
         An exit code: DONE; NO for undefined behaviour; BAD for what cannot be read, run, shown or written.
@@ -41,7 +46,8 @@ def answer(
     files = [path for path in (*written, output) if path]
     try:
         check_folders(files)
-        result = _guarded(work, files)
+        with lines_within(0 if output or data else line_width()):
+            result = _guarded(work, files)
         text, code = result if isinstance(result, tuple) else (result, DONE)
         if output and code == DONE:
             from simulator.files import complete
@@ -60,7 +66,7 @@ def answer(
             raise
         say(f"{' or '.join(files)}: cannot be written ({error.strerror or error}); legal: {FOLDER}")
         return BAD
-    sys.stdout.write(text)
+    sys.stdout.write(fold(text, line_width()) if line_width() and not data else text)
     return code
 
 
@@ -100,6 +106,23 @@ def check_folders(files: Sequence[str]) -> None:
             raise UnreadableError(f"{path}: cannot be written, there is no such folder", FOLDER)
 
 
+def terminal_columns(stream: TextIO) -> int:
+    """How many letters a line of a terminal has: what COLUMNS says, else what the terminal does; 80 if none does."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and 0 < len(told) < 6 and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError, AttributeError):
+        return 80
+
+
+def text_width() -> int:
+    """How wide a text on stdout may be: as the terminal, or as COLUMNS says; 0, any width, for a file or a pipe."""
+    asked = "COLUMNS" in os.environ or (sys.stdout is not None and sys.stdout.isatty())
+    return terminal_columns(sys.stdout) if asked else 0
+
+
 def duration(seconds: float) -> str:
     """A time in the unit that people would say it in: "40 s", "12 minutes", "3 days"."""
     for unit, words in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
@@ -113,8 +136,9 @@ _BAR = 30  # characters of the bar
 
 def draw_bar(share: float, words: str) -> None:
     """Draws on stderr how far something is, over what was drawn before; the line goes with a share of 1."""
-    full = int(_BAR * share)
-    text = f"tcsim: [{'#' * full}{'.' * (_BAR - full)}] {words}" if share < 1 else ""
+    bar = min(_BAR, terminal_columns(sys.stderr) // 3)
+    full = int(bar * share)
+    text = f"tcsim: [{'#' * full}{'.' * (bar - full)}] {words}"[: terminal_columns(sys.stderr) - 1] if share < 1 else ""
     print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
 
 

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim capture` with parsed options; returns the exit code."""
-    return answer(lambda: _capture(options), output=options.output)
+    return answer(lambda: _capture(options), output=options.output, data=options.header)
 
 
 def _capture(options: argparse.Namespace) -> str:

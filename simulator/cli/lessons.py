@@ -48,7 +48,7 @@ def execute(options: argparse.Namespace) -> int:
         copied.extend(copy(Path(options.directory), force=options.force))
         return "".join(f"{path}\n" for path in copied)
 
-    code = answer(work, [options.directory])
+    code = answer(work, [options.directory], data=True)
     if code == DONE and not options.no_open and sys.stdout.isatty():
         _open(copied[0])
     return code

@@ -6,13 +6,11 @@ What this module imports is little, so that an interruption while Python starts 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 
 from simulator.cli import BAD, DONE, say
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: list[str] | tuple[str, ...] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     try:
         if sys.stdout is None:
@@ -20,9 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return BAD
         from simulator.cli.verbs import run_verb
 
-        code = run_verb(list(sys.argv[1:] if arguments is None else arguments))
-        sys.stdout.flush()
-        return code
+        try:
+            return run_verb(list(sys.argv[1:] if arguments is None else arguments))
+        finally:  # after --help and --version, too, which end by SystemExit
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone: not an error
         _drop_output()
         return DONE
@@ -38,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _drop_output() -> None:
     """Keeps the interpreter from writing at its exit what could not be written."""
     import os
+    from contextlib import suppress
 
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 from simulator.cli import BAD
+from simulator.cli.answer import text_width
+from simulator.errors import did_you_mean
+from simulator.folding import fold, lines_within
 from simulator.version import __version__
 
 VERBS = {
@@ -37,6 +40,7 @@ VERBS = {
     "validate": "compare the timing model with everything that was measured or published",
 }
 
+_TEXTS = (None, "table")  # formats of texts for people
 _TEACH = """\
 examples:
   tcsim run digits/f16                                    the layer of a real network on an H100
@@ -56,12 +60,37 @@ Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the answer is no (il
 unreadable input. `tcsim VERB --help` explains a verb."""
 
 
+_SHOWN = 200  # letters of a value that an error repeats
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, which says where to read on."""
+    """A parser whose errors are one line, which says what was meant and where to read on, and whose help fits the
+    terminal."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Ends the program with one line about the error."""
-        self.exit(BAD, f"{self.prog}: {message}; see '{self.prog} --help'\n")
+        words = (word if len(word) <= _SHOWN else f"{word[:_SHOWN]}..." for word in message.split(" "))
+        self.exit(BAD, f"{self.prog}: {' '.join(words)}; see '{self.prog} --help'\n")
+
+    def format_help(self) -> str:
+        """The help."""
+        text, width = super().format_help(), text_width()
+        return fold(text, width) if width else text
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
+        """As in argparse, but an option that there is not is an error of its own, with the nearest that there is."""
+        found, more = super().parse_known_args(args, namespace)
+        unknown = next((word.partition("=")[0] for word in more if word.startswith("--") and word != "--"), None)
+        if unknown is not None:
+            self.error(f"no option '{unknown}'{did_you_mean(unknown, self._option_string_actions)}")
+        return found, more
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """ArgumentError for a value that is none of the choices, with the nearest of them."""
+        if action.choices is not None and value not in action.choices:
+            legal = [str(choice) for choice in action.choices]
+            near = did_you_mean(str(value).lower(), legal)
+            raise argparse.ArgumentError(action, f"no '{value}'{near}; legal: {', '.join(legal)}")
 
 
 def run_verb(arguments: list[str]) -> int:
@@ -75,9 +104,9 @@ def run_verb(arguments: list[str]) -> int:
     parser.add_argument("--version", action="version", version=f"tcsim {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     requested = next((a for a in arguments if not a.startswith("-")), None)
-    near = get_close_matches(requested or "", VERBS, 1)
-    if requested is not None and requested not in VERBS and near:
-        parser.error(f"no verb '{requested}', did you mean '{near[0]}'?")
+    if requested is not None and requested not in VERBS:
+        near = did_you_mean(requested.lower(), VERBS) or f"; legal: {', '.join(VERBS)}"
+        parser.error(f"no verb '{requested}'{near}")
     runners: dict[str, Callable[[argparse.Namespace], int]] = {}
     for verb, summary in VERBS.items():
         added = verbs.add_parser(verb, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -86,7 +115,8 @@ def run_verb(arguments: list[str]) -> int:
             module.configure(added)
             runners[verb] = module.execute
     options = parser.parse_args(arguments)
-    return runners[options.verb](options)
+    with lines_within(text_width() if getattr(options, "format", None) in _TEXTS else 0):
+        return runners[options.verb](options)
 
 
 def positive(text: str) -> int:
