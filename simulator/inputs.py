@@ -7,10 +7,12 @@ another class (`TraceError`, `ConfigError`, ...) make theirs of it.
 
 from __future__ import annotations
 
+import gzip
 import math
 import os
 import stat
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,7 @@ from simulator.errors import ReasonedError, placed
 from simulator.files import BROKEN_ARRAYS, reading
 
 MOST_TEXT = 1 << 28  # bytes of a text that is read as a whole
+GZIP = b"\x1f\x8b"  # how a file begins that gzip packed
 MOST_ARRAY = 1 << 36  # bytes of an array whose use sets no closer bound
 _KINDS: dict[Callable[[int], bool], str] = {
     stat.S_ISDIR: "is a directory",
@@ -73,26 +76,41 @@ def input_path(given: object, legal: str) -> Path:
     return path
 
 
-def read_text(given: object, legal: str, most: int = MOST_TEXT) -> str:
-    """The text of a file.
+def read_bytes(given: object, legal: str, most: int = MOST_TEXT) -> bytes:
+    """What a file holds; of one that gzip packed, what it packed.
 
     Args:
         legal: what would be right, for errors.
-        most: bytes that it may have.
+        most: bytes that it may have, unpacked.
 
     Raises:
-        InputError: it is not there, too large, or no UTF-8 text.
+        InputError: it is not there, too large, or a damaged gzip file.
     """
     path = input_path(given, legal)
     try:
         size = path.stat().st_size
         if size > most:
             raise InputError(str(path), f"has {size:,} bytes", f"at most {most:,}: {legal}")
-        return path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(str(path), f"byte {error.start} is not UTF-8 text", legal) from None
+        data = path.read_bytes()
+        if data[:2] == GZIP:
+            with gzip.open(path, "rb") as stream:
+                data = stream.read(most + 1)
+            if len(data) > most:
+                raise InputError(str(path), f"unpacks to more than {most:,} bytes", f"at most as many: {legal}")
+        return data
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(str(path), f"is no whole gzip file: {_why(error)}", legal) from None
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {_why(error)}", legal) from None
+
+
+def read_text(given: object, legal: str, most: int = MOST_TEXT) -> str:
+    """The text of a file; arguments and errors as those of `read_bytes`, and it must be UTF-8."""
+    data = read_bytes(given, legal, most)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(str(given), f"byte {error.start} is not UTF-8 text", legal) from None
 
 
 class ArrayHead(NamedTuple):

@@ -107,7 +107,7 @@ class Parts:
         try:
             said = json.loads(head)
             whole = said["rows"] == lines.count(b"\n") and said["sha256"] == hashlib.sha256(lines).hexdigest()
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return None
         return lines if whole else None
 

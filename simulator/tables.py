@@ -15,7 +15,6 @@ Results are kept as rows of plain values; only `frame` loads pandas. `render` ta
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +23,8 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.files import reading
 from simulator.folding import fold_rows, line_width
+from simulator.inputs import read_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -121,9 +120,7 @@ def aligned(
 def read_rows(path: Path) -> list[dict[str, str]]:
     """The rows of a CSV file, as dictionaries by the names in its first line. Lines of comment begin with #; .gz is
     unpacked."""
-    reading(path)
-    data = path.read_bytes()
-    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    text = read_text(path, "a CSV file")
     return list(csv.DictReader(line for line in io.StringIO(text, newline="") if not line.startswith("#")))
 
 

@@ -35,9 +35,10 @@ from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origi
 
 from isa.arguments import described
 from simulator.errors import ConfigError, did_you_mean
-from simulator.inputs import InputError, input_path
+from simulator.inputs import InputError, input_path, read_text
 
 T = TypeVar("T")
+MOST_TOML = 1 << 22  # bytes of a file; the largest that comes with tcsim has a fiftieth of them
 _LARGEST = 2**63 - 1
 
 
@@ -177,26 +178,29 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
     """
     if not isinstance(name, (str, os.PathLike)):
         raise ConfigError("", "", f"{described(name)} in place of a {what}", f"its name or path, see {guide}")
+    legal = f"TOML, see {guide}"
     path = shipped / f"{name}.toml"
     try:
         if not path.is_file() or "/" in str(name):
-            path = input_path(name, "a TOML file")
-        return Tables(str(path), tomllib.loads(path.read_bytes().decode("utf-8")))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(str(path), "", f"not a TOML file: {error}", f"TOML, see {guide}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(str(path), "", f"not UTF-8 text: {error}", "TOML in UTF-8") from None
-    except RecursionError:
-        reason = "not a TOML file that can be read: values nested too deeply"
-        raise ConfigError(str(path), "", reason, f"TOML, see {guide}") from None
-    except (OSError, ValueError) as error:
+            path = input_path(name, legal)
+        text = read_text(path, legal, MOST_TOML)
+    except InputError as error:
+        if os.path.lexists(name):
+            raise ConfigError(str(name), "", error.reason, error.legal) from None
         names = sorted(file.stem for file in shipped.glob("*.toml"))
         begun = [known for known in names if known.startswith(str(name))]
-        why = error.reason if isinstance(error, InputError) else getattr(error, "strerror", None) or error
         hint = f", did you mean '{begun[0]}'?" if begun else did_you_mean(str(name), names)
-        legal = f"{', '.join(names)}, or the path of a TOML file"
-        because = "" if "No such file" in str(why) else f" ({why})"
-        raise ConfigError(str(name), "", f"no such {what}{hint}{because}", legal) from None
+        because = "" if "No such file" in error.reason else f" ({error.reason})"
+        known = f"{', '.join(names)}, or the path of a TOML file"
+        raise ConfigError(str(name), "", f"no such {what}{hint}{because}", known) from None
+    try:
+        return Tables(str(path), tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(path), "", f"not a TOML file: {error}", legal) from None
+    except (RecursionError, ValueError) as error:  # a number of thousands of digits
+        why = "values nested too deeply" if isinstance(error, RecursionError) else str(error).partition(":")[0]
+        reason = f"not a TOML file that can be read: {why}"
+        raise ConfigError(str(path), "", reason, legal) from None
 
 
 def convert(value: Any, hint: Any) -> Any:

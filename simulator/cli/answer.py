@@ -8,12 +8,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from isa.errors import Error, IsaError, UndefinedBehavior
 from simulator.cli import BAD, DONE, NO, say
 from simulator.errors import ReasonedError
 from simulator.folding import fold, line_width, lines_within
+
+if TYPE_CHECKING:
+    from simulator.program import Program
 
 FOLDER = "a file in a folder that exists"
 
@@ -129,6 +132,22 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:,.0f} {words}"
     return f"{seconds:.0f} s"
+
+
+_RATE = 50_000  # instructions of a group of warps a second, at least, on a core of 2024
+_LONG = 10  # seconds that a run may take without a word about it
+
+
+def say_how_long(program: Program, faster: str) -> None:
+    """Says so if the values of a program take long: they are computed instruction by instruction.
+
+    Args:
+        faster: what takes less time.
+    """
+    count = sum(operation.executions for code in program.codes for operation in code.operations)
+    if count > _LONG * _RATE:
+        words = f"about {count:,} instructions to execute for their values, up to {duration(count / _RATE)}"
+        say(f"{words}; {faster}")
 
 
 _BAR = 30  # characters of the bar

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from simulator.cli import DONE, NO
-from simulator.cli.answer import answer
+from simulator.cli.answer import answer, say_how_long
 
 DESCRIPTION = """\
 Runs a trace and reports, with line numbers, the rule and the fix, what asynchronous code may not rely on: missing
@@ -45,8 +45,11 @@ def _check(options: argparse.Namespace) -> tuple[str, int]:
     if options.trace.endswith(".json"):
         return _check_launch(options)
     from simulator.check import check
+    from simulator.program import load
 
-    report = check(options.trace, options.ptx)
+    program = load(options.trace)
+    say_how_long(program, "fewer repetitions find the same, and take less memory")
+    report = check(program, options.ptx)
     text = {"table": report.table, "json": report.json, "csv": report.csv}[options.format]()
     return text, NO if report.findings else DONE
 

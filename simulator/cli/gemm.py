@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from simulator.cli import product
-from simulator.cli.answer import answer
+from simulator.cli.answer import Meter, answer
 from simulator.cli.config_option import add_config, choose_config
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ def _estimate(options: argparse.Namespace) -> str:
     choose_config(options)
     m, n, k = options.m, options.n, options.k
     slices = slices_of(options.split_k, options.type, k)
-    found = cost(product.shape(options, m, n, k), m, n, k, options.config, slices=slices)
+    with Meter() as show:
+        show.note("simulating the kernel on an SM")
+        found = cost(product.shape(options, m, n, k), m, n, k, options.config, slices=slices, progress=show)
     if options.format == "table":
         return _table(found, options, options.config.label)
     more = {name: getattr(found, name) for name in ("reduction_cycles", "cycles", "time_us", "tflops", "assumed")}

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from isa.errors import POLICIES
-from simulator.cli import say
-from simulator.cli.answer import answer, duration
+from simulator.cli.answer import answer, say_how_long
 from simulator.cli.config_option import add_config, choose_config
 from simulator.cli.timeline_option import add_timeline, asked_timeline, timeline_files, write_timeline
-
-if TYPE_CHECKING:
-    from simulator.program import Program
 
 DESCRIPTION = """\
 Runs a trace on one SM: the values bit for bit as the chip computes them, and the cycles that it takes.
@@ -75,18 +70,6 @@ def execute(options: argparse.Namespace) -> int:
     return answer(lambda: _run(options), files)
 
 
-_RATE = 50_000  # instructions of a group of warps a second, at least, on a core of 2024
-_LONG = 10  # seconds that a run may take without a word about it
-
-
-def _say_how_long(program: Program) -> None:
-    """Says so if the values of a program take long: they are computed instruction by instruction."""
-    count = sum(operation.executions for code in program.codes for operation in code.operations)
-    if count > _LONG * _RATE:
-        words = f"about {count:,} instructions to execute for their values, up to {duration(count / _RATE)}"
-        say(f"{words}; --arithmetic none tells the cycles alone, at once")
-
-
 def _run(options: argparse.Namespace) -> str:
     from simulator.errors import ViewError
     from simulator.files import write_arrays
@@ -97,7 +80,7 @@ def _run(options: argparse.Namespace) -> str:
     timeline = asked_timeline(options)
     program = load(options.trace)
     if options.arithmetic != "none":
-        _say_how_long(program)
+        say_how_long(program, "--arithmetic none tells the cycles alone, at once")
     report = run(
         program,
         options.config,

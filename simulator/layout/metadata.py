@@ -25,8 +25,7 @@ from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.metadata import PAIR
 from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
-from simulator.files import BROKEN_ARRAYS, reading
-from simulator.inputs import ArrayFile
+from simulator.inputs import ArrayFile, InputError, read_text
 from simulator.layout.catalog import on_h100
 from simulator.layout.form import FormLayout
 
@@ -184,17 +183,14 @@ def _filled(layout: FormLayout, words: list[int], source: str) -> Bits:
 def _from_file(layout: FormLayout, path: Path) -> Bits:
     """Reads the words of a file; raises IsaError if it holds none, or another number of them."""
     shape = _shape(layout)
-    reading(path)
     try:
         if path.suffix in (".npy", ".npz"):
             return _from_array(path, shape)
-        parts = path.read_text(encoding="utf-8").replace(",", " ").split()
-    except IsaError:
-        raise
-    except FileNotFoundError:
-        raise IsaError(str(path), -1, f"'{path}' is neither metadata nor a file", HELP) from None
-    except BROKEN_ARRAYS as error:
-        raise IsaError(str(path), -1, f"{path}: cannot be read as metadata ({error})", HELP) from None
+        parts = read_text(path, HELP).replace(",", " ").split()
+    except InputError as error:
+        missing = "No such file" in error.reason
+        said = f"'{path}' is neither metadata nor a file" if missing else f"{path}: {error.reason}"
+        raise IsaError(str(path), -1, said, error.legal) from None
     wrong = next((part for part in parts if not _HEX.fullmatch(part)), None)
     if wrong is not None or not parts:
         raise IsaError(

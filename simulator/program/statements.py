@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import TraceError
-from simulator.inputs import InputError, input_path
+from simulator.inputs import GZIP, InputError, input_path
 
 HEADER = (".trace", ".target", ".warps", ".shared", ".global")  # directives that end with their line
 BLOCKS = (".cta", ".warp", ".repeat")  # directives that end with '{'
 _MAX_STATEMENT = 1 << 16
 _LONGEST = 16  # characters that tell a directive
 MOST_LINE = 1 << 24  # characters of a line
+MOST_UNPACKED = 1 << 30  # bytes of a trace that gzip packed: a few of them may stand for any number
 _SPACE = re.compile(r"\s*")
 _COMMENT = re.compile(r'//.*|"[^"\n]*"?')
 
@@ -44,9 +45,14 @@ def lines_of_file(path: Path) -> Iterator[tuple[int, str]]:
     try:
         input_path(path, "a trace")
         with path.open("rb") as raw:
-            compressed = raw.read(2) == b"\x1f\x8b"
+            compressed = raw.read(2) == GZIP
+        left = MOST_UNPACKED if compressed else 0
         with gzip.open(path, "rb") if compressed else path.open("rb") as stream:
             for number, line in enumerate(iter(lambda: stream.readline(MOST_LINE + 1), b""), 1):
+                left -= len(line)
+                if compressed and left < 0:
+                    reason = f"a gzip file of more than {MOST_UNPACKED:,} bytes"
+                    raise TraceError(str(path), number, 1, reason, "a file that is not packed, or a smaller one")
                 if len(line) > MOST_LINE:
                     reason = f"a line of more than {MOST_LINE:,} bytes"
                     raise TraceError(str(path), number, 1, reason, "a new line after each instruction")

@@ -101,7 +101,7 @@ def _value(value: Any) -> Any:
             return text
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no TOML, or a number of thousands of digits
         return text
     return parsed["value"] if len(parsed) == 1 else text
 

@@ -6,7 +6,6 @@ alone. Encodings (`-hex`) may be there, and are passed over.
 
 from __future__ import annotations
 
-import gzip
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import ReasonedError
-from simulator.files import reading
+from simulator.inputs import InputError, read_bytes
 
 RESERVED = (
     2  # registers beyond the highest one named that the system takes; ptxas -v beside the text, sm_90, November 2026
@@ -104,16 +103,10 @@ def read_machine_code(path: str | Path, entry: str) -> Function:
 
 
 def _text(path: Path) -> str:
-    reading(path)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise MachineCodeError(f"{path} cannot be read: {error.strerror}", "the path of a file") from None
-    if data[:2] == b"\x1f\x8b":
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError) as error:
-            raise MachineCodeError(f"{path} is no complete gzip file: {error}", MAKE) from None
+        data = read_bytes(path, MAKE)
+    except InputError as error:
+        raise MachineCodeError(f"{path} {error.reason}", error.legal) from None
     if data[:4] == b"\x7fELF":
         return _disassembled(path)
     try:

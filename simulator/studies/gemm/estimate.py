@@ -11,6 +11,7 @@ cycle. Device memory must bring what is touched first while the kernel runs; its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from math import prod
 from pathlib import Path
@@ -114,6 +115,10 @@ class _Run(NamedTuple):
     cycles: int
 
 
+Progress = Callable[[int, int, str], None]
+"""Is told how many of how many steps are done, and what they are."""
+
+
 def check_chip(tile: Tile | Tcgen05Tile, config: str | Path | Config) -> Config:
     """The chip for a tile.
 
@@ -146,6 +151,7 @@ def estimate(
     config: str | Path | Config = "h100_sxm",
     *,
     activity: float = RANDOM,
+    progress: Progress | None = None,
 ) -> Estimate:
     """The cost of D[m][n] = A[m][k] * B[n][k]^T, computed in tiles. Matrices that are no whole number of tiles are
     filled up.
@@ -153,6 +159,7 @@ def estimate(
     Args:
         activity: of the operands, for the energy: 0 for zeros, 1 for random numbers
             (`simulator.simulation.energy_values.activity` tells it of others).
+        progress: is told before each run of an SM, of which `mma` and `mma.sp` take three, how many are done.
 
     Raises:
         IsaError: a size below 1, or a chip without the tile's matrix instruction.
@@ -167,9 +174,11 @@ def estimate(
         return _persistent(Kernel(tile, m, n, k, chip), asked)
     ctas, sms = (m // tile.bm) * (n // tile.bn), chip.chip.sms
     on_sm = -(-ctas // sms)  # CTAs of the fullest SM
-    resident = occupancy(tile, chip)
+    resident, told = occupancy(tile, chip), progress or (lambda *_: None)
     together, waves = min(resident, on_sm), -(-on_sm // resident)
+    told(0, 3, "runs of an SM")
     first = _run(tile, k, chip, together, min(sms, ctas))
+    told(1, 3, "runs of an SM")
     following = _following(tile, k, chip, resident, first.cycles) if waves > 1 else 0
     cycles = first.cycles + following * (on_sm - together) // resident + chip.hbm.latency
     dram = _dram_cycles(tile, m, n, k, chip)
@@ -178,6 +187,7 @@ def estimate(
     shares["device memory"] = dram / cycles
     shares["waves"] = 1 - ctas / (waves * resident * sms)
     seconds = _seconds(cycles, chip)
+    told(2, 3, "runs of an SM")
     iteration = _iteration(tile, k, chip, together, min(sms, ctas), first.cycles)
     energy = spent(tile, (m, n, k), chip, activity, seconds, dram_bytes(tile, m, n, k, chip, own=True))
     run = _Run(ctas, resident, waves, first.cycles, following, iteration, cycles)

@@ -12,7 +12,7 @@ from pathlib import Path
 from isa.errors import IsaError
 from simulator.studies.gemm import Estimate, Tcgen05Tile, Tile, estimate
 from simulator.studies.gemm.choice import MMA_TILES, tile_for
-from simulator.studies.gemm.estimate import check_chip
+from simulator.studies.gemm.estimate import Progress, check_chip
 from simulator.studies.gemm.tile import check_sizes
 from simulator.timing.config import Config
 
@@ -62,6 +62,7 @@ def cost(
     batches: int = 1,
     slices: int = 1,
     c_bits: int = 0,
+    progress: Progress | None = None,
 ) -> Cost:
     """The time of D[m][n] = A[m][k] * B[n][k]^T.
 
@@ -69,6 +70,7 @@ def cost(
         tile: what a CTA computes; of the types that are multiplied.
         slices: parts of K that other CTAs sum.
         c_bits: width of C where it is read, else 0.
+        progress: as that of `simulator.gemm.estimate`.
 
     Raises:
         IsaError: a size below 1, or a chip without the tile's matrix instruction.
@@ -77,7 +79,7 @@ def cost(
     chip = check_cost(tile, config, slices)
     check_sizes(m=m, n=n, k=k)
     rows = m if slices * batches == 1 else -(-m // tile.bm) * tile.bm * slices * batches
-    found = estimate(tile, rows, n, -(-k // slices), chip)
+    found = estimate(tile, rows, n, -(-k // slices), chip, progress=progress)
     assert chip.l2 is not None
     assert chip.hbm is not None
     partial = 4 * m * n * batches * slices if slices > 1 else 0

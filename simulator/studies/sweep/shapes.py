@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import ConfigError, did_you_mean
+from simulator.inputs import InputError
 from simulator.resources import folder
 from simulator.studies.sweep.keys import GEMM, KINDS, check_value
 from simulator.tables import read_rows
@@ -34,9 +35,10 @@ def read_layers(name: str) -> tuple[tuple[str, ...], tuple[tuple[Any, ...], ...]
         path = Path(name)
     try:
         rows = read_rows(path)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (InputError, csv.Error) as error:
         legal = f"{', '.join(shipped())}, or the path of a CSV file with the columns m, n, k"
-        reason = f"no such list of layers{did_you_mean(name, shipped())} ({getattr(error, 'strerror', None) or error})"
+        why = error.reason if isinstance(error, InputError) else error
+        reason = f"no such list of layers{did_you_mean(name, shipped())} ({why})"
         raise ConfigError(name, "layers", reason, legal) from None
     columns = tuple(rows[0]) if rows else ()
     missing = [size for size in SIZES if size not in columns]

@@ -13,6 +13,7 @@ from typing import Any
 
 from simulator.errors import ConfigError
 from simulator.files import complete
+from simulator.inputs import InputError, read_text
 from simulator.resources import folder
 from simulator.studies.validation.summary import Result
 
@@ -29,10 +30,10 @@ def shipped() -> Path:
 def read_record(path: Path) -> Recorded:
     """Reads a record; ConfigError if the file is not there, or is no record."""
     try:
-        content: Any = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(str(path), "", f"cannot be read ({error.strerror or error})", _LEGAL) from None
-    except ValueError as error:
+        content: Any = json.loads(read_text(path, _LEGAL))
+    except InputError as error:
+        raise ConfigError(str(path), "", error.reason, _LEGAL) from None
+    except (ValueError, RecursionError) as error:
         raise ConfigError(str(path), "", f"is no JSON ({error})", _LEGAL) from None
     for form, configs in _items(path, "", content):
         for config, groups in _items(path, form, configs):

@@ -92,7 +92,7 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
         (("validate", "--config", "a100", "--group", "uniform"), ("uniform", "sun22-round")),
         (("validate", "--config", "a100", "--worst", "-1"), ("--worst -1", "0 or more")),
         (("validate", "--config", "a100", "--plot", "x.gif"), ("x.gif", ".png")),
-        (("validate", "--config", "a100", "--check", "no.json"), ("no.json", "cannot be read")),
+        (("validate", "--config", "a100", "--check", "no.json"), ("no.json", "No such file")),
         (
             ("validate", "--config", "a100", "--record", "/nowhere/at/all/x.json"),
             ("/nowhere/at/all/x.json", "no such folder"),
