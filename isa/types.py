@@ -141,7 +141,8 @@ def element_type(name: str | ElementType) -> ElementType:
         return name
     found = ELEMENT_TYPES.get(text_of(name, "an element type", "f16"))
     if found is None:
-        raise IsaError(name, 0, f"unknown element type '{name}'", ", ".join(ELEMENT_TYPES))
+        kind = f"; '{name}' is a kind of instruction, which says how types are scaled" if name[:2] == "mx" else ""
+        raise IsaError(name, 0, f"unknown element type '{name}'{kind}", ", ".join(ELEMENT_TYPES))
     return found
 
 

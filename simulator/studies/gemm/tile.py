@@ -277,7 +277,7 @@ def parse_tile(
     type_name: str,
     *,
     warps: tuple[int, int] | None = None,
-    stages: int = 3,
+    stages: int = 4,
     sparse: bool = True,
     accumulator: str = "",
 ) -> Tile:

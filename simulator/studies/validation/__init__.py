@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, did_you_mean
 from simulator.parallel import worked
 from simulator.studies.validation.group import Group, Groups, Row
 from simulator.studies.validation.summary import Result
@@ -96,7 +96,7 @@ def validate(
     legal = dict.fromkeys(group.name for _, group in pairs)
     for name in names:
         if name not in legal:
-            raise ConfigError("--group", name, "no such group", ", ".join(legal))
+            raise ConfigError("--group", name, f"no such group{did_you_mean(name, legal)}", ", ".join(legal))
     chosen_pairs = [(one, group) for one, group in pairs if not names or group.name in names]
     for (one, group), rows in zip(chosen_pairs, _in_order(chosen_pairs, short, workers, progress), strict=True):
         yield Result(one.name, one.title, group, rows, one.own_path, one.overridden)
