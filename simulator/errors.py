@@ -27,7 +27,13 @@ __all__ = [
 
 def placed(place: str, reason: str, legal: str) -> str:
     """The line of an error: where, what, and what would be right; without what is empty."""
-    return (f"{place}: " if place else "") + reason + (f"; legal: {legal}" if legal else "")
+    return one_line((f"{place}: " if place else "") + reason + (f"; legal: {legal}" if legal else ""))
+
+
+def one_line(text: str) -> str:
+    """A text with what would end its line, or do something to a terminal, written as escapes: names of files and
+    arrays may hold any character."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class TraceError(Error, ValueError):
@@ -112,7 +118,7 @@ class ReasonedError(Error):
         self.reason, self.legal = reason, legal
 
     def __str__(self) -> str:
-        return f"{self.reason}; legal: {self.legal}" if self.legal else self.reason
+        return placed("", self.reason, self.legal)
 
 
 class ViewError(ReasonedError, ValueError):

@@ -11,4 +11,9 @@ DONE, NO, BAD = 0, 1, 2
 def say(message: object) -> None:
     """Writes one line for a person to stderr, if that is open."""
     if sys.stderr is not None:
-        print(f"tcsim: {message}", file=sys.stderr)
+        text = str(message)
+        if not text.isprintable():
+            from simulator.errors import one_line
+
+            text = one_line(text)
+        print(f"tcsim: {text}", file=sys.stderr)

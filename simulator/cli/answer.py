@@ -121,9 +121,13 @@ def terminal_columns(stream: TextIO) -> int:
 
 
 def text_width() -> int:
-    """How wide a text on stdout may be: as the terminal, or as COLUMNS says; 0, any width, for a file or a pipe."""
-    asked = "COLUMNS" in os.environ or (sys.stdout is not None and sys.stdout.isatty())
-    return terminal_columns(sys.stdout) if asked else 0
+    """How wide a text on stdout may be: as the terminal, or as COLUMNS says; 0, any width, for a file or a pipe.
+
+    COLUMNS counts for a pipe, too, but not beside LINES: readline sets both for what an interactive Python starts.
+    """
+    asked = "COLUMNS" in os.environ and "LINES" not in os.environ
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return terminal_columns(sys.stdout) if asked or terminal else 0
 
 
 def duration(seconds: float) -> str:

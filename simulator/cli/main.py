@@ -16,6 +16,8 @@ def main(arguments: list[str] | tuple[str, ...] | None = None) -> int:
         if sys.stdout is None:
             say("standard output is closed, so there is nowhere to write to; legal: an open one, such as > /dev/null")
             return BAD
+        if sys.stdout.errors == "strict":  # names of files may hold what the terminal's encoding has not
+            sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         from simulator.cli.verbs import run_verb
 
         try:

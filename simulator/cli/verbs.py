@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.cli import BAD
 from simulator.cli.answer import text_width
-from simulator.errors import did_you_mean
+from simulator.errors import did_you_mean, one_line
 from simulator.folding import fold, lines_within
 from simulator.version import __version__
 
@@ -56,8 +56,8 @@ examples:
   tcsim gemm --tile 128x256x64 --type f16                 a GEMM of 4096 x 4096 x 4096 on the whole chip
   tcsim validate                                          how far the model is from silicon
 
-Data goes to stdout, words to stderr. Exit codes: 0 done, 1 the answer is no (illegal, undefined), 2 bad use or
-unreadable input. `tcsim VERB --help` explains a verb."""
+Data goes to stdout, words to stderr. Texts fit the terminal, or COLUMNS=60 if that is set. Exit codes: 0 done, 1 the
+answer is no (illegal, undefined), 2 bad use or unreadable input. `tcsim VERB --help` explains a verb."""
 
 
 _SHOWN = 200  # letters of a value that an error repeats
@@ -70,7 +70,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         """Ends the program with one line about the error."""
         words = (word if len(word) <= _SHOWN else f"{word[:_SHOWN]}..." for word in message.split(" "))
-        self.exit(BAD, f"{self.prog}: {' '.join(words)}; see '{self.prog} --help'\n")
+        said = one_line(f"{self.prog}: {' '.join(words)}; see '{self.prog} --help'")
+        self.exit(BAD, f"{said}\n")
 
     def format_help(self) -> str:
         """The help."""

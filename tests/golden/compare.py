@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     if not files:
         print(f"{folder}: none of {', '.join(H100_FILES)} is there", file=sys.stderr)
         return 2
-    total = 0
+    total = [0, 0, 0]
     for path in files:
         table: dict[tuple[str, str], tuple[int, int, int]] = {}
         for recording in recordings(path):
@@ -43,8 +43,9 @@ def main(arguments: list[str]) -> int:
             print(f"  {opcode:76} {metadata:9} {cases:7} {words:8} {bits:14}")
         sums = [sum(column) for column in zip(*table.values(), strict=True)]
         print(f"  {f'all {len({opcode for opcode, _ in table})} forms':86} {sums[0]:7} {sums[1]:8} {sums[2]:14}")
-        total += sums[2]
-    return 1 if total else 0
+        total = [one + more for one, more in zip(total, sums, strict=True)]
+    print(f"all files: {total[0]:,} cases, {total[1]:,} words: {total[2]:,} bits differ")
+    return 1 if total[2] else 0
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import random
 import re
 from collections.abc import Sequence
@@ -18,7 +16,8 @@ import isa
 from isa.forms.record import Form
 from isa.forms.table import KERNEL_ROWS, plain_forms
 from isa.ptx.instruction import Address, Guard, Immediate, Register, Sink, Vector
-from tests.support.cases import PROGRAMS, examples, exhaustive, over
+from tests.golden.compare_ptxas import judged, takes, verdicts
+from tests.support.cases import PROGRAMS, examples, over
 from tests.support.paths import TESTS
 from tests.support.ptxas import PTXAS, taken
 from tests.support.row_texts import legal_text, operand_texts, sampled_forms
@@ -593,31 +592,13 @@ def test_deep_expression() -> None:
 # ptxas 13.0
 
 
-def verdicts() -> list[dict[str, str]]:
-    with gzip.open(VERDICTS, "rt", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def takes(text: str, target: str) -> bool:
-    try:
-        isa.decode(text, target)
-    except isa.IsaError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("rest", [False, pytest.param(True, marks=exhaustive)])
-def test_recorded_verdicts(rest: bool) -> None:
-    """On every recorded text and target the decoder agrees with ptxas. By default every eighth row is judged."""
-    disagreements, judged = [], {"0": 0, "1": 0}
-    for row in (row for number, row in enumerate(verdicts()) if (number % 8 > 0) == rest):
-        for target in row["targets"].split():
-            judged[row["accepted"]] += 1
-            if takes(row["ptx"], target) != (row["accepted"] == "1"):
-                disagreements.append((target, row["ptx"]))
-    assert not disagreements
-    assert judged["1"] > (1050 if rest else 150)
-    assert judged["0"] > (52_500 if rest else 7_500)
+def test_recorded_verdicts() -> None:
+    """On every recorded text and target the decoder agrees with ptxas: here every eighth row is judged, the others
+    where README's evidence is (tests/whole/test_readme.py)."""
+    found = judged(verdicts()[::8])
+    assert not found.disagreements
+    assert found.taken > 150
+    assert found.refused > 7_500
 
 
 def ptxas_takes(text: str, target: str) -> bool:

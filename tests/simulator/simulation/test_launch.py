@@ -12,14 +12,13 @@ import pytest
 
 import simulator
 from simulator.program.capture import CaptureError, read_capture
+from tests.golden.compare_launches import CAPTURED, OPEN_BITS
 from tests.support.cases import exhaustive, over
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
 LAUNCHES = GOLDEN / "launches"
-CAPTURED = sorted(path for path in LAUNCHES.glob("*.json") if json.loads(path.read_text())["data"])
 HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
-OPEN_BITS = {"ops_approx"}  # docs/kernels.md: approximate functions, to a distance
 # In the order of the rows of ops_approx: the type, the most units in the last place, and the largest distance of
 # results between -2 and 2
 DISTANCES = (
