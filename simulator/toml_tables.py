@@ -183,18 +183,18 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
     try:
         if not path.is_file() or "/" in str(name):
             path = input_path(name, legal)
-        text = read_text(path, legal, MOST_TOML)
-    except InputError as error:
-        if os.path.lexists(name):
-            raise ConfigError(str(name), "", error.reason, error.legal) from None
+    except (InputError, OSError, ValueError) as error:  # a name that no file can have
+        why = error.reason if isinstance(error, InputError) else getattr(error, "strerror", None) or str(error)
         names = sorted(file.stem for file in shipped.glob("*.toml"))
         begun = [known for known in names if known.startswith(str(name))]
         hint = f", did you mean '{begun[0]}'?" if begun else did_you_mean(str(name), names)
-        because = "" if "No such file" in error.reason else f" ({error.reason})"
+        because = "" if "No such file" in why else f" ({why})"
         known = f"{', '.join(names)}, or the path of a TOML file"
         raise ConfigError(str(name), "", f"no such {what}{hint}{because}", known) from None
     try:
-        return Tables(str(path), tomllib.loads(text))
+        return Tables(str(path), tomllib.loads(read_text(path, legal, MOST_TOML)))
+    except InputError as error:
+        raise ConfigError(str(path), "", error.reason, error.legal) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(path), "", f"not a TOML file: {error}", legal) from None
     except (RecursionError, ValueError) as error:  # a number of thousands of digits

@@ -193,7 +193,7 @@ def _shown(options: argparse.Namespace, frame: DataFrame) -> str:
 
 def _code(frame: DataFrame) -> int:
     """NO if a point has no answer."""
-    return _told(int((frame["error"].fillna("") != "").sum()) if "error" in frame else 0, len(frame))
+    return _told(int((frame["error"].notna() & (frame["error"] != "")).sum()) if "error" in frame else 0, len(frame))
 
 
 def _told(errors: int, points: int) -> int:

@@ -31,6 +31,8 @@ from simulator.toml_tables import Tables, read_toml, slug
 
 GUIDE = "docs/configs.md"
 WHAT_IF = "assumed: what if "  # how the source of a changed table begins
+RENAMED = {("pipe", "three_registers"): "integer"}
+"""Keys by the names that 0.1.0 had for them: such files are still read."""
 DEEPEST = 16  # files that name one another as their base
 
 
@@ -40,7 +42,7 @@ def read_layers(name: str | Path, shipped: Path) -> tuple[Tables, tuple[str, ...
     Raises:
         ConfigError: a file that cannot be read, bases that lead back to themselves, or rows that no base has.
     """
-    layers = [read_toml(name, shipped, "config", GUIDE)]
+    layers = [_read(name, shipped)]
     while "base" in layers[-1].values:
         layers.append(_base(layers, shipped))
     values: dict[str, Any] = dict(layers[-1].values)
@@ -50,6 +52,17 @@ def read_layers(name: str | Path, shipped: Path) -> tuple[Tables, tuple[str, ...
         own = {"name": stem, "title": f"{title}, changed in {Path(layer.path).name}"} | own
         values = _Merge(layer).table("", values, own)
     return Tables(layers[0].path, values, named=len(layers) > 1), tuple(layer.path for layer in layers[1:])
+
+
+def _read(name: str | Path, shipped: Path) -> Tables:
+    """One file, with the keys that it has under earlier names under those of today."""
+    found = read_toml(name, shipped, "config", GUIDE)
+    values = dict(found.values)
+    for (table, before), today in RENAMED.items():
+        keys = values.get(table)
+        if isinstance(keys, Mapping) and before in keys and today not in keys:
+            values[table] = {today if key == before else key: value for key, value in keys.items()}
+    return Tables(found.path, values)
 
 
 def _base(layers: list[Tables], shipped: Path) -> Tables:
@@ -62,7 +75,7 @@ def _base(layers: list[Tables], shipped: Path) -> Tables:
         path = Path(last.path).parent / name
         name = str(path) if path.is_file() or "/" in name or name.endswith(".toml") else name
     try:
-        found = read_toml(name, shipped, "config", GUIDE)
+        found = _read(name, shipped)
     except ConfigError as error:
         if error.key or error.path != name:
             raise

@@ -97,6 +97,6 @@ class Launch:
     """
 
     overhead_ns: Annotated[int, Between(1, 1_000_000_000, "ns")]
-    cta_cycles: Delay
+    cta_cycles: Delay = 0  # configs of 0.1.0 had none
     start_cycles: Delay = 0
     fetch_cycles: Delay = 0

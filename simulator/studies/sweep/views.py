@@ -33,7 +33,7 @@ def better(column: str) -> tuple[str, bool]:
 
 def answered(frame: DataFrame) -> DataFrame:
     """The rows with an answer; ViewError if there is none."""
-    found = frame[frame["error"].fillna("") == ""] if "error" in frame else frame
+    found = frame[frame["error"].isna() | (frame["error"] == "")] if "error" in frame else frame
     if not len(found):
         raise ViewError("no point of the sweep has an answer", "a table with rows without an error")
     return found
