@@ -141,9 +141,14 @@ def element_type(name: str | ElementType) -> ElementType:
         return name
     found = ELEMENT_TYPES.get(text_of(name, "an element type", "f16"))
     if found is None:
-        kind = f"; '{name}' is a kind of instruction, which says how types are scaled" if name[:2] == "mx" else ""
-        raise IsaError(name, 0, f"unknown element type '{name}'{kind}", ", ".join(ELEMENT_TYPES))
+        raise IsaError(name, 0, no_such_type(str(name)), ", ".join(ELEMENT_TYPES))
     return found
+
+
+def no_such_type(name: str) -> str:
+    """What is wrong with a name that no element type has, in words."""
+    kind = f": '{name}' is a kind of instruction, which says how types are scaled" if name[:2] == "mx" else ""
+    return f"unknown element type '{name}'{kind}"
 
 
 def pack(patterns: NDArray[np.unsignedinteger], bits: int) -> Bits:

@@ -30,10 +30,17 @@ def placed(place: str, reason: str, legal: str) -> str:
     return one_line((f"{place}: " if place else "") + reason + (f"; legal: {legal}" if legal else ""))
 
 
+_SHOWN = 400  # letters of a word that a line repeats
+
+
 def one_line(text: str) -> str:
-    """A text with what would end its line, or do something to a terminal, written as escapes: names of files and
-    arrays may hold any character."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    """A text in one line of words that can be read: what would end the line, or do something to a terminal, is written
+    as escapes (names of files and arrays may hold any character), and words of thousands of letters are cut."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    if len(text) > _SHOWN:
+        text = " ".join(word if len(word) <= _SHOWN else f"{word[:_SHOWN]}..." for word in text.split(" "))
+    return text
 
 
 class TraceError(Error, ValueError):

@@ -11,9 +11,6 @@ DONE, NO, BAD = 0, 1, 2
 def say(message: object) -> None:
     """Writes one line for a person to stderr, if that is open."""
     if sys.stderr is not None:
-        text = str(message)
-        if not text.isprintable():
-            from simulator.errors import one_line
+        from simulator.errors import one_line
 
-            text = one_line(text)
-        print(f"tcsim: {text}", file=sys.stderr)
+        print(f"tcsim: {one_line(str(message))}", file=sys.stderr)

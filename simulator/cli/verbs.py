@@ -60,17 +60,13 @@ Data goes to stdout, words to stderr. Texts fit the terminal, or COLUMNS=60 if t
 answer is no (illegal, undefined), 2 bad use or unreadable input. `tcsim VERB --help` explains a verb."""
 
 
-_SHOWN = 200  # letters of a value that an error repeats
-
-
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, which says what was meant and where to read on, and whose help fits the
     terminal."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         """Ends the program with one line about the error."""
-        words = (word if len(word) <= _SHOWN else f"{word[:_SHOWN]}..." for word in message.split(" "))
-        said = one_line(f"{self.prog}: {' '.join(words)}; see '{self.prog} --help'")
+        said = one_line(f"{self.prog}: {message}; see '{self.prog} --help'")
         self.exit(BAD, f"{said}\n")
 
     def format_help(self) -> str:

@@ -16,7 +16,7 @@ from isa.forms.table import plain_forms
 from isa.forms.tcgen05 import is_tcgen05_mma
 from isa.targets import Target, parse_target
 from isa.tensor_memory.metadata import tmem_metadata
-from isa.types import MATRIX_TYPES
+from isa.types import MATRIX_TYPES, no_such_type
 from simulator.errors import ViewError
 from simulator.tables import Table
 
@@ -46,7 +46,7 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
         IsaError: no such target.
     """
     if type and type not in MATRIX_TYPES:
-        raise ViewError(f"unknown element type '{type}'", ", ".join(MATRIX_TYPES))
+        raise ViewError(no_such_type(type), ", ".join(MATRIX_TYPES))
     chip = parse_target(target) if target else None
     chosen = [
         form

@@ -31,37 +31,37 @@ def sparse(**more: Any) -> Any:
     return simulator.mma_sp(OPCODE, registers, registers, registers, Z((1, 32), np.uint32), **more)
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (lambda: isa.mma_form(5), "a value of type int in place of an opcode"),  # type: ignore[arg-type]
-        (lambda: isa.decode(b"bar.sync 0;"), "a value of type bytes in place of an instruction"),  # type: ignore[arg-type]
-        (lambda: isa.decode(None), "None in place of an instruction"),  # type: ignore[arg-type]
-        (lambda: isa.parse_target("sm_" + "9" * 5000), "unknown target 'sm_99999"),
-        (lambda: sparse(target=90), "a value of type int in place of a target"),
-        (lambda: isa.element_type(["f16"]), "in place of an element type"),  # type: ignore[arg-type]
-        (lambda: isa.prune(Z((2, 4)), "2:5:x"), "no sparsity pattern '2:5:x'"),
-        (lambda: isa.prune(Z((2, 4)), "u0.5"), "pattern u0.5 has no codes"),
-        (lambda: isa.compress(np.array([[1.0, 0, 2, 0]]), "2:4", "f16"), "float64, where bit patterns are wanted"),  # type: ignore[arg-type]
-        (lambda: isa.compress(np.array([[-1, 0, 2, 0]]), "2:4", "f16"), "-0x1 at (0, 0) is no pattern of 16 bits"),  # type: ignore[arg-type]
-        (lambda: FORM.a.scatter(WIDE), "operand a: 0x12345 at (0, 0) is no pattern of 16 bits"),
-        (lambda: FORM.metadata.scatter(np.full((16, 8), 99, np.uint32), 0), "0x63 at (0, 0) is no pattern of 4 bits"),
-        (lambda: FORM.metadata.scatter(np.full((16, 8), -1), 0), "-0x1 at (0, 0)"),  # type: ignore[arg-type]
-        (lambda: isa.decode("bar.sync 0;").selector, "bar has no selector"),
-        (lambda: where(LAYOUT, "a", "5", 3), "no row '5', a value of type str; legal: 0 to 15"),  # type: ignore[arg-type]
-        (lambda: where(LAYOUT, "b", 99, 3), "no row 99; legal: 0 to 31"),
-        (lambda: single_bits(MmaTarget(OPCODE, cases=1), "q"), "site='q' is not known; legal: 'a'"),
-        (lambda: simulator.run(None), "None in place of a trace"),  # type: ignore[arg-type]
-        (lambda: simulator.run("digits/f16", config=5), "a value of type int in place of a config"),  # type: ignore[arg-type]
-        (lambda: simulator.launch(None), "None in place of a file"),  # type: ignore[arg-type]
-        (lambda: simulator.Module(7), "a value of type int in place of a file"),  # type: ignore[arg-type]
-        (lambda: simulator.load_config(None), "None in place of a config"),  # type: ignore[arg-type]
-        (lambda: simulator.sweep.run(None), "None in place of a sweep"),  # type: ignore[arg-type]
-        (lambda: simulator.gemm.estimate("64x64x64", 64, 64, 64), "a value of type str in place of a tile"),  # type: ignore[arg-type]
-        (lambda: ArrayFile("/dev/null", "an array"), "is a device"),
-        (lambda: ArrayFile("/", "an array"), "is a directory"),
-    ],
+CALLS: tuple[tuple[Callable[[], object], str], ...] = (
+    (lambda: isa.mma_form(5), "a value of type int in place of an opcode"),  # type: ignore[arg-type]
+    (lambda: isa.decode(b"bar.sync 0;"), "a value of type bytes in place of an instruction"),  # type: ignore[arg-type]
+    (lambda: isa.decode(None), "None in place of an instruction"),  # type: ignore[arg-type]
+    (lambda: isa.parse_target("sm_" + "9" * 5000), "unknown target 'sm_99999"),
+    (lambda: sparse(target=90), "a value of type int in place of a target"),
+    (lambda: isa.element_type(["f16"]), "in place of an element type"),  # type: ignore[arg-type]
+    (lambda: isa.prune(Z((2, 4)), "2:5:x"), "no sparsity pattern '2:5:x'"),
+    (lambda: isa.prune(Z((2, 4)), "u0.5"), "pattern u0.5 has no codes"),
+    (lambda: isa.compress(np.array([[1.0, 0, 2, 0]]), "2:4", "f16"), "float64, where bit patterns are wanted"),  # type: ignore[arg-type]
+    (lambda: isa.compress(np.array([[-1, 0, 2, 0]]), "2:4", "f16"), "-0x1 at (0, 0) is no pattern of 16 bits"),  # type: ignore[arg-type]
+    (lambda: FORM.a.scatter(WIDE), "operand a: 0x12345 at (0, 0) is no pattern of 16 bits"),
+    (lambda: FORM.metadata.scatter(np.full((16, 8), 99, np.uint32), 0), "0x63 at (0, 0) is no pattern of 4 bits"),
+    (lambda: FORM.metadata.scatter(np.full((16, 8), -1), 0), "-0x1 at (0, 0)"),  # type: ignore[arg-type]
+    (lambda: isa.decode("bar.sync 0;").selector, "bar has no selector"),
+    (lambda: where(LAYOUT, "a", "5", 3), "no row '5', a value of type str; legal: 0 to 15"),  # type: ignore[arg-type]
+    (lambda: where(LAYOUT, "b", 99, 3), "no row 99; legal: 0 to 31"),
+    (lambda: single_bits(MmaTarget(OPCODE, cases=1), "q"), "site='q' is not known; legal: 'a'"),
+    (lambda: simulator.run(None), "None in place of a trace"),  # type: ignore[arg-type]
+    (lambda: simulator.run("digits/f16", config=5), "a value of type int in place of a config"),  # type: ignore[arg-type]
+    (lambda: simulator.launch(None), "None in place of a file"),  # type: ignore[arg-type]
+    (lambda: simulator.Module(7), "a value of type int in place of a file"),  # type: ignore[arg-type]
+    (lambda: simulator.load_config(None), "None in place of a config"),  # type: ignore[arg-type]
+    (lambda: simulator.sweep.run(None), "None in place of a sweep"),  # type: ignore[arg-type]
+    (lambda: simulator.gemm.estimate("64x64x64", 64, 64, 64), "a value of type str in place of a tile"),  # type: ignore[arg-type]
+    (lambda: ArrayFile("/dev/null", "an array"), "is a device"),
+    (lambda: ArrayFile("/", "an array"), "is a directory"),
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "said"), CALLS)
 def test_one_error_of_ours(call: Callable[[], object], said: str) -> None:
     with pytest.raises(simulator.Error) as caught:
         call()

@@ -21,6 +21,7 @@ from isa.errors import IsaError
 from isa.metadata_formats import convert as convert_metadata
 from isa.metadata_formats import format_names, metadata_format
 from isa.metadata_formats.move import check_codes
+from simulator.errors import did_you_mean
 from simulator.studies.sparselt.compression import compress, compressed_size, decompress, join, split
 from simulator.studies.sparselt.matrices import Patterns, as_patterns, sparsity
 from simulator.studies.sparselt.torch_form import from_torch, to_cslt, to_torch
@@ -66,7 +67,8 @@ def _checked(name: str, type: str) -> None:
         known = format_names(type)
         if name.removeprefix(PAIR) not in known:
             legal = ", ".join((*FORMS, *known))
-            raise IsaError(name, -1, f"there is no form '{name}' of {type}", f"{legal}; pair:FORMAT")
+            near = did_you_mean(name, (*FORMS, *known))
+            raise IsaError(name, -1, f"there is no form '{name}' of {type}{near}", f"{legal}; pair:FORMAT")
 
 
 def _one(arrays: Arrays, name: str) -> NDArray[np.generic]:
