@@ -59,8 +59,6 @@ MISTAKES = (
     _no("layout mma.sp.m16n8k33.f32.f16.f16.f32", "has no shape m16n8k33; legal: m16n8k16, m16n8k32"),
     _no(f"where {SP} --operand g --row 1 --col 1", "has no operand g; legal: "),
     _said("compress pruned.npy --type f16 --as torch.matrx", "of f16, did you mean 'torch.matrix'?"),
-        "compress matrix.npy --type f16 --as torch.matrx", "no form 'torch.matrx' of f16, did you mean 'torch.matrix'?"
-    ),
     # what is missing
     _said("", "VERB"),
     _said("run", "TRACE"),
