@@ -10,8 +10,9 @@ import pytest
 
 import isa
 from isa.fragments.registers import Fragment
+from tests.golden.compare_ptxas import takes
 from tests.isa.fragments.test_mappings import cute_index
-from tests.isa.ptx.test_decoder import ptxas_takes, takes
+from tests.isa.ptx.test_decoder import ptxas_takes
 from tests.support.cases import over
 from tests.support.ptxas import PTXAS
 
