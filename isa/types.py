@@ -10,6 +10,7 @@ types).
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -19,6 +20,9 @@ from numpy.typing import NDArray
 
 from isa.arguments import text_of
 from isa.errors import IsaError
+
+if sys.byteorder != "little":
+    raise ImportError("tcsim needs a processor that is little-endian, as GPUs are: words and bytes share arrays")
 
 Bits = NDArray[np.uint32]
 T = TypeVar("T", bound=np.generic)
