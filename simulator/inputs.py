@@ -53,8 +53,12 @@ class InputError(ReasonedError, ValueError):
         return placed(self.path, self.reason, self.legal)
 
 
-def input_path(given: object, legal: str) -> Path:
+def input_path(given: object, legal: str, *, replaced: bool = False) -> Path:
     """The path that a caller gave.
+
+    Args:
+        legal: what would be right, for errors.
+        replaced: whether it may be an output, too, that takes its place.
 
     Raises:
         InputError: it is no path of a file that is there.
@@ -72,21 +76,23 @@ def input_path(given: object, legal: str) -> Path:
     if not stat.S_ISREG(mode):
         kind = next((words for is_kind, words in _KINDS.items() if is_kind(mode)), "is no regular file")
         raise InputError(shown, kind, legal)
-    reading(path)
+    if not replaced:
+        reading(path)
     return path
 
 
-def read_bytes(given: object, legal: str, most: int = MOST_TEXT) -> bytes:
+def read_bytes(given: object, legal: str, most: int = MOST_TEXT, *, replaced: bool = False) -> bytes:
     """What a file holds; of one that gzip packed, what it packed.
 
     Args:
         legal: what would be right, for errors.
         most: bytes that it may have, unpacked.
+        replaced: as that of `input_path`.
 
     Raises:
         InputError: it is not there, too large, or a damaged gzip file.
     """
-    path = input_path(given, legal)
+    path = input_path(given, legal, replaced=replaced)
     try:
         size = path.stat().st_size
         if size > most:
@@ -104,9 +110,9 @@ def read_bytes(given: object, legal: str, most: int = MOST_TEXT) -> bytes:
         raise InputError(str(path), f"cannot be read: {_why(error)}", legal) from None
 
 
-def read_text(given: object, legal: str, most: int = MOST_TEXT) -> str:
+def read_text(given: object, legal: str, most: int = MOST_TEXT, *, replaced: bool = False) -> str:
     """The text of a file; arguments and errors as those of `read_bytes`, and it must be UTF-8."""
-    data = read_bytes(given, legal, most)
+    data = read_bytes(given, legal, most, replaced=replaced)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -23,7 +23,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Where exhaustive tests are not left out, properties are tried with all their examples."""
     if "not exhaustive" not in config.getoption("markexpr"):
         os.environ[EXHAUSTIVE] = "1"
-    os.environ.pop("COLUMNS", None)  # texts are as wide as they are; what asks for another width sets it
+    for name in ("COLUMNS", "LINES"):  # texts are as wide as they are; what asks for another width sets it
+        os.environ.pop(name, None)
     settings.register_profile("tcsim", max_examples=examples(100))
     settings.load_profile("tcsim")
     processor_times.register(config)

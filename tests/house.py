@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "simulator.errors",
         "simulator.files",
         "simulator.inputs",
+        "simulator.folding",
         "simulator.locks",
         "simulator.resources",
     ),

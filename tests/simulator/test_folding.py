@@ -86,6 +86,7 @@ def test_where_columns_go() -> None:
 def test_sixty_columns(tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     code, wide, _ = tcsim(*line.split())
     monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("LINES", raising=False)
     again, narrow, err = tcsim(*line.split())
     assert (again, max(map(len, narrow.splitlines()), default=0) <= 60) == (code, True), narrow + err
     if "--help" not in line:  # which argparse fits to the line itself
@@ -96,6 +97,7 @@ def test_what_programs_read_is_never_folded(tcsim: Tcsim, tmp_path: Path, monkey
     lines = ["run digits/s8 --arithmetic none --format json", "capture --header", "forms --type tf32 --format csv"]
     wide = [tcsim(*line.split()) for line in lines]
     monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.delenv("LINES", raising=False)
     assert [tcsim(*line.split()) for line in lines] == wide
     assert tcsim("config", "h100_sxm", "sm", "--output", tmp_path / "sm.txt")[0] == 0
     assert max(map(len, (tmp_path / "sm.txt").read_text().splitlines())) > 60

@@ -30,7 +30,7 @@ def shipped() -> Path:
 def read_record(path: Path) -> Recorded:
     """Reads a record; ConfigError if the file is not there, or is no record."""
     try:
-        content: Any = json.loads(read_text(path, _LEGAL))
+        content: Any = json.loads(read_text(path, _LEGAL, replaced=True))
     except InputError as error:
         raise ConfigError(str(path), "", error.reason, _LEGAL) from None
     except (ValueError, RecursionError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -218,13 +219,13 @@ def test_progress_on_a_terminal(listed: Path, tmp_path: Path, tcsim: Tcsim, monk
     assert "\r" not in quiet
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     _, _, err = tcsim("faults", "run", listed, "--output", tmp_path / "r.csv", "--parquet", tmp_path / "r.parquet")
-    assert f"4,096 of {read_head(listed).rows:,} faults, about 0 s left" in err.replace("1 s", "0 s")
+    assert re.search(rf"4,096 of {read_head(listed).rows:,} faults, about \d+ s left", err)
     assert "rows of results joined" in err
     assert err.rpartition("\r")[2].startswith("\x1b[Ktcsim: "), "the line goes before the last word"
     one = forms.one_form(next(form for form in isa.mma_forms().values() if form.sparse), "sm_90a", 1, 0, "raise")
     monkeypatch.setattr(forms, "one_form", lambda *_: one)
     _, _, err = tcsim("faults", "forms")
-    assert "1 of 88 forms, about 0 s left" in err
+    assert re.search(r"1 of 88 forms, about \d+ s left", err)
 
 
 def test_help_names_the_campaigns_that_there_are(tcsim: Tcsim) -> None:

@@ -387,7 +387,7 @@ def test_metadata_from_words_files_and_seeds(tmp_path: Path) -> None:
         ("random:", "neither"),
         ("0x123456789", "neither"),
         ("1,2", "1 word for all, or 32"),
-        ("", "Is a directory"),
+        ("", "is a directory"),
         ("/no/such/file", "neither"),
     ],
 )  # fmt: skip

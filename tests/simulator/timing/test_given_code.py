@@ -101,7 +101,7 @@ def test_machine_code_that_does_not_fit_is_one_clear_line(tmp_path: Path, tcsim:
         assert said in error
         assert error.count("\n") == 1
     assert tcsim("launch", capture, "--machine-code", "x")[0] == 2
-    with pytest.raises(MachineCodeError, match="cannot be read"):
+    with pytest.raises(MachineCodeError, match=r"missing\.sass is not there"):
         simulator.launch(capture, "h100_sxm", machine_code=tmp_path / "missing.sass")
 
 
