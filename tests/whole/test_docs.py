@@ -69,7 +69,15 @@ def check_session(tcsim: Tcsim, page: str, session: str) -> None:
         at = printed.index(line, at) + 1
 
 
-@over("page", [page for page in EXAMPLES if _PYTHON.search(page.read_text())], ids=lambda page: page.name)
+LONG_PAGES = ("timelines.md", "configs.md", "energy.md", "sparselt_matmul.md", "arithmetic.md")
+
+
+@over(
+    "page",
+    [page for page in EXAMPLES if _PYTHON.search(page.read_text())],
+    ids=lambda page: page.name,
+    distinct=lambda page: "long" if page.name in LONG_PAGES else page.name,
+)
 def test_python_examples(page: Path) -> None:
     for block in _PYTHON.findall(page.read_text()):
         parsed = doctest.DocTestParser().get_doctest(block, {}, page.name, str(page), 0)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import exhaustive
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "extending.md"
@@ -87,7 +88,7 @@ def test_the_page_has_what_people_add() -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git on PATH to apply a diff with")
-@pytest.mark.parametrize("title", sections())
+@pytest.mark.parametrize("title", [pytest.param(t, marks=[exhaustive] if n else []) for n, t in enumerate(sections())])
 def test_a_section_works(title: str, checkout: Path) -> None:
     for number, (language, block) in enumerate(sections()[title]):
         if language == "diff":

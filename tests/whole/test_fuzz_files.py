@@ -82,7 +82,7 @@ KINDS = {
     "capture": Kind((LAUNCHES / "divergence.json", LAUNCHES / "f16_ragged.json"), "json", _captured),
     "arrays": Kind((LAUNCHES / "divergence.npz",), "npz", _arrays),
     "config": Kind(_all("configs"), "toml", simulator.load_config),
-    "campaign": Kind(_all("campaigns"), "toml", read_campaign),
+    "campaign": Kind(_all("campaigns"), "toml", read_campaign, 0.3),
     "sweep": Kind(_all("configs/sweeps"), "toml", read_spec),
     "design": Kind(_all("configs/designs"), "toml", load_design),
     "machine code": Kind((LAUNCHES / "divergence.sass.gz",), "sass", _listing),

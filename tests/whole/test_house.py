@@ -24,6 +24,8 @@ from tests.house import (
 )
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.exhaustive  # for those who change the house: CI runs them
+
 
 @pytest.fixture(scope="module")
 def house() -> Counts:

@@ -22,7 +22,7 @@ from simulator.simulation.session import Session
 from simulator.state import SharedMemory
 from simulator.timing.model import Periodic
 from tests.simulator.simulation.test_tcgen05_trace import ALLOC, FREE, HEAD, LEADER
-from tests.support.cases import PROGRAMS, examples, exhaustive, over
+from tests.support.cases import PROGRAMS, alike, examples, exhaustive, over
 from tests.support.random_programs import RandomProgram
 
 MATRIX = (
@@ -92,7 +92,7 @@ def _trace(body: str, *, warps: int = 2, shared: int = 4096, outside: int = 0, t
     )
 
 
-@over("part", range(6), distinct=lambda part: part % 2)
+@over("part", range(6), distinct=alike)
 def test_random_programs(part: int) -> None:
     """Programs of random loops, guards, barriers and strides give the same, whatever is left out."""
     skipped = 0

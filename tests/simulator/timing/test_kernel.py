@@ -99,6 +99,7 @@ def test_no_order_changes_what_is_computed(name: str) -> None:
                     assert before(order, first, second), (first.item.where, second.item.where)
 
 
+@pytest.mark.exhaustive
 def test_cycles_beside_the_chip() -> None:
     """PTX alone: mean error at most 15 %, worst 40 %. docs/kernels.md has the table."""
     errors = {}
