@@ -7,13 +7,14 @@ TYPES := f16 bf16 tf32 s8 e4m3
 TCGEN05 := f16_tcgen05 f16_tcgen05_m64 f16_tcgen05_m64_lane16 f16_tcgen05_m64_both s8_tcgen05 e4m3_tcgen05 mxf4nvf4_tcgen05 f16_tcgen05_pair
 PYTEST_FLAGS ?= -n auto --dist worksteal
 
-.PHONY: help run digits test exhaustive lint types check validate record bench notebooks playground site dist wheel clean
+.PHONY: help run digits test exhaustive fuzz lint types check validate record bench notebooks playground site dist wheel clean
 
 help:
 	@echo "make run       set up, then run the main job: a sparse layer of a real network on a simulated H100"
 	@echo "make digits    the same layer in all five types, on the H100 and (where it can) the A100; with tcgen05.mma.sp on the B200"
 	@echo "make test      set up, then run the tests: each distinct thing once (three minutes on two cores)"
 	@echo "make exhaustive  every test: every form, row and seed"
+	@echo "make fuzz      a million damaged inputs of every kind (an hour and a half of a core)"
 	@echo "make check     lint, types and every test; CI runs the same, and the wheel"
 	@echo "make validate  the timing model against everything measured or published; fails if an error has grown"
 	@echo "make record    writes the errors of the timing model down: configs/measurements/errors.json and docs/validation.md"
@@ -62,6 +63,9 @@ types: $(VENV)/test.stamp
 
 exhaustive: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not hardware" --durations 25
+
+fuzz: $(VENV)/test.stamp
+	TCSIM_FUZZ_SEEDS=120 $(BIN)/python -m pytest $(PYTEST_FLAGS) -m exhaustive -k test_many tests/whole/test_fuzz.py tests/whole/test_fuzz_files.py
 
 check: lint types exhaustive
 	$(BIN)/python -m tests.house

@@ -3,7 +3,7 @@ cases.
 
 A test of every form, or of every recorded row, costs more as thousands of tests than as a loop. `over` makes loops of
 it: one test with all cases, or, where many cases cover the same thing (404 forms share 42 mappings), a test with one
-case of each distinct thing and a second test, marked `exhaustive`, with the others: each sixth of more than 60, or all
+case of each distinct thing and a second test, marked `exhaustive`, with the others: each tenth of more than 40, or all
 with TCSIM_PROGRAMS=1000.
 
     @over("form", FORMS, ids=lambda form: form.opcode, distinct=lambda form: (form.shape, form.a_type.bits))
@@ -30,7 +30,7 @@ exhaustive = pytest.mark.exhaustive
 PROGRAMS = int(os.environ.get("TCSIM_PROGRAMS", "50"))
 """Random programs in each exhaustive comparison of two ways to run them; with 1000, tests that take long try all."""
 _MOST_NAMED = 20
-_MOST_REST, _STEP = 60, 6  # of more cases than these that cover what another covers, each sixth is run
+_MOST_REST, _STEP = 40, 10  # of more cases than these that cover what another covers, each tenth is run
 
 
 def examples(count: int, default: int = 0) -> int:

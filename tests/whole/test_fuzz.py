@@ -352,7 +352,7 @@ def test_fuzz(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 1 + int(os.environ.get("TCSIM_FUZZ_SEEDS", "1"))))
 def test_many(tmp_path: Path, seed: int) -> None:
-    """5,000 inputs a seed; TCSIM_FUZZ_SEEDS=200 makes a million (an hour of a core)."""
+    """5,000 inputs a seed; `make fuzz` makes a million, with those of test_fuzz_files.py."""
     fuzz(seed, 3_500, 1_500, tmp_path / "x.trace")
 
 
