@@ -1,5 +1,5 @@
-"""Waits, yield hints and the loop's counter as the schedule writes them, against the machine code of ptxas; and what the
-hints do to the order of warps, against an H100."""
+"""Waits, yield hints and the counter of loops as the schedule writes them, against the machine code of ptxas; and what
+the hints do to the order of warps, against an H100."""
 
 from __future__ import annotations
 
