@@ -17,7 +17,7 @@ help:
 	@echo "make fuzz      a million damaged inputs of every kind (an hour and a half of a core)"
 	@echo "make check     lint, types and every test; CI runs the same, and the wheel"
 	@echo "make validate  the timing model against everything measured or published; fails if an error has grown"
-	@echo "make record    writes the errors of the timing model down: configs/measurements/errors.json and docs/validation.md"
+	@echo "make record    writes the errors of the timing model down: configs/measurements/errors.json, docs/validation.md, README.md"
 	@echo "make notebooks runs the lessons again and writes notebooks/*.ipynb"
 	@echo "make playground  a folder of files with which the lessons run in a browser (needs npm)"
 	@echo "make dist      source archive and wheels, checked as an index would"
@@ -80,6 +80,7 @@ record: $(VENV)/run.stamp
 	echo >> $(OUT)/validation.md
 	$(BIN)/tcsim validate --record --format markdown --worst 3 >> $(OUT)/validation.md
 	mv $(OUT)/validation.md docs/validation.md
+	$(BIN)/python -m tests.golden.evidence --write --recorded > /dev/null
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m tests.benchmarks
