@@ -37,6 +37,9 @@ def pages() -> dict[str, str]:
     return found | {f"notebooks/{path.name}": f"notebooks/{path.name}" for path in lessons}
 
 
+_PICTURE = re.compile(r"(!\[[^\n]*?\]\()([^)\s]+)\)")
+
+
 class Linker:
     """Writes links, and remembers which files they need.
 
@@ -51,7 +54,14 @@ class Linker:
 
     def relinked(self, text: str, page: str) -> str:
         """The text of a page of the repository, with the links of the site. Blocks of code stay as they are."""
-        return _outside_code(text, lambda part: _LINK.sub(lambda link: self._link(link, page), part))
+        text = _outside_code(text, lambda part: _LINK.sub(lambda link: self._link(link, page), part))
+        return _outside_code(text, lambda part: _PICTURE.sub(lambda link: self._picture(link, page), part))
+
+    def _picture(self, link: re.Match[str], page: str) -> str:
+        """A picture of docs/, all of which lie at the root of the site."""
+        file = os.path.normpath(PurePosixPath(page).parent / link[2])
+        here = PurePosixPath(self.pages[page]).parent
+        return f"{link[1]}{os.path.relpath(PurePosixPath(file).name, here)})" if file.startswith("docs/") else link[0]
 
     def _link(self, link: re.Match[str], page: str) -> str:
         words, target = link[1], link[2]
