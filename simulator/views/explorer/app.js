@@ -39,7 +39,7 @@ function panelsOf(model) {
   ];
 }
 
-const LIGHT_FIELDS = new Set(["at", "step", "compare", "quiz"]); // which change no cell's text
+const LIGHT_FIELDS = new Set(["at", "step", "compare", "quiz", "tour"]); // which change no cell's text
 
 /** Draws what a fragment says; only what differs from what is shown. */
 function show(fields) {
@@ -111,6 +111,7 @@ function drawChoice() {
   $("info").scrollTop = 0;
   drawSteps(list);
   drawQuiz();
+  drawTour();
   drawCompare();
   if (model.sparsity) {
     drawRuler(model, result, rulerLane(model, at, found), found.e);
@@ -142,7 +143,8 @@ function helpText(model) {
     ? "A cell says which lane (L) and column of Tensor Memory hold it."
     : "<b>T20</b> is T<sub>20</sub> of the figures of PTX, where T<sub>i</sub> is lane i of the warp (thread i); <b>a1.hi</b> is bits 31 to 16 of its second register of A, <b>lo</b> bits 15 to 0.";
   const keys = "Tab goes from matrix to matrix, arrow keys inside one, Enter chooses, Escape clears; [ and ] go through the steps of <i>why</i>. The address of the page holds what you see.";
-  return `<p>Click an element, a code or a lane: all that belongs to it lights up, and this box says where it is and why.${flip}</p><p>${who}</p><p>${keys}</p>`;
+  const tour = '<p><button data-stop="0">take the tour</button> shows what is what in nine stops.</p>';
+  return `${tourStop() === null ? tour : ""}<p>Click an element, a code or a lane: all that belongs to it lights up, and this box says where it is and why.${flip}</p><p>${who}</p><p>${keys}</p>`;
 }
 
 function typesText({ types: { d, a, b, c }, operation }) {
@@ -187,10 +189,10 @@ function choose(at, replace = false) {
 }
 
 /** Another form: what was chosen of the former goes. */
-const chooseForm = (opcode) => go({ form: opcode, m: "", n: "", base: "", selector: "", scale_a: "", scale_b: "", e: "default", at: "", step: "", quiz: "" });
+const chooseForm = (opcode) => go({ form: opcode, m: "", n: "", base: "", selector: "", scale_a: "", scale_b: "", e: "default", at: "", step: "", quiz: "", tour: "" });
 
 function clicked(event) {
-  const target = event.target.closest("[data-flip],[data-all],[data-choose-lane],[data-option],[data-step],[data-answer],[data-save],[data-turn],[data-action],[data-operand]");
+  const target = event.target.closest("[data-flip],[data-all],[data-choose-lane],[data-option],[data-step],[data-answer],[data-stop],[data-save],[data-turn],[data-action],[data-operand]");
   if (!target) return;
   const { model, result } = view;
   const data = target.dataset;
@@ -203,7 +205,8 @@ function clicked(event) {
   else if (data.step !== undefined) {
     pause();
     toStep(Number(data.step));
-  } else if (data.answer !== undefined) answerQuiz(data.answer);
+  } else if (data.stop !== undefined) toStop(Number(data.stop));
+  else if (data.answer !== undefined) answerQuiz(data.answer);
   else if (data.save !== undefined) savePanel(target.closest(".panel"));
   else if (data.turn !== undefined) {
     const panel = view.panels.find((p) => p.element === target.closest(".panel"));
@@ -293,8 +296,12 @@ function start() {
   document.addEventListener("keydown", pressed);
   document.addEventListener("focusin", (event) => takeTabStop(event.target));
   systemDark.addEventListener("change", () => show(readFragment(location.hash)));
+  roomy.addEventListener("change", () => {
+    view.model = null; // so that all is drawn anew
+    show(readFragment(location.hash));
+  });
   const bar = document.querySelector("nav");
-  new ResizeObserver(() => document.documentElement.style.setProperty("--bar-height", `${bar.offsetHeight}px`)).observe(bar);
+  new ResizeObserver(() => $("side").style.setProperty("--bar-height", `${bar.offsetHeight}px`)).observe(bar);
   markSteps();
   $("find").addEventListener("input", drawPicker);
   window.addEventListener("popstate", () => show(readFragment(location.hash)));

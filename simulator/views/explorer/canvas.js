@@ -27,7 +27,9 @@ class CanvasPanel {
     const label = `role="application" tabindex="0" aria-roledescription="grid" aria-label="${escaped(this.title)}: arrow keys move"`;
     const sizer = `<div class="sizer" style="width:${width}px;height:${height}px"><canvas ${label}></canvas></div>`;
     this.element.innerHTML = `${heading(this, copiesText(operand), "")}<div class="scroll">${sizer}</div>`;
-    this.element.querySelector("[data-save]").textContent = "PNG";
+    const save = this.element.querySelector("[data-save]");
+    save.textContent = "PNG";
+    save.setAttribute("aria-label", `PNG of the panel ${this.title}`);
     this.box = this.element.querySelector(".scroll");
     this.canvas = this.element.querySelector("canvas");
     this.box.addEventListener("scroll", () => this.draw());
