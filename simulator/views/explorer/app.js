@@ -68,6 +68,7 @@ function show(fields) {
   document.body.classList.toggle("small", small());
   document.body.classList.toggle("tmem", model.tmem);
   document.body.classList.toggle("loads", !model.multiplies);
+  document.body.classList.toggle("long", model.view.k > 32);
   document.body.classList.toggle("wide", model.view.blocks > 1);
   document.body.classList.toggle("bw", view.fields.palette === "bw");
   $("palette").value = view.fields.palette;
@@ -306,7 +307,13 @@ function start() {
   $("find").addEventListener("input", drawPicker);
   window.addEventListener("popstate", () => show(readFragment(location.hash)));
   window.addEventListener("hashchange", () => show(readFragment(location.hash)));
-  window.addEventListener("resize", () => view.panels.filter((panel) => panel instanceof CanvasPanel).forEach((panel) => panel.draw()));
+  const redraw = () => view.panels.filter((panel) => panel instanceof CanvasPanel).forEach((panel) => panel.draw());
+  window.addEventListener("resize", redraw);
+  for (const [name, on] of [["beforeprint", true], ["afterprint", false]])
+    window.addEventListener(name, () => {
+      paper.on = on;
+      redraw();
+    });
   show(readFragment(location.hash));
 }
 

@@ -103,6 +103,10 @@ def test_steps_and_pictures(browse: Callable[..., Any], browser: str) -> None:
     assert found["cells"] == 16 * (16 + 16) + 32 * 8 + 3 * 16 * 8  # logical (kept alone), stored, B, metadata, D, C
     assert found["wrong"] == 0
     assert found["png"] == ["image/png", True, True]
+    dashed, underlined, cards = found["marks"]  # of two codes with bits flipped, beside other forms
+    assert dashed == [[row, n] for row in (5, 13) for n in range(8)]
+    assert underlined == ["1111", "0001"]
+    assert [card.split()[0] for card in cards] == ["mma.sp", "wgmma.sp", "tcgen05.mma.sp"]
     assert found["theme"] == ["dark", "rgb(22, 24, 28)", True]
 
 
