@@ -48,7 +48,8 @@ for number, (name, (left, top, columns, rows)) in enumerate(BOXES.items()):
     axes.add_patch(
         plt.Rectangle(*box, facecolor=f"C{number}", alpha=0.4, edgecolor="black")
     )
-    axes.text(left + columns / 2, top + rows / 2, name, ha="center", va="center")
+    place = left + columns / 2, 16 if rows == 32 else 48  # between two lines
+    axes.text(*place, name, ha="center", va="center", linespacing=1)
 for warp in range(4):
     axes.axhline(40 + 16 * warp, 0.0, 0.9, color="black", lw=0.5)
     axes.text(107, 48 + 16 * warp, f"warp {warp}", va="center")
@@ -195,7 +196,7 @@ for finding in check_launch(PLANTED / "bug3.json").findings[:2]:
 #
 # **1.** Multiply with a matrix of ones for B. What must each row of D be?
 #
-# Answer: the first element of that row sum of row 0, rounded to three decimals.
+# Answer: the number that fills row 0 of D, rounded to three decimals.
 #
 # <details><summary>Solution</summary>
 #

@@ -58,7 +58,7 @@ f16 = isa.element_type("f16")
 words = LAYER.view(np.uint16).astype(np.uint32)
 whole = np.sum(LAYER.astype(float) ** 2)
 print(
-    f"{'pattern':9}{'kept':>7}{'norm lost':>11}{'values':>8}{'metadata':>10}{'bytes':>7}"
+    f"{'pattern':9}{'kept':>7}{'norm lost':>11}{'values':>8}{'metadata':>10}  bytes"
 )
 lost = {}
 for name in PATTERNS:
@@ -200,7 +200,7 @@ plt.show()
 # %% [markdown]
 # Above the line a part would have to give more than it does for the multipliers to be busy all the time. A quarter of
 # the products could gain 4; 1.6 to 1.8 is what is left. The operand ports need 10 cycles for 17 registers, and B, which
-# no pattern of A makes smaller, asks for about twice what shared memory and L2 have.
+# no pattern of A makes smaller, asks for 1.7 to 2.8 times what shared memory and L2 have.
 #
 # ## A design of one's own
 #

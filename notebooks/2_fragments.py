@@ -67,8 +67,8 @@ for element in range(2):
 # %% [markdown]
 # ## The pictures
 #
-# A cell is an element; in it the lane (T) and the register with its half. A colour is a thread in its group, dark and
-# light are groups in turn. D stands at the top of the page; this is A, as it is stored.
+# A cell is an element; in it the lane (T) and the register with its half. Of the eight colours four are the threads of
+# even groups, and four those of odd ones. D stands at the top of the page; this is A, as it is stored.
 
 # %%
 simulator.drawing.draw(found, "a", palette="safe")
