@@ -39,21 +39,21 @@ print(
 
 figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
 BOXES = {  # of one CTA and one turn of its loop: left, top, columns, rows
-    "A, stored:\n64 x 32 f16": (0, 40, 32, 64),
-    "B: 32 x 64 f16": (40, 0, 64, 32),
-    "D: 64 x 32 f32": (40, 40, 64, 64),
+    "A, stored: 64 x 32 f16": (0, 70, 32, 64),
+    "B: 64 x 32 f16": (40, 0, 32, 64),
+    "D: 64 x 32 f32": (40, 70, 32, 64),
 }
 for number, (name, (left, top, columns, rows)) in enumerate(BOXES.items()):
     box = (left, top), columns, rows
     axes.add_patch(
         plt.Rectangle(*box, facecolor=f"C{number}", alpha=0.4, edgecolor="black")
     )
-    place = left + columns / 2, 16 if rows == 32 else 48  # between two lines
-    axes.text(*place, name, ha="center", va="center", linespacing=1)
+    place = left + columns / 2, top + 8  # in the first of four strips of 16 rows
+    axes.text(*place, name, ha="center", va="center")
 for warp in range(4):
-    axes.axhline(40 + 16 * warp, 0.0, 0.9, color="black", lw=0.5)
-    axes.text(107, 48 + 16 * warp, f"warp {warp}", va="center")
-axes.set(xlim=(-1, 125), ylim=(105, -1), xticks=[], yticks=[])
+    axes.axhline(70 + 16 * warp, 0.0, 0.9, color="black", lw=0.5)
+    axes.text(74, 78 + 16 * warp, f"warp {warp}", va="center")
+axes.set(xlim=(-1, 85), ylim=(136, -2), xticks=[], yticks=[])
 axes.set_title("a CTA in one turn of the loop: K = 64, selectors 0 and 1", fontsize=9)
 plt.show()
 
