@@ -80,9 +80,26 @@ function show(fields) {
     drawAbout(model);
     drawLanes(model);
     drawOptions(model);
-    for (const panel of view.panels) panel.render(model, view.result, model.tmem ? WINDOW : 0);
+    drawPanels(newForm && !view.at);
     drawChoice();
   });
+}
+
+const pending = { panels: [], later: true }; // panels that are drawn when the others have been seen
+
+/** Draws all panels; of a form that was just chosen those below the others a moment later. */
+function drawPanels(fresh) {
+  const { model, result } = view;
+  pending.panels = fresh && pending.later ? view.panels.filter((panel) => $("below").contains(panel.element)) : [];
+  for (const panel of view.panels) if (!pending.panels.includes(panel)) panel.render(model, result, model.tmem ? WINDOW : 0);
+  if (pending.panels.length) requestAnimationFrame(() => setTimeout(drawPending));
+}
+
+/** Draws what was left for later: now, because something in it is to be seen. */
+function drawPending() {
+  if (!pending.panels.length) return;
+  for (const panel of pending.panels.splice(0)) panel.render(view.model, view.result, view.model.tmem ? WINDOW : 0);
+  tabStops();
 }
 
 function placePanels(model) {
@@ -97,6 +114,7 @@ function placePanels(model) {
 /** What is chosen: lights, words, ruler. */
 function drawChoice() {
   const { model, result, at } = view;
+  if (at || quizSeed() !== null) drawPending();
   const list = stepsOf(model, result, at);
   const step = askedStep() || list[currentStep(list)];
   const found = step ? lightsOf(model, step) : tied(model, result.selection, at);
@@ -311,6 +329,7 @@ function start() {
   window.addEventListener("resize", redraw);
   for (const [name, on] of [["beforeprint", true], ["afterprint", false]])
     window.addEventListener(name, () => {
+      drawPending();
       paper.on = on;
       redraw();
     });

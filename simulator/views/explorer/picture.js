@@ -103,6 +103,7 @@ function cardsSvg(top) {
 
 /** All panels in their places on the page (whole, where a box scrolls), the bits of the lane's metadata, and under all what is said. */
 function viewSvg() {
+  drawPending();
   const panels = [...document.querySelectorAll("#panels > :not(#compare) .panel")].filter((panel) => panel.getClientRects().length);
   const cards = cardsSvg(24);
   const parts = [words(8, 16, 13, view.model.form.opcode), ...cards.parts];
