@@ -34,7 +34,7 @@ found = simulator.layout.form_layout(OPCODE)
 simulator.drawing.draw(found, "d", palette="safe")
 
 # %% [markdown]
-# A of a sparse form is stored compressed: 16 rows of 16 elements, for 32 logical columns. B is whole.
+# A of a sparse form is stored without what was pruned: 16 rows of 16 elements, for 32 logical columns. B is whole.
 #
 # ## The formulas
 #

@@ -166,8 +166,8 @@ print(
 )
 
 # %% [markdown]
-# Step 2 of that register as a picture: the codes in their places, the logical matrix with what is kept, the compressed
-# one, and the word of lane 6.
+# Step 2 of that register as a picture: the codes in their places, the logical matrix with what is kept, the stored one,
+# and the word of lane 6.
 
 # %%
 step = simulator.layout.form_layout(
