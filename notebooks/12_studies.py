@@ -94,8 +94,8 @@ axes.invert_yaxis()
 plt.show()
 
 # %% [markdown]
-# Twice the ports alone are hardly worth their wires: the tensor pipe, busy for more than two thirds of the time before,
-# is then idle for as much, and waits for L2. Twice of everything else alone gains as little, because then the pipe is
+# Twice the ports alone are hardly worth their wires: the tensor pipe, busy for two thirds of the time before, is then
+# idle for as much, and waits for L2. Twice of everything else alone gains as little, because then the pipe is
 # what all wait for. The gain is in doing both. That is the usual answer to "would one more of this help": a chip in
 # balance has no single bottleneck.
 #

@@ -81,7 +81,7 @@ study[
 
 # %% [markdown]
 # `to_frame()` gives a report as one row of a pandas DataFrame, with the units in the names of its columns;
-# `pandas.concat` makes a table of many. Twice the multipliers, and nothing happens (4 cycles more, even: warps fall
+# `pandas.concat` makes a table of many. Twice the multipliers, and nothing happens (some cycles more, even: warps fall
 # into another rhythm). What the warps do instead is in another frame of each report, `stalls_frame()`: a row for each
 # warp and cause.
 

@@ -168,7 +168,7 @@ def test_the_checks_take_right_answers_and_refuse_wrong_ones(capsys: pytest.Capt
 
 @each
 def test_code_and_outputs_fit_a_page_and_a_picture_is_in_the_first_screen(script: Path) -> None:
-    """Solutions, too. The first cell of code has a picture, and its source is folded: goals and picture are one screen."""
+    """Solutions, too. The first cell of code has a picture, and its source is folded, so that the picture is seen."""
     cells = _checked_in(script)["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     texts = [_join(cell["source"]) for cell in code]
