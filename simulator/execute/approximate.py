@@ -79,9 +79,13 @@ def _flushed(words: Array, ftz: bool) -> Array:
     return flushed(words, F32) if ftz else words
 
 
-@computes("rcp.approx*.f64", "rsqrt.approx*.f64")
-def of_double(form: Form) -> Operation:
-    """rcp.approx.ftz.f64, rsqrt.approx.ftz.f64 and rsqrt.approx.f64."""
-    if form.name == "rcp":
-        return functions64.reciprocal
+@computes("rcp.approx*.f64")
+def double_reciprocal(_: Form) -> Operation:
+    """rcp.approx.ftz.f64."""
+    return functions64.reciprocal
+
+
+@computes("rsqrt.approx*.f64")
+def double_reciprocal_root(form: Form) -> Operation:
+    """rsqrt.approx.f64, with and without `.ftz`."""
     return functions64.reciprocal_root_ftz if "ftz" in form.qualifiers else functions64.reciprocal_root

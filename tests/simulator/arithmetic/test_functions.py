@@ -64,7 +64,9 @@ def test_the_bits_of_an_h100(opcode: str) -> None:
     if opcode.endswith("f16"):
         words = np.arange(1 << 16, dtype=np.uint16)
     form = find_form(opcode)
-    make = {"f32": approximate.of_single, "f64": approximate.of_double}.get(form.type_name, approximate.of_half)
+    doubles = {"rcp": approximate.double_reciprocal, "rsqrt": approximate.double_reciprocal_root}
+    make = {"f32": approximate.of_single, "f64": doubles.get(form.name)}.get(form.type_name, approximate.of_half)
+    assert make is not None
     assert np.array_equal(make(form)(words), wanted)
 
 
