@@ -28,6 +28,7 @@ that takes no unit's time, is `Idle`.
 | mbarrier.expect_tx, complete_tx | ExpectFacts | none | after issue |
 | ld.global, st.global, cp.async | FetchFacts | the way to global memory | after issue; data come later |
 | cp.async.commit_group; wait_group, wait_all | CommitGroupFacts; WaitGroupFacts | none | after issue; when complete |
+| cp.async.mbarrier.arrive | CopyArriveFacts | none; arrives when the warp's copies have come | after issue |
 | cp.async.bulk | BulkFacts | the way to global memory; its bytes count on the mbarrier | after issue |
 | alloc, dealloc, fences, inval, test_wait that is not waited for | Idle | none | after issue |
 
@@ -151,11 +152,16 @@ class InitFacts:
 
 @dataclass(frozen=True, slots=True)
 class ArriveFacts:
-    """mbarrier.arrive by threads of a warp: `count` arrivals together, which announce `expect` bytes first."""
+    """mbarrier.arrive by threads of a warp: `count` arrivals together, which announce `expect` bytes first.
+
+    Attributes:
+        drops: whether later phases expect as many arrivals fewer (arrive_drop).
+    """
 
     barrier: Barrier
     count: int
     expect: int = 0
+    drops: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +212,16 @@ class WaitGroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyArriveFacts:
+    """cp.async.mbarrier.arrive by threads of a warp: `count` arrivals together, when all copies of the warp so far have
+    come; `counted` (.noinc): the phase expects them anyway."""
+
+    barrier: Barrier
+    count: int
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BulkFacts:
     """cp.async.bulk: bytes to shared memory, which touch this many lines, and the mbarrier that they complete on."""
 
@@ -220,7 +236,7 @@ class Idle:
 
 
 QueuedFacts = MmaFacts | CopyFacts | ShiftFacts | CommitFacts
-GlobalFacts = FetchFacts | CommitGroupFacts | WaitGroupFacts | BulkFacts
+GlobalFacts = FetchFacts | CommitGroupFacts | WaitGroupFacts | CopyArriveFacts | BulkFacts
 Fact = QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | GlobalFacts | Idle
 
 

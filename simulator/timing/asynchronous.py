@@ -100,10 +100,12 @@ class Asynchronous:
                 self.init(barrier, count)
             case ExpectFacts(barrier=barrier, count=count):
                 self.transact(barrier, count, now)
-            case ArriveFacts(barrier=barrier, count=count, expect=expect):
+            case ArriveFacts(barrier=barrier, count=count, expect=expect, drops=drops):
                 warp.arrived |= barrier == CLUSTER
                 if expect:
                     self.transact(barrier, expect, now)
+                if drops:
+                    self.phase(barrier).expected -= count
                 self.fly((barrier,) * count, now + self.machine.mbarrier_latency)
             case WaitFacts(barrier=barrier, parity=parity):
                 warp.blocked = StallReason.MBARRIER if self.wait(warp, barrier, parity) else 0
