@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from isa.errors import IsaError
 from isa.ptx.module import Module, Variable
 from simulator.program.kernel.items import Image
-from simulator.state.windows import MODULE_BASE
+from simulator.state.windows import CODE_BASE, MODULE_BASE
 
 CONSTANT_ALIGNMENT = 256
 
@@ -17,7 +17,7 @@ class Symbol:
     """A name that stands for an address.
 
     Attributes:
-        space: "shared", "global", "const", "local" or "param".
+        space: "shared", "global", "const", "local" or "param"; "code" of a function.
         address: within the space; of global and constant memory the generic address.
     """
 
@@ -48,6 +48,11 @@ class Layout:
     def of_module(self) -> dict[str, Symbol]:
         """The variables of the module."""
         return {variable.name: self.static("", variable) for variable in self.module.variables}
+
+    def functions(self) -> dict[str, Symbol]:
+        """The functions of the module that can be called, kernels left out."""
+        callable_ones = [name for name, each in self.module.functions.items() if each.statements and not each.entry]
+        return {name: Symbol("code", CODE_BASE + 16 * (number + 1)) for number, name in enumerate(callable_ones)}
 
     def static(self, function: str, variable: Variable) -> Symbol:
         """A variable that exists once, however often its function is called."""
@@ -90,7 +95,7 @@ class Layout:
                 reason = (
                     f"line {variable.line}: the initialiser of '{variable.name}' names '{name}', which is no variable"
                 )
-                raise IsaError("", -1, reason, "a variable of the module", rule="malformed-module")
+                raise IsaError("", -1, reason, "a variable or a function of the module", rule="malformed-module")
             size = min(8, variable.bytes - offset)
             data[offset : offset + size] = (symbols[name].address + addend).to_bytes(8, "little")[:size]
         return Image(variable.name, symbol.address, bytes(data), variable.space == "const")

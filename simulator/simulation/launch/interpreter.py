@@ -15,9 +15,10 @@ from isa.forms.synchronisation import is_mbarrier_wait, sees_other_threads
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
-from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, Trap, Unsupported
+from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, SystemCall, Trap, Unsupported
 from simulator.simulation.launch.meetings import awaiting, barrier, executed, looking, together
 from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, taken, whole
+from simulator.simulation.launch.system import system_call
 from simulator.simulation.launch.threads import AWAY, Group
 
 NOT_IN_LAUNCHES = ("tcgen05", "tmem")  # tables of instructions whose state is that of a trace's CTA
@@ -50,6 +51,8 @@ def _step(item: Item) -> Step:
             return _exit(item)
         case Trap():
             return _stopping(item, "the kernel stops itself here: 'trap'", "")
+        case SystemCall():
+            return system_call(item)
         case Unsupported():
             return _stopping(item, item.reason, item.legal or KNOWN)
 

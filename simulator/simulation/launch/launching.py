@@ -110,6 +110,7 @@ def run_launch(
         target=str(setup.target),
         executions=executed.counts,
         timing=timing,
+        printed=executed.printed,
     )
 
 
