@@ -26,7 +26,7 @@ class _Type:
     """A type of A and B.
 
     Attributes:
-        k: columns of A.
+        k: columns of A that one `mma` takes; of tf32 half of them, as ptxas 13.0 has it.
         each: elements of a register.
         a, b: (row, column) of the first element of each register of `mma`, to which a thread adds lane / 4 and `each`
             times lane % 4; of B row and column are exchanged.
@@ -42,7 +42,7 @@ _HALF = _Type(16, 2, ((0, 0), (8, 0), (0, 8), (8, 8)), ((0, 0), (0, 8)))
 _BYTE = _Type(16, 4, ((0, 0), (8, 0)), ((0, 0),))
 _TYPES = {
     "f16": _HALF, "bf16": _HALF, "s8": _BYTE, "u8": _BYTE, "f64": _Type(4, 1, ((0, 0),), ((0, 0),)),
-    "tf32": _Type(8, 1, ((0, 0), (8, 0), (0, 4), (8, 4)), ((0, 0), (0, 4))),
+    "tf32": _Type(4, 1, ((0, 0), (8, 0), (0, 4), (8, 4)), ((0, 0), (0, 4))),
 }  # fmt: skip
 _WORDS = ((0, 0), (0, 1), (8, 0), (8, 1))  # of C of 32 bits: `mma` of 16 x 8
 _RESULTS = {"f16": (2, ((0, 0), (8, 0))), "f32": (1, _WORDS), "s32": (1, _WORDS), "f64": (1, ((0, 0), (0, 1)))}
@@ -209,7 +209,6 @@ def _apart(register: str, parts: list[str]) -> Iterator[Line]:
 def _multiplied(parts: list[str], shape: str, groups: list[list[str]]) -> Iterator[Line]:
     """The `mma` of a `wmma.mma`."""
     types = [part for part in parts[parts.index(shape) + 1 :] if part in (*_TYPES, *_RESULTS)]
-    extra = [part for part in parts if part in ("satfinite", "rn", "rz", "rm", "rp")]
     if len(types) == 2:
         types = [types[0], "f16", "f16", types[1]]
     if len(types) != 4 or types[1] not in _TYPES or types[0] not in _RESULTS or types[0] != types[3]:
@@ -220,17 +219,22 @@ def _multiplied(parts: list[str], shape: str, groups: list[list[str]]) -> Iterat
     if turned:
         types[1], types[2] = types[2], types[1]
     size = len(_RESULTS[types[0]][1])
-    opcode = f"mma.sync.aligned.{'m8n8k4' if shape == 'm8n8k4' else f'm16n8k{known.k}'}.row.col"
-    opcode += "".join(f".{each}" for each in ("satfinite",) if each in extra) + "." + ".".join(types)
-    opcode = opcode.replace(".satfinite", "", 1) + (".satfinite" if "satfinite" in extra else "")
+    size_of = "m8n8k4" if shape == "m8n8k4" else f"m16n8k{known.k}"
+    limited = ".satfinite" if "satfinite" in parts else ""
+    opcode = f"mma.sync.aligned.{size_of}.row.col{limited}.{'.'.join(types)}"
     for tile in range(1 if shape == "m8n8k4" else 2):
         rows = tile if not shape.startswith("m16") and shape != "m8n8k4" else 0
         columns = tile if shape.startswith("m16") else 0
         of_a = first[rows * len(known.a) : (rows + 1) * len(known.a)]
         of_b = second[columns * len(known.b) : (columns + 1) * len(known.b)]
         mine = slice(tile * size, (tile + 1) * size)
-        sets = (d[mine], of_a, of_b, c[mine])
-        yield opcode, ", ".join("{" + ", ".join(each) + "}" for each in sets)
+        turns = 2 if types[1] == "tf32" else 1
+        for turn in range(turns):
+            a_part, b_part = (
+                part[turn * len(part) // turns : (turn + 1) * len(part) // turns] for part in (of_a, of_b)
+            )
+            sets = (d[mine], a_part, b_part, d[mine] if turn else c[mine])
+            yield opcode, ", ".join("{" + ", ".join(each) + "}" for each in sets)
 
 
 def _elements(group: str) -> list[str]:

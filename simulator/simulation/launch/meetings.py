@@ -17,7 +17,7 @@ from simulator.simulation.launch.threads import AWAY, Group
 from simulator.simulation.launch.watch import Watch
 from simulator.state.registers import WARP_SIZE, Lanes
 
-FRUITLESS = 4096  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
+FRUITLESS = 1024  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
 LOOKS = 64  # loads of a loop that may wait for others, after which these go on
 
 
