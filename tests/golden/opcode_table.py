@@ -49,7 +49,7 @@ the statements of a trace ([traces.md](traces.md)). Legality of every form is co
 WHOLE = {"9.7.3.14", *(f"9.7.3.{number}" for number in range(16, 23)), "9.7.4.9", "9.7.4.10"}
 CONTROL = {
     "bra": "9.7.12.3", "brx.idx": "9.7.12.4", "call": "9.7.12.5", "ret": "9.7.12.6", "exit": "9.7.12.7",
-    "trap": "9.7.19.4",
+    "trap": "9.7.19.4", "wmma.load": "9.7.14.4.3", "wmma.store": "9.7.14.4.4", "wmma.mma": "9.7.14.4.5",
 }  # fmt: skip
 # Only time, or nothing, is known of these
 SILENT = ("prefetch", "prefetchu", "createpolicy", "applypriority", "discard", "nanosleep", "pmevent", "membar",
@@ -95,7 +95,7 @@ def lines() -> Iterator[Line]:
     yield Line("mma.sp", "9.7.14.6", sparse, True, True, "vectors; in kernels")
     yield Line("tcgen05.mma", "9.7.16.10", len(list(tcgen05_mma_opcodes())), False, True, "by PTX's text")
     for name, section in CONTROL.items():
-        how = "in kernels" if name in ("bra", "ret") else "by PTX's text"
+        how = "by PTX's text" if name in ("brx.idx", "exit", "trap") else "in kernels"
         yield Line(name, section, 1, True, False, how)
 
 

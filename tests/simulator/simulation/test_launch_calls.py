@@ -1,5 +1,5 @@
-"""What CUDA C++ asks for besides arithmetic: mbarriers of libcu++, the WMMA interface, calls through pointers, printf and
-assert. Bytes and text are those of an H100 (tests/golden/launches, 2026-11-24)."""
+"""What CUDA C++ asks for besides arithmetic: mbarriers of libcu++, the WMMA interface, calls through pointers, printf
+and assert. Bytes and text are those of an H100 (tests/golden/launches, 2026-11-24)."""
 
 from __future__ import annotations
 
@@ -88,15 +88,14 @@ call (b), {register}, (a), p; }}
     [
         ("", "mov.u64 %rd1, 12345;", "a call through a register that holds no address of a function like this"),
         (
-            "mov.u64 %rd1, f; {{ .param .b32 c; .param .b32 d; st.param.b32 [c], 1; "
-            "q: .callprototype (.param .b32 _) _ (.param .b32 _); call (d), %rd1, (c), q; }}",
+            f"mov.u64 %rd1, f; {CALL.format(register='%rd1')}",
             "mov.u64 %rd1, f;",
             "a call through a register of 'f', which calls itself",
         ),
     ],
 )
 def test_calls_that_lead_nowhere(inner: str, address: str, reason: str) -> None:
-    before = POINTER.format(inner=inner.format())
+    before = POINTER.format(inner=inner)
     with pytest.raises(simulator.Error, match=reason):
         run(f"{address}\n{CALL.format(register='%rd1')}", before)
 
