@@ -119,6 +119,18 @@ def test_assert_ends_the_launch_with_what_it_says() -> None:
         run(body, ASSERT)
 
 
+WIDE_RESULT = """.func (.param .align 8 .b8 r[16]) f() {{ .reg .b32 %r<2>; mov.u32 %r1, 7;
+st.param.v4.b32 [r], {{%r1, %r1, %r1, %r1}}; ret; }}
+"""
+
+
+def test_results_of_calls_take_wide_stores() -> None:
+    """As nvcc 13.0 writes them for sm_100: a result aligned to 8 bytes, written 16 at a time."""
+    body = "{ .param .b32 a; .param .align 8 .b8 b[16]; call (b), f, (); ld.param.b32 %r1, [b+12]; }\n"
+    report = run(f"{body}ld.param.u64 %rd1, [D]; st.global.u32 [%rd1], %r1;", WIDE_RESULT.format())
+    assert report.arrays["D"][0] == 7
+
+
 # mbarriers
 
 INIT = "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, s; @%p1 mbarrier.init.shared.b64 [%r2], {count};\n"
