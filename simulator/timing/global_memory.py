@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from isa.forms.record import Unit
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, CopyArriveFacts, FetchFacts, WaitGroupFacts
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
+from simulator.state.windows import LOCAL
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.events import LANDING, At
 from simulator.timing.machine import Machine
@@ -29,6 +30,7 @@ from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp
 
 _CACHED = ("load", "cached copy")  # what L1 keeps
+_LOCAL_SECTOR = LOCAL // SECTOR_BYTES  # from here on local memory, of which L1 keeps what is stored, too (assumed)
 _PAGE_LINES = 32  # lines of 4 KB, which lie in one half of L2
 _BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
 
@@ -156,6 +158,8 @@ class GlobalMemory:
             done = start + max(-(-fact.sectors * 32 // rules.store_bytes), 1)
             self.store_free[cta] = self.share(cta, done, fact.sectors * 32, write=True)
             warp.access = max(warp.access, start)
+            if fact.where and fact.where[0] >= _LOCAL_SECTOR:
+                self.lines[cta].update(dict.fromkeys(fact.where, start))
             return self.store_free[cta] - now
         arrival = self.share(cta, begin + (rules.copy_latency if copies else rules.latency), fact.sectors * 32)
         return self.arrive(warp, operation, fact, arrival, now)
