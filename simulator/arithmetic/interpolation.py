@@ -63,4 +63,5 @@ def interpolated(name: str, index: Whole) -> Whole:
 def truncated(units: Whole, bits: int = 24) -> Reals:
     """Numbers in units of 2^-40 to so many significant bits, toward zero."""
     part, exponent = np.frexp(units.astype(np.float64))
-    return np.ldexp(np.trunc(np.ldexp(part, bits)), exponent - bits - UNIT)
+    found: Reals = np.ldexp(np.trunc(np.ldexp(part, bits)), exponent - bits - UNIT)
+    return found
