@@ -28,7 +28,7 @@ from simulator.execute.dynamic_info import (
 from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import prepares
-from simulator.state.mbarrier import Mbarrier, Mbarriers, joined, parity_of, pending_of
+from simulator.state.mbarrier import COUNT_BITS, Mbarrier, Mbarriers, joined, parity_of, pending_of
 from simulator.state.registers import WARP_SIZE, Warps
 from simulator.state.shared import AddressError
 
@@ -55,21 +55,20 @@ class _Party(NamedTuple):
 
 def _parties(machine: CtaState, warps: Warps, where: NDArray[np.int64], *numbers: NDArray[Any]) -> Iterator[_Party]:
     """The active threads of each warp in groups with equal operands, in order of their first lane."""
-    for row, active in enumerate(machine.threads(warps)):
-        lanes = np.flatnonzero(active)
-        said = np.stack([where[row, lanes], *(np.asarray(n[row, lanes]).astype(np.int64) for n in numbers)])
-        if (said == said[:, :1]).all():
-            yield _Party(row, int(warps[row]), int(said[0, 0]), tuple(int(n) for n in said[1:, 0]), lanes)
+    active = machine.threads(warps)
+    given = np.stack([where, *(np.broadcast_to(n, where.shape).astype(np.int64) for n in numbers)])
+    first = given[:, np.arange(len(given[0])), active.argmax(axis=1)]
+    alike = ((given == first[..., None]) | ~active).all(axis=(0, 2)).tolist()
+    for row in np.flatnonzero(active.any(axis=1)).tolist():
+        lanes, warp = np.flatnonzero(active[row]), int(warps[row])
+        if alike[row]:
+            address, *said = first[:, row].tolist()
+            yield _Party(row, warp, address, tuple(said), lanes)
             continue
-        kinds, first, which = np.unique(said, axis=1, return_index=True, return_inverse=True)
-        for kind in np.argsort(first):
-            yield _Party(
-                row,
-                int(warps[row]),
-                int(kinds[0, kind]),
-                tuple(int(n) for n in kinds[1:, kind]),
-                lanes[np.ravel(which) == kind],
-            )
+        kinds, starts, which = np.unique(given[:, row, lanes], axis=1, return_index=True, return_inverse=True)
+        for kind in np.argsort(starts):
+            address, *said = kinds[:, kind].tolist()
+            yield _Party(row, warp, address, tuple(said), lanes[np.ravel(which) == kind])
 
 
 def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | None, ...]:
@@ -194,13 +193,21 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
             number, expected = party.numbers
             machine.uses(party.address, party.warp, changes=False)
             many, steps = len(party.lanes), [(party.lanes[i : i + 1], 1) for i in range(len(party.lanes))]
-            if write is None and many > 1 and complete and number * many <= cta.mbarriers.at(offset).pending:
-                steps = [(party.lanes, many)]  # nobody sees what is between
+            plain = complete and not expected and number * many <= cta.mbarriers.at(offset).pending
+            if (
+                plain
+            ):  # the phase ends with the last of them at the earliest, and each finds the counts of those before it
+                steps = [(party.lanes, many)]
             for lanes, times in steps:
                 before = machine.arrive(
                     party.address, party.warp, number * times, expect=expected * times, drop=drop, complete=complete
                 )
                 states[party.row, 0, lanes] = before
+                if plain:
+                    counted = number * np.arange(many, dtype=np.uint64)
+                    states[party.row, 0, lanes] -= counted + (
+                        counted << np.uint64(COUNT_BITS) if drop else np.uint64(0)
+                    )
             facts.append((party, ArriveFacts((cta.number, offset), number * many, expected * many, drop)))
         if write is not None:
             write(machine, warps, states)

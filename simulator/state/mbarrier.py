@@ -19,7 +19,8 @@ from simulator.state.shared import AddressError, SharedMemory
 
 SIZE = 8  # bytes, and their alignment; PTX ISA 9.0, 9.7.13.15.1
 MOST = (1 << 20) - 1  # arrivals, and transactions either way; PTX ISA 9.0, 9.7.13.15.2
-_FIELD = (1 << 20) - 1
+COUNT_BITS = 20  # of pending arrivals, and of expected ones above them
+_FIELD = (1 << COUNT_BITS) - 1
 _TX_MASK = (1 << 21) - 1
 _PARITY, _VALID = 62, 63
 

@@ -163,6 +163,15 @@ def test_mbarriers_that_are_misused(body: str, reason: str) -> None:
         run(body)
 
 
+def test_each_arrival_finds_the_count_that_those_before_it_left() -> None:
+    body = (
+        f"{INIT.format(count=64)}bar.sync 0;\nmbarrier.arrive.shared.b64 %rd1, [%r2];\n"
+        "mbarrier.pending_count.b64 %r3, %rd1; ld.param.u64 %rd2, [D]; mul.wide.u32 %rd3, %r1, 4;\n"
+        "add.u64 %rd2, %rd2, %rd3; st.global.u32 [%rd2], %r3;"
+    )
+    assert sorted(run(body).arrays["D"][:64].tolist()) == list(range(1, 65))
+
+
 COPY = (
     "ld.param.u64 %rd1, [D]; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd1, %rd1, %rd2; shl.b32 %r3, %r1, 2;\n"
     "add.u32 %r3, %r3, %r2; cp.async.ca.shared.global [%r3+64], [%rd1], 4;\n{arrive}"
