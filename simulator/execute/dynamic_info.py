@@ -24,6 +24,7 @@ that takes no unit's time, is `Idle`.
 | mbarrier.init | InitFacts | none | after issue |
 | mbarrier.arrive | ArriveFacts | none | after issue |
 | mbarrier.try_wait (test_wait in a loop) | WaitFacts | none | when the phase of that parity is complete |
+| a write for which another CTA looks in a loop | PostFacts beside its own | none | after issue |
 | barrier.cluster.arrive, .wait | ArriveFacts(CLUSTER, 1); WaitFacts(CLUSTER, waits mod 2) | none | as above |
 | mbarrier.expect_tx, complete_tx | ExpectFacts | none | after issue |
 | ld.global, st.global, cp.async | FetchFacts | the way to global memory | after issue; data come later |
@@ -48,6 +49,7 @@ from isa.fragments.metadata import stored_k
 
 Barrier = tuple[int, int]  # an mbarrier: rank of the CTA whose shared memory it lies in, byte offset there
 CLUSTER: Barrier = (-1, 0)  # the barrier of all CTAs, barrier.cluster
+STORES = -2  # in place of a rank: a write to global memory, for which threads of other CTAs look in a loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,13 @@ class WaitFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class PostFacts:
+    """A write to global memory that ends a wait of other CTAs, whose `WaitFacts` name the same "barrier"."""
+
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
 class FetchFacts:
     """An access of a warp to global memory.
 
@@ -237,7 +246,10 @@ class Idle:
 
 QueuedFacts = MmaFacts | CopyFacts | ShiftFacts | CommitFacts
 GlobalFacts = FetchFacts | CommitGroupFacts | WaitGroupFacts | CopyArriveFacts | BulkFacts
-Fact = QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | GlobalFacts | Idle
+Fact = (
+    QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | PostFacts
+    | GlobalFacts | Idle
+)  # fmt: skip
 
 
 def cycle(facts: Sequence[Fact]) -> tuple[Fact, ...]:

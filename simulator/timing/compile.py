@@ -219,7 +219,14 @@ def _operands(op: Operation) -> dict[int | str, int]:
 FACTS: dict[Unit, tuple[type, ...]] = {
     Unit.TCGEN05: (known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts),
     Unit.TMEM: (known.MoveFacts,),
-    Unit.SYNC: (known.MoveWaitFacts, known.InitFacts, known.ArriveFacts, known.ExpectFacts, known.WaitFacts),
+    Unit.SYNC: (
+        known.MoveWaitFacts,
+        known.InitFacts,
+        known.ArriveFacts,
+        known.ExpectFacts,
+        known.WaitFacts,
+        known.PostFacts,
+    ),
     Unit.GLOBAL: (known.CommitGroupFacts, known.WaitGroupFacts, known.CopyArriveFacts),
     Unit.SHARED: (known.FetchFacts, known.BulkFacts),
 }

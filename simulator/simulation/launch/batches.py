@@ -157,16 +157,17 @@ def _in_turn(
 ) -> Executed:
     """Runs portion after portion; `recorded` says of which CTAs what they do is noted."""
     total = Executed(np.zeros(len(setup.kernel.items), np.int64))
-    budget = setup.budget
+    budget, stamp = setup.budget, 0
     for ctas in portions:
         wanted = None if recorded is None else np.isin(ctas, recorded)
         timed = wanted is not None and bool(wanted.any())
         state = setup.state(ctas, timed=timed)
         state.names_sectors = timed
-        recorder = Recorder(np.repeat(wanted, state.warps)) if wanted is not None and timed else None
+        recorder = Recorder(np.repeat(wanted, state.warps), stamp) if wanted is not None and timed else None
         run = Run(code, state, budget, recorder)
         run.run()
         recordings = recorder.recordings(ctas, state.warps, code.kernel) if recorder is not None else []
+        stamp = recorder.stamp if recorder is not None else stamp
         total.add(Executed(np.array(run.counts, np.int64), Counter(run.state.met), recordings, run.printed))
         budget = run.budget
     return total

@@ -18,7 +18,7 @@ from simulator.simulation.launch.watch import Watch
 from simulator.state.registers import WARP_SIZE, Lanes
 
 FRUITLESS = 1024  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
-LOOKS = 64  # loads of a loop that may wait for others, after which these go on
+LOOKS = 16  # loads of a loop that may wait for others, after which these go on
 
 
 def together(item: Operation, execute: Executor) -> Step:
