@@ -237,9 +237,9 @@ def _parts(item: Item) -> bool:
 def _orders(micro: Micro) -> bool:
     """Whether an instruction waits until other SMs see what its warp has written: a fence for the whole chip, or a
     write that releases. It takes as long as an answer of L2 (docs/kernels.md compares a chain of CTAs)."""
-    if not isinstance(micro.item, Operation):
+    if not micro.own or not isinstance(micro.item, Operation):
         return False
     first, *rest = micro.item.instruction.form.opcode.split(".")
     if first in ("membar", "fence"):
         return any(scope in ("gl", "gpu", "sys") for scope in rest)
-    return micro.own and any(order in ("release", "acq_rel") for order in rest) and "cta" not in rest
+    return any(order in ("release", "acq_rel") for order in rest) and "cta" not in rest
