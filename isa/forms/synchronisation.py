@@ -69,6 +69,16 @@ def is_mbarrier_wait(form: Form) -> bool:
     return form.time is Time.MBARRIER and form.opcode.startswith(("mbarrier.test_wait", "mbarrier.try_wait"))
 
 
+def is_atomic(form: Form) -> bool:
+    """Whether an instruction reads and writes memory at once and gives what was there: `atom`."""
+    return form.opcode.startswith("atom.")
+
+
+def sees_as_load(form: Form) -> bool:
+    """Whether an instruction with which a loop may wait for what other threads write does nothing but read memory."""
+    return form.opcode.startswith("ld.") and sees_other_threads(form)
+
+
 def sees_other_threads(form: Form) -> bool:
     """Whether a loop around this instruction may wait for what other threads write: a load or atomic operation that
     sees their writes, a look at an mbarrier, or a pause."""

@@ -33,7 +33,7 @@ class SubCore(Pipes):
     def __init__(self, number: int, config: Config, sm: SmRecord, warps: list[Warp], unlike_margin: int) -> None:
         super().__init__(number, config, warps)
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
-        self.width = config.issue.width
+        self.width, self.hinted = config.issue.width, config.issue.policy == "greedy-round-robin"
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Asynchronous | None = None
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
@@ -87,17 +87,31 @@ class SubCore(Pipes):
         """The warp to issue from: the first in the policy's order among those that can issue."""
         if self.last_issue >= now and (self.last_issue > now or self.issues >= self.width):
             return None
+        self.settle(now)
         for place in self.orders[self.favourite]:
             warp = self.mine[place]
             if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
                 continue
             if self.pipe_free(warp.operation) <= now and not self.stalls(warp):
-                self.favourite = (place + 1) % len(self.mine) if self.policy == "round-robin" else place
+                gives_way = self.policy == "round-robin" or (self.hinted and warp.operation.yields)
+                self.favourite, self.turned = (place + gives_way) % len(self.mine), now
                 return warp
         return None
 
+    def settle(self, now: int) -> None:
+        """Lets instructions of upkeep that have issued before this cycle take the scheduler's favour: a greedy policy
+        goes on with their warp, or behind a yield hint with the next."""
+        if not self.hinted:
+            return
+        for place, warp in enumerate(self.mine):
+            while warp.upkeep_seen < warp.upkeep_count and (code := warp.upkeep[warp.upkeep_seen]) < 2 * now:
+                if code >> 1 >= self.turned:
+                    self.favourite, self.turned = (place + (code & 1)) % len(self.mine), code >> 1
+                warp.upkeep_seen += 1
+
     def state(self, now: int) -> list[int]:
         """All that decides what this sub-core does next, in cycles relative to `now`."""
+        self.settle(now)
         remembered = 0 if self.policy == "oldest" else self.favourite
         tick = -1 if self.tick == NEVER else self.tick - now
         oldest = min((warp.last for warp in self.mine if not (warp.done or warp.blocked)), default=now)

@@ -182,6 +182,7 @@ def simulate(
     sms: int = 1,
     observer: TimingObserver | None = None,
     cold: bool = False,
+    stagger: int = 0,
 ) -> Timing:
     """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on
     an SM each.
@@ -193,6 +194,7 @@ def simulate(
         sms: SMs of the chip that do the same at the same time and share L2.
         observer: is told about each issue and each unit.
         cold: whether lines that come for the first time come from device memory, and not from L2.
+        stagger: by how many cycles each warp of a sub-core begins later than the one before it.
 
     Raises:
         DeadlockError: warps are unfinished and nothing is left to happen.
@@ -201,4 +203,7 @@ def simulate(
     sm = Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
     if cold and sm.memory is not None and config.hbm is not None:
         sm.memory.device_latency = config.hbm.latency
+    for core in sm.cores:
+        for place, warp in enumerate(core.mine):
+            warp.issue_not_before = place * stagger
     return Engine(sm, ahead).run()

@@ -105,6 +105,7 @@ class TimedOperation:
         time: the timing class of an integer instruction, which says what pipe it goes to; else None.
         costs: for each warp the wavefronts of its executions. None but for accesses to shared memory.
         sparse: whether it is a sparse matrix instruction.
+        integer: whether it is a matrix instruction of integers.
         result_from, result_until, ports, spare: of its `TensorClass`.
         reading: cycles for which it takes ports of the register file that tensor pipes share.
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
@@ -112,6 +113,10 @@ class TimedOperation:
             `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation;
             else 0.
+        yields: whether it has the compiler's yield hint: the scheduler turns to the next warp.
+        upkeep: instructions of the warp that are no operations and issue behind it, in empty slots: the loop's counter,
+            its comparison, NOPs, the branch. For each, twice the cycles from the operation's issue, and 1 if it has
+            the yield hint.
         jobs: for each warp what its executions do (units TCGEN05, TMEM and SYNC; loads, stores and copies of global
             memory); no entry for a warp that takes nothing but an issue slot.
         place: the index of its instruction in the code.
@@ -139,6 +144,7 @@ class TimedOperation:
     costs: dict[int, Periodic[int]] | None = None
     jobs: dict[int, Periodic[Job]] | None = None
     sparse: bool = False
+    integer: bool = False
     result_from: int = 0
     result_until: int = 0
     ports: int = 0
@@ -149,6 +155,8 @@ class TimedOperation:
     operand_stall: int = 1
     stall_reason: StallReason = StallReason.ISSUED
     compare: int = 0
+    yields: bool = False
+    upkeep: tuple[int, ...] = ()
     place: int = 0
     emulated: tuple[sequences_config.Sequence, dict[int | str, int]] | None = None
     part: bool = False

@@ -76,7 +76,7 @@ class ItemRecord(ctypes.Structure):
         looped: whether it is in a loop.
         python: whether Python must issue it: what works on after issue, or waits for others.
         queued: whether it goes to the queue of the tcgen05 unit.
-        unit .. reads, writes: of an operation; `*_count` is the length of the array.
+        unit .. yields, upkeep, reads, writes: of an operation; `*_count` is the length of the array.
         loop_start, loop_count, unread: of the end of a loop: `simulator.timing.model.TimedLoop`.
     """
 
@@ -100,6 +100,9 @@ class ItemRecord(ctypes.Structure):
     stall_reason: int
     compare: int
     part: int
+    yields: int
+    upkeep_count: int
+    upkeep_array: Integers
     reads_count: int
     reads_array: Integers
     writes_count: int
@@ -137,6 +140,8 @@ class WarpRecord(ctypes.Structure):
         starts: for each loop, when the current run could begin.
         turns: for each item, the position of its next execution in what differs between executions.
         costs: for each item, its wavefronts.
+        upkeep: `upkeep` of its last operation, in cycles of the run; of `upkeep_count`, the first `upkeep_seen` are
+            over.
     """
 
     place: int
@@ -165,6 +170,9 @@ class WarpRecord(ctypes.Structure):
     starts_array: Integers
     turns_array: Integers
     costs_array: Records
+    upkeep_seen: int
+    upkeep_count: int
+    upkeep_array: Integers
 
 
 @_record
@@ -174,7 +182,7 @@ class CoreRecord(ctypes.Structure):
     Attributes:
         number: counted over all SMs.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
-        favourite: the place among its warps of the one that the issue policy remembers.
+        favourite: the place among its warps of the one that the issue policy remembers, since cycle `turned`.
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
         free: by unit, the cycle from which each can take its next instruction.
         result_until, dense: of the last instruction of the tensor pipe that took the last: its `result_until`, and
@@ -195,6 +203,7 @@ class CoreRecord(ctypes.Structure):
     number: int
     tick: int
     favourite: int
+    turned: int
     last_issue: int
     issues: int
     result_until: int

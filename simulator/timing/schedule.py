@@ -6,8 +6,11 @@ rest), and so do we, for the order in which the trace is written. The waits coun
 instruction delays all that follow it in its warp. Results of memory and of asynchronous units are waited for when the
 time comes: that is the engine's part.
 
-At the ends of a loop everything of a fixed latency has arrived. Its counter is an addition after the first instruction
-(after the second, if these are unlike) and a comparison a few cycles later, in issue slots that would be empty.
+At the ends of a loop everything of a fixed latency has arrived. Its counter is an addition and, a few cycles later, a
+comparison, in issue slots that the compiler takes for empty (`_Plan`).
+
+An instruction with a long wait has the yield hint: the scheduler turns to another warp behind it. The counter, NOPs and
+the branch have it, too, and they issue between the instructions of a trace, so they are noted with the one before them.
 
 Measured on an H100 (tests/hardware/README.md, "Unlike instructions"): the waits equal those in the machine code of 646
 of 646 regular and 212 of 240 random loops, the others differ by 1 to 3 cycles an iteration.
@@ -15,7 +18,7 @@ of 646 regular and 212 of 240 random loops, the others differ by 1 to 3 cycles a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from isa.forms.record import Unit
 from simulator.timing.config import Config
@@ -24,11 +27,13 @@ from simulator.timing.model import StallReason, TimedLoop, TimedOperation
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 _PIPE = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
 _INTEGER = (Unit.ALU, Unit.FMA)
+_END = 1 << 30  # a slot behind all others
 
 
 def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
-    """Fills in `stall`, `operand_stall`, `stall_reason` and `compare` of every operation."""
+    """Fills in `stall`, `operand_stall`, `stall_reason`, `compare`, `yields` and `upkeep` of every operation."""
     starts = {item.start for item in items if isinstance(item, TimedLoop)}
+    paths = _paths(items, starts)
     block = _Block(config, loop=False)
     for place, item in enumerate(items):
         if place in starts:
@@ -38,8 +43,24 @@ def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> Non
             block.close(branch=True)
             block = _Block(config, loop=False)
         else:
-            block.add(item)
+            block.add(item, paths[place])
     block.close(branch=False)
+
+
+def _paths(items: Sequence[TimedOperation | TimedLoop], starts: Container[int]) -> list[int]:
+    """For each operation the cycles from its issue until the last result that depends on it is there, in its block."""
+    paths, waiting = [0] * len(items), dict[int, int]()  # by register, the longest path of those that read it
+    for place in range(len(items) - 1, -1, -1):
+        item = items[place]
+        if isinstance(item, TimedLoop):
+            waiting.clear()
+            continue
+        paths[place] = item.latency + max((waiting.pop(register, 0) for register in item.writes), default=0)
+        for register in item.reads:
+            waiting[register] = max(waiting.get(register, 0), paths[place])
+        if place in starts:
+            waiting.clear()
+    return paths
 
 
 def extra(config: Config, producer: Unit, consumer: Unit) -> int:
@@ -53,8 +74,46 @@ def extra(config: Config, producer: Unit, consumer: Unit) -> int:
     return 0 if consumer is Unit.BARRIER else config.alu.address_latency - config.alu.latency
 
 
-def _unlike(one: TimedOperation, other: TimedOperation) -> bool:
-    return (one.unit, one.interval, one.sparse) != (other.unit, other.interval, other.sparse)
+class _Plan:
+    """When instructions issue in the compiler's view, which knows no interval between matrix instructions of unlike
+    kinds: in it lie the empty slots that the counter of a loop takes.
+
+    Read off the machine code of 886 loops (ptxas 13.0, sm_90a): the addition stands in the first empty slot, the
+    comparison in the first one from `[schedule] compare` cycles later on.
+
+    Attributes:
+        cycle: of the last instruction.
+        slot: of the last instruction or of the counter's.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.cycle, self.slot = config, -1, -1
+        self.free: dict[tuple[Unit, int, bool, bool], int] = {}
+        self.ready: dict[int, tuple[int, Unit]] = {}
+
+    def soonest(self, operation: TimedOperation, behind: int) -> int:
+        """The first cycle for the next instruction, which follows the last by `behind` cycles at least."""
+        operands = (_available(self.config, self.ready, register, operation) for register in operation.reads)
+        return max(self.cycle + behind, self.slot + 1, self.free.get(_kind(operation), 0), *operands, 0)
+
+    def issue(self, operation: TimedOperation, cycle: int) -> None:
+        """Issues an instruction."""
+        self.cycle = self.slot = cycle
+        if operation.unit in _FIXED:
+            self.free[_kind(operation)] = cycle + operation.interval
+            self.ready.update(dict.fromkeys(operation.writes, (cycle + operation.latency, operation.unit)))
+
+
+def _kind(operation: TimedOperation) -> tuple[Unit, int, bool, bool]:
+    """What the compiler takes for a pipe of its own."""
+    return operation.unit, operation.interval, operation.sparse, operation.integer
+
+
+def _available(config: Config, ready: Mapping[int, tuple[int, Unit]], register: int, consumer: TimedOperation) -> int:
+    """The cycle from which `consumer` can use a register; 0 if nothing in the block wrote it."""
+    cycle, producer = ready.get(register, (0, Unit.ALU))
+    late = consumer.forwarding_penalty if producer is Unit.ALU else 0
+    return cycle + extra(config, producer, consumer.unit) + late if cycle else 0
 
 
 class _Block:
@@ -65,18 +124,20 @@ class _Block:
         self.last: TimedOperation | None = None
         self.at = 0  # cycle of the last instruction
         self.slot = 0  # cycle of the last instruction or of what fills the time
+        self.upkeep: list[tuple[int, bool]] = []  # cycles of what fills the time, and whether it is a NOP or a branch
         self.free: dict[Unit, int] = {}
         self.tensor_free = [0] * config.sm.tensor_pipes
         self.paths_free = [0, 0]  # the ports that tensor pipes share, and the path of metadata
         self.ready: dict[int, tuple[int, Unit]] = {}
-        # The counter of a loop: cycles of the addition and of the comparison, as far as they are not placed yet.
-        self.counter: list[int] = []
-        self.first = True
-        self.waiting = loop and config.schedule.compare > 0
+        self.plan = _Plan(config)
+        # The counter of a loop: from which slot of the plan, and from which cycle on, its next instruction can stand.
+        self.counter = [(1, 1)] if loop and config.schedule.compare else []
+        self.compared = False
 
-    def add(self, operation: TimedOperation) -> None:
-        """Places the next instruction in the first cycle that it can issue in."""
+    def add(self, operation: TimedOperation, path: int) -> None:
+        """Places the next instruction in the first cycle that it can issue in; `path` as in `_paths`."""
         if self.last is None:
+            self.plan.issue(operation, 0)
             self.begin(operation, 0)
             return
         free = max(self.at + self.last.shortest_stall, self.unit_free(operation))
@@ -88,15 +149,15 @@ class _Block:
         if operation.unit is Unit.CONTROL:  # a call finds everything arrived
             operands_ready = max((operands_ready, *(self.available(register, operation) for register in self.ready)))
         cycle = max(free, operands_ready)
-        if not (self.waiting and self.first and _unlike(self.last, operation)):
-            self.place(cycle)
-        self.first = False
+        self.place(cycle, self.plan.soonest(operation, self.last.shortest_stall), path)
+        self.plan.issue(operation, self.plan.soonest(operation, self.last.shortest_stall))
         cycle = self.pad(cycle)
         self.last.stall, self.last.operand_stall = (
             cycle - self.at,
             (cycle if operands_ready >= free else max(operands_ready, self.at + 1)) - self.at,
         )
         self.last.stall_reason = _PIPE.get(operation.unit, StallReason.DEPENDENCY)
+        self.hint(cycle)
         self.begin(operation, cycle)
 
     def unit_free(self, operation: TimedOperation) -> int:
@@ -117,35 +178,59 @@ class _Block:
 
     def available(self, register: int, consumer: TimedOperation) -> int:
         """The cycle from which `consumer` can use a register; 0 if nothing in the block wrote it."""
-        cycle, producer = self.ready.get(register, (0, Unit.ALU))
-        return (
-            cycle
-            + extra(self.config, producer, consumer.unit)
-            + (consumer.forwarding_penalty if producer is Unit.ALU else 0)
-            if cycle
-            else 0
-        )
+        return _available(self.config, self.ready, register, consumer)
 
-    def place(self, cycle: int) -> None:
-        """Puts the loop's counter into empty slots before `cycle`: the addition comes behind the first instruction that
-        is like its neighbour."""
+    def place(self, cycle: int, planned: int, path: int = 0) -> None:
+        """Puts the loop's counter into slots that are empty in the compiler's view.
+
+        Args:
+            cycle: in which the next instruction issues.
+            planned: the same in the compiler's view.
+            path: of the next instruction.
+        """
         assert self.last is not None
-        if self.waiting:
-            self.waiting = False
-            self.counter = [self.at + 1, self.at + 1 + self.config.schedule.compare]
-        while self.counter and (slot := max(self.counter[0], self.slot + 1)) < cycle:
-            self.counter.pop(0)
-            self.slot = slot
-            if not self.counter:
-                self.last.compare = slot - self.at
+        rule = self.config.schedule
+        while self.counter:
+            soonest, earliest = self.counter[0]
+            slot = max(soonest, self.plan.slot + 1)
+            if slot > planned or (slot == planned and path > (rule.compared_path if self.compared else rule.path)):
+                break
+            self.counter.clear()
+            self.plan.slot, self.slot = slot, max(self.slot + 1, min(earliest, cycle - 1))
+            self.upkeep.append((self.slot, False))
+            if self.compared:
+                self.last.compare = self.slot - self.at
+            else:
+                self.compared, self.counter = True, [(slot + rule.compare, self.slot + rule.compare)]
 
     def pad(self, cycle: int) -> int:
         """Adds NOPs before `cycle` where the wait is too long for one instruction; returns when the next one issues."""
         rule = self.config.schedule
         while cycle - self.slot > rule.stall:
             self.slot += rule.stall
+            self.upkeep.append((self.slot, True))
             cycle = max(cycle, self.slot + rule.nop)
         return cycle
+
+    def hint(self, cycle: int) -> None:
+        """Gives the last operation, and what issues behind it before `cycle`, the yield hints that the compiler writes:
+        into instructions with a long wait."""
+        rule, operation = self.config.schedule, self.last
+        assert operation is not None
+        ends = [*(slot for slot, _ in self.upkeep[1:]), cycle]
+        codes = (
+            [
+                2 * (slot - self.at) + (always or 0 < rule.integer_yields <= end - slot)
+                for (slot, always), end in zip(self.upkeep, ends, strict=True)
+            ]
+            if self.upkeep
+            else []
+        )
+        wait = (self.upkeep[0][0] if self.upkeep else cycle) - self.at
+        shortest = rule.integer_yields if operation.unit in _INTEGER else rule.yields
+        operation.yields = 0 < shortest <= wait
+        operation.upkeep = tuple(codes) if rule.yields else ()
+        self.upkeep = []
 
     def begin(self, operation: TimedOperation, cycle: int) -> None:
         """Issues an instruction in `cycle`, and notes when its unit is free and its results are ready."""
@@ -164,6 +249,15 @@ class _Block:
         for register in operation.writes:
             self.ready[register] = cycle + operation.latency, operation.unit
 
+    def branch(self, cycle: int) -> None:
+        """Places the branch of a loop whose next run begins in `cycle`: it asks for the whole wait if it can; NOPs
+        before it ask for the rest."""
+        longest = self.config.schedule.stall
+        place = max(self.slot + 1, cycle - longest)
+        for slot in range(self.slot + 1, place, longest):
+            self.upkeep.append((slot, True))
+        self.upkeep.append((place, True))
+
     def close(self, branch: bool) -> None:
         """Ends the block: all results of a fixed latency arrive, and a loop branches."""
         if self.last is None:
@@ -172,9 +266,12 @@ class _Block:
         if self.config.loop.drain:
             cycle = max((cycle, *(ready for ready, _ in self.ready.values())))
         if branch:
-            self.place(cycle)
+            self.place(cycle, _END)
             cycle = max(cycle, self.at + self.last.shortest_stall + self.config.loop.cycles)
         if self.last.blocking:
             cycle = max(cycle, self.at + self.last.latency)
+        if branch:
+            self.branch(cycle)
+        self.hint(cycle)
         self.last.stall, self.last.operand_stall = cycle - self.at, 1
         self.last.stall_reason = StallReason.BRANCH if branch else StallReason.DEPENDENCY

@@ -164,6 +164,7 @@ class Sm(Machine):
         self.account(core, warp, operation, now)
         core.issues = core.issues + 1 if core.last_issue == now else 1
         core.last_issue = warp.last = now
+        warp.keep_up(operation, now)
         self.counters.issued[core.number] += 1
         finished = now + self.start(core, warp, operation, now)
         if self.observer is not None:
@@ -283,7 +284,7 @@ class Sm(Machine):
         if pc < len(items):
             self.prepare(warp)
             return
-        warp.done = True
+        warp.done, warp.upkeep_count = True, 0
         if warp.blocked not in (StallReason.MBARRIER, StallReason.GLOBAL):
             self.finish(warp, now)
 

@@ -121,11 +121,22 @@ class Schedule:
         nop: cycles that a NOP takes at least, and no more than `stall`.
         compare: cycles from the addition of a loop's counter, which follows the first instruction, to the comparison;
             0: no such instructions.
+        path: cycles that the compiler sees from the addition to the end of the loop. The addition goes before an
+            instruction if no more than that depends on it.
+        compared_path: the same of the comparison.
+        yields: the shortest wait for which the compiler lets the scheduler turn to another warp (the yield hint of an
+            instruction); 0: no such hints.
+        integer_yields: the same of integer and float instructions, the counter of a loop among them. A NOP and a branch
+            always have the hint.
     """
 
     stall: Cycles
     nop: Cycles
     compare: Delay
+    path: Delay = 0
+    compared_path: Delay = 0
+    yields: Delay = 0
+    integer_yields: Delay = 0
 
 
 @dataclass(frozen=True)

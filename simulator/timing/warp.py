@@ -18,7 +18,7 @@ class Warp(WarpRecord):
     Attributes:
         id: its number over all CTAs.
         core: its sub-core, counted over all SMs.
-        ready, producers, pinned, counts, starts, turns: the arrays of its record.
+        ready, producers, pinned, counts, starts, turns, upkeep: the arrays of its record.
         complete: when all that it has queued at the tcgen05 unit is complete; what is not started does not count yet.
         moves: when all its tcgen05.ld, and all its tcgen05.st, are complete.
         arrived: whether it is at the barrier of the cluster, in its current phase.
@@ -32,6 +32,8 @@ class Warp(WarpRecord):
         self.ready, self.pinned = _zeros(registers), _zeros(registers)
         self.producers = array("q", [Unit.TENSOR]) * registers
         self.counts, self.starts, self.turns = _zeros(self.loops), _zeros(self.loops), _zeros(self.items)
+        longest = max((len(item.upkeep) for item in code.items if isinstance(item, TimedOperation)), default=0)
+        self.upkeep = _zeros(max(longest, 1))
         link(
             self,
             ready=self.ready,
@@ -40,6 +42,7 @@ class Warp(WarpRecord):
             counts=self.counts,
             starts=self.starts,
             turns=self.turns,
+            upkeep=self.upkeep,
         )
         self.complete = 0
         self.moves = [0, 0]
@@ -53,6 +56,12 @@ class Warp(WarpRecord):
     def wait_until(self, cycle: int, reason: StallReason) -> None:
         """Lets the warp issue nothing before this cycle, and notes why."""
         self.issue_not_before, self.issue_not_before_reason = max(self.issue_not_before, cycle), reason
+
+    def keep_up(self, operation: TimedOperation, now: int) -> None:
+        """Notes what issues behind an operation that issues now, without being one."""
+        self.upkeep_seen, self.upkeep_count = 0, len(operation.upkeep)
+        for place, code in enumerate(operation.upkeep):
+            self.upkeep[place] = 2 * now + code
 
     def job(self, operation: TimedOperation) -> Job | None:
         """What this execution of an asynchronous operation does; None if it does nothing."""
@@ -115,6 +124,8 @@ class Warp(WarpRecord):
         for place, turn in enumerate(self.turns):
             if turn:
                 state += (place, turn)
+        state.append(-1)
+        state += (code - 2 * now for code in self.upkeep[self.upkeep_seen : self.upkeep_count])
         state.append(-1)
         return state
 

@@ -63,7 +63,9 @@ def issue_order(program: p.Program, parts: list[list[sass.Instruction]]) -> list
     known = [t for t in translated if t is not None]
     if len(known) != len(translated):
         return None
-    matrix, plain, store = {"gemm": (140, 141, 141), "memory": (100, 101, 102)}.get(program.group, (100, 100, 100))
+    matrix, plain, store = {"gemm": (140, 141, 141), "memory": (100, 101, 102)}.get(
+        program.group.removesuffix("_fresh"), (100, 100, 100)
+    )
     result = []
     for part, (lines, addresses) in zip(program.parts, known, strict=True):
         start = {"LDSM": matrix, "LDS": plain, "STS": store}
@@ -109,7 +111,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--nvdisasm", default="nvdisasm")
     options = parser.parse_args()
-    everything = [x for x in p.all_programs() if x.group != "memory"]  # memory_loops.py writes those
+    everything = [x for x in p.all_programs() if not x.group.startswith("memory")]  # memory_loops.py writes those
     groups = sorted({x.group for x in everything})
     measured = {g: rows(options.results, g) for g in groups}
     listings: dict[str, list[sass.Instruction | str]] = {}

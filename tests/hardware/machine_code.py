@@ -4,10 +4,12 @@ for `tcsim validate`.
     python -m tests.hardware.machine_code [--build DIR] [--nvdisasm NVDISASM]
 
 Needs the cubins of `measure.py build --groups mma inserts operation`, and the CSV files of these groups. An instruction
-is [kind, stall, writes, reads]: the kinds of `sequences.py` (for a matrix instruction of the chip, its number in
+is [kind, stall, writes, reads, hints]: the kinds of `sequences.py` (for a matrix instruction of the chip, its number in
 `forms`), the cycles for which its warp then issues nothing, registers as numbers (predicates from 256 on). What waits
 for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs and instructions of
-the uniform datapath have left nothing but their waits, and the branch, which ends every loop, nothing.
+the uniform datapath have left nothing but their waits and hints, and the branch, which ends every loop, its hint. Hints
+are 1 if the instruction has the yield hint (else 0), and for each of those behind it twice the cycles between the two,
+and 1 if that one has the hint.
 """
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_machine_code.json.gz"
 GROUPS = ("mma", "inserts", "operation")
 PREDICATES = 256  # the number of P0
-NOP = 2  # cycles that a NOP takes at least
 Row = list[Any]
 
 
@@ -91,14 +92,15 @@ def rows(code: list[sass.Instruction]) -> list[Row]:
         made, early = [], 0
         for x in code:
             kind = kind_of(x)
+            if made and not kind:
+                made[-1][4].append(2 * made[-1][1] + x.yields)
             if x.opcode == "BRA":
                 continue
             if not kind:
-                wait = max(x.stall, NOP) if x.opcode == "NOP" else x.stall
                 if made:
-                    made[-1][1] += wait
+                    made[-1][1] += x.cycles
                 else:
-                    early += wait
+                    early += x.cycles
                 continue
             written, read = registers(x, kind)
             for board in x.awaited:
@@ -106,7 +108,7 @@ def rows(code: list[sass.Instruction]) -> list[Row]:
                 boards[board] = set()
             if x.written is not None:
                 boards[x.written] |= set(written)
-            made.append([kind, x.stall, written, read])
+            made.append([kind, x.stall, written, read, [int(x.yields)]])
         made[-1][1] += early
     return made
 

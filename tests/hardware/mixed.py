@@ -155,6 +155,12 @@ def held_out(number: int = 80) -> Iterator[Program]:
         yield random_program("held", i, 90_000 + i, ALL if i % 2 else SPARSE)
 
 
+def fresh(number: int = 120) -> Iterator[Program]:
+    """Measured when yield hints had been added to the rules; nothing was changed for them."""
+    for i in range(number):
+        yield random_program("fresh", i, 110_000 + i, ALL if i % 2 else SPARSE)
+
+
 CLASSES = tuple(form for form in ALL if form.a in ("f16", "s8"))
 
 
@@ -204,5 +210,6 @@ def mixed_programs() -> Iterator[Program]:
     yield from inserts()
     yield from random_programs()
     yield from held_out()
+    yield from fresh()
     yield from gaps()
     yield from beside()

@@ -39,6 +39,16 @@ class Instruction:
         return self.upper >> 41 & 15
 
     @property
+    def yields(self) -> bool:
+        """Whether it has the yield hint."""
+        return not self.upper >> 45 & 1
+
+    @property
+    def cycles(self) -> int:
+        """Cycles until the warp may issue the next instruction: with the yield hint at least two."""
+        return max(self.stall, 2 if self.yields else 1)
+
+    @property
     def awaited(self) -> tuple[int, ...]:
         """Scoreboards that it waits for."""
         return tuple(i for i in range(6) if self.upper >> 52 >> i & 1)
@@ -53,7 +63,7 @@ class Instruction:
     def control(self) -> str:
         write, read = self.upper >> 46 & 7, self.upper >> 49 & 7
         scoreboards = "".join(str(i) if i in self.awaited else "-" for i in range(6))
-        yields = "-" if self.upper >> 45 & 1 else "Y"
+        yields = "Y" if self.yields else "-"
         return (
             f"B{scoreboards}:R{'-' if read == 7 else read}:W{'-' if write == 7 else write}:{yields}:S{self.stall:02d}"
         )
@@ -215,10 +225,25 @@ def stalls(body: list[Instruction]) -> list[int]:
         if kept(x):
             found.append(x.stall)
         elif found:
-            found[-1] += max(x.stall, 1)
+            found[-1] += x.cycles
         else:
-            ahead += max(x.stall, 1)
+            ahead += x.cycles
     return [*found[:-1], found[-1] + ahead, body[-1].stall]
+
+
+def hints(body: list[Instruction]) -> list[list[int]]:
+    """For each statement of the trace text 1 if it has the yield hint (else 0), and for each instruction behind it that
+    is no statement twice the cycles between the two, and 1 if that one has the hint."""
+    found: list[list[int]] = []
+    since = 0
+    for x in body:
+        if kept(x):
+            found.append([int(x.yields)])
+            since = 0
+        elif found:
+            found[-1].append(2 * since + x.yields)
+        since += x.cycles
+    return found
 
 
 def trace_text(body: list[Instruction]) -> tuple[list[str], dict[str, list[int]]] | None:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from isa.forms.synchronisation import is_atomic, sees_as_load
 from simulator.execute.dynamic_info import FetchFacts
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.batches import Setup, waits_for_others
@@ -59,7 +60,7 @@ def links(recordings: Sequence[Recording], kernel: Kernel) -> list[Link]:
         for (warp, index), (begin, end) in recording.looks.items():
             step = recording.steps[warp][index]
             fact, item = step.fact, kernel.items[step.place]
-            if not isinstance(item, Operation) or item.instruction.form.name != "ld":
+            if not isinstance(item, Operation) or not sees_as_load(item.instruction.form):
                 continue  # an atomic operation may do something else than wait
             candidates = [
                 write
@@ -74,7 +75,7 @@ def links(recordings: Sequence[Recording], kernel: Kernel) -> list[Link]:
 
 def _writes(step: Executed, kernel: Kernel) -> bool:
     item = kernel.items[step.place]
-    atomic = isinstance(item, Operation) and item.instruction.form.name == "atom"
+    atomic = isinstance(item, Operation) and is_atomic(item.instruction.form)
     return atomic or (isinstance(step.fact, FetchFacts) and step.fact.kind == "store")
 
 

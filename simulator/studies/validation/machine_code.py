@@ -48,11 +48,12 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
 
 
 def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
-    kind, stall, writes, reads = row
+    kind, stall, writes, reads, (yields, *upkeep) = row
     assert config.sequences is not None
     machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
     timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
+    timed.yields, timed.upkeep = bool(yields), tuple(upkeep)
     return timed
 
 

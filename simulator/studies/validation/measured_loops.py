@@ -7,7 +7,9 @@ two loop counts), `image`, `cycles` of an iteration by warps of the CTA, and `pa
 all that follow), `registers` by name as [value of lane 0, step from lane to lane], `body` as [times, instruction,
 registers...] and `end`: the machine code waits there for the loads into these registers, since they share a scoreboard
 with one that is needed, or since nothing reads them; and `stalls`: for how many cycles the warp issues nothing after
-each instruction, and after the branch. A trace cannot say that: here it is a part of the program that was measured.
+each instruction, and after the branch; and `hints`: for each instruction 1 if it has the yield hint, and the
+instructions behind it that no trace has (`TimedOperation.upkeep`). A trace cannot say that: here it is a part of the
+program that was measured.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from simulator.program.lowering import linearise
 from simulator.program.program import Program
 from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
-from simulator.studies.validation.streams import repeated
+from simulator.studies.validation.streams import STAGGER, repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
@@ -50,6 +52,7 @@ class Part:
         end: the registers whose loads the end of the loop waits for.
         stalls: for each step, cycles from its issue until the warp may issue the next as the machine code has them, and
             as the last those after the branch; none where the machine code is not known.
+        hints: for each step whether it has the yield hint, and its upkeep.
     """
 
     first: int
@@ -59,6 +62,7 @@ class Part:
     waits: tuple[tuple[int, ...], ...]
     end: tuple[int, ...]
     stalls: tuple[int, ...] = ()
+    hints: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ class Loop:
                 else:
                     item.reads = (*item.reads, *wait)
             if part.stalls:
-                _write_stalls(timed, part.stalls, config)
+                _write_stalls(timed, part, config)
             codes.append(timed)
         return TimedParts(config, self, tuple(codes), numbering.total)
 
@@ -165,15 +169,16 @@ class TimedParts:
             ours = [w for w in range(part.first, last + 1) if w % self.config.sm.sub_cores in self.loop.sub_cores]
             if ours:
                 codes.append(repeated(code, ours, count))
-        return simulate(self.config, codes, warps, self.registers).cycles
+        return simulate(self.config, codes, warps, self.registers, stagger=STAGGER).cycles
 
 
-def _write_stalls(code: TimedCode, stalls: tuple[int, ...], config: Config) -> None:
-    """Gives the operations of a loop the stalls of its machine code; a branch takes what any branch takes, at least."""
+def _write_stalls(code: TimedCode, part: Part, config: Config) -> None:
+    """Gives the operations of a loop the stalls and yield hints of its machine code; a branch takes what any branch
+    takes, at least."""
     operations = [item for item in code.items if isinstance(item, TimedOperation)]
-    for operation, stall in zip(operations, stalls[:-1], strict=True):
-        operation.stall = stall
-    operations[-1].stall += max(stalls[-1], 1 + config.loop.cycles)
+    for operation, stall, (yields, *upkeep) in zip(operations, part.stalls[:-1], part.hints, strict=True):
+        operation.stall, operation.yields, operation.upkeep = stall, bool(yields), tuple(upkeep)
+    operations[-1].stall += max(part.stalls[-1], 1 + config.loop.cycles)
     code.scheduled = True
 
 
@@ -212,7 +217,8 @@ def _part(entry: Mapping[str, Any]) -> Part:
         int(name[2:]): np.uint32(base) + lanes * np.uint32(step) for name, (base, step) in entry["registers"].items()
     }
     steps, waits = zip(*body, strict=True)
-    return Part(first, last, steps, registers, waits, tuple(entry["end"]), tuple(entry["stalls"]))
+    hints = tuple(map(tuple, entry["hints"]))
+    return Part(first, last, steps, registers, waits, tuple(entry["end"]), tuple(entry["stalls"]), hints)
 
 
 @cache

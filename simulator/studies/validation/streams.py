@@ -23,6 +23,8 @@ from simulator.timing.sequences import expand
 from simulator.timing.tables import TensorClass
 
 BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then
+STAGGER = 20  # cycles by which warps of a sub-core begin a measured loop one after the other: behind a barrier they
+# read a clock, and clocks of 8 and 16 warps are 20 to 40 cycles apart (tests/hardware/results/starts.csv)
 COUNTS = (9, 25)  # runs of the loop, of the two streams
 _FIRST = {"a": 0, "b": 8, "e": 16, "scale_a": 17, "scale_b": 18}
 _COUNTER, _ACCUMULATORS = 19, 20
@@ -69,13 +71,14 @@ class Loop:
         code = compile_code(linearise(Block(every, (Repeat(1, body, 1),), 1)), config)
         return cls(config, expand(code, config), registers)
 
-    def cycles(self, warps: int, count: int) -> int:
-        """Cycles of `count` iterations in each of this many warps."""
-        return simulate(self.config, [repeated(self.code, range(warps), count)], warps, self.registers).cycles
+    def cycles(self, warps: int, count: int, stagger: int = 0) -> int:
+        """Cycles of `count` iterations in each of this many warps; `stagger` as in `simulate`."""
+        code = repeated(self.code, range(warps), count)
+        return simulate(self.config, [code], warps, self.registers, stagger=stagger).cycles
 
-    def difference(self, warps: int, counts: tuple[int, int]) -> int:
+    def difference(self, warps: int, counts: tuple[int, int], stagger: int = 0) -> int:
         """How many cycles longer the loop takes with the second count of iterations than with the first."""
-        few, many = (self.cycles(warps, count) for count in counts)
+        few, many = (self.cycles(warps, count, stagger) for count in counts)
         return many - few
 
 

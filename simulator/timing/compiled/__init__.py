@@ -158,6 +158,7 @@ class CompiledEngine:
             record.queued = item.unit is Unit.TCGEN05
             for name in names:
                 setattr(record, name, getattr(item, name))
+            self._array(record, "upkeep", item.upkeep)
             self._array(record, "reads", item.reads)
             self._array(record, "writes", item.writes)
         self._kept.append(records)

@@ -324,6 +324,10 @@ static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
     account(sm, core, warp, item, now);
     core->issues = core->last_issue == now ? core->issues + 1 : 1;
     core->last_issue = warp->last = now;
+    warp->upkeep_seen = 0;
+    warp->upkeep_count = item->upkeep_count;
+    for (int64_t i = 0; i < item->upkeep_count; i++)
+        warp->upkeep_array[i] = 2 * now + item->upkeep_array[i];
     sm->issued_array[core->number]++;
     return item;
 }
@@ -352,10 +356,26 @@ static int64_t next_issue(const Sm *sm, const Core *core, int64_t soonest) {
     return first;
 }
 
+static void settle(const Sm *sm, Core *core, int64_t now) {
+    if (sm->policy != GREEDY_ROUND_ROBIN)
+        return;
+    for (int64_t i = 0; i < core->warps; i++) {
+        Warp *warp = core->warps_array[i];
+        while (warp->upkeep_seen < warp->upkeep_count && warp->upkeep_array[warp->upkeep_seen] < 2 * now) {
+            int64_t code = warp->upkeep_array[warp->upkeep_seen++];
+            if (code >> 1 < core->turned)
+                continue;
+            core->favourite = (i + (code & 1)) % core->warps;
+            core->turned = code >> 1;
+        }
+    }
+}
+
 /* The place of the warp to issue from; -1 for none. */
-static int64_t choose(const Sm *sm, const Core *core, int64_t now) {
+static int64_t choose(const Sm *sm, Core *core, int64_t now) {
     if (core->last_issue >= now && (core->last_issue > now || core->issues >= sm->width))
         return -1;
+    settle(sm, core, now);
     int64_t count = core->warps, first = sm->policy == OLDEST ? 0 : core->favourite;
     for (int64_t i = 0; i < count; i++) {
         int64_t at;
@@ -434,8 +454,9 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
         sm->now = now;
         core->tick = NEVER;
         if (warp) {
-            if (sm->policy != OLDEST)
-                core->favourite = sm->policy == ROUND_ROBIN ? (chosen + 1) % core->warps : chosen;
+            int gives_way = sm->policy == ROUND_ROBIN || (sm->policy == GREEDY_ROUND_ROBIN && next_of(warp)->yields);
+            core->favourite = (chosen + gives_way) % core->warps;
+            core->turned = now;
             const Item *item = issue(sm, core, warp, now);
             if (item->python) {
                 sm->started = core->number;
@@ -510,10 +531,14 @@ static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
             put(out, warp->turns_array[i]);
         }
     put(out, -1);
+    for (int64_t i = warp->upkeep_seen; i < warp->upkeep_count; i++)
+        put(out, warp->upkeep_array[i] - 2 * now);
+    put(out, -1);
 }
 
-static void core_state(const Sm *sm, const Core *core, Out *out) {
+static void core_state(const Sm *sm, Core *core, Out *out) {
     int64_t now = sm->now, oldest = NEVER;
+    settle(sm, core, now);
     for (int64_t i = 0; i < core->warps; i++) {
         const Warp *warp = core->warps_array[i];
         if (!warp->done && !warp->blocked)

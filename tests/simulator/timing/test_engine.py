@@ -497,6 +497,8 @@ class Thread:
     gate: int = 0
     waits: bool = False
     stalls: dict[int, int] = field(default_factory=dict)
+    yields: dict[int, set[int]] = field(default_factory=dict)
+    gives_way: set[int] = field(default_factory=set)
 
     @property
     def done(self) -> bool:
@@ -563,11 +565,21 @@ def distance(first: Operation, second: Operation, late: int, config: Config) -> 
     )
 
 
-def compiled(code: Code, config: Config, timed: list[TimedOperation | TimedLoop]) -> dict[int, int]:
-    """The wait after each item, from the distances between all pairs of a block; without the counter of loops."""
+def compiled(
+    code: Code, config: Config, timed: list[TimedOperation | TimedLoop]
+) -> tuple[dict[int, int], dict[int, set[int]]]:
+    """The wait after each item, from the distances between all pairs of a block, and in which cycles after it its warp
+    gives way: 0 for the item itself, others for NOPs and branches. Without the counter of loops."""
     starts = {item.start for item in code.items if isinstance(item, LoopEnd)}
     stalls: dict[int, int] = {}
+    yields: dict[int, set[int]] = {}
     block: list[tuple[int, Operation, int]] = []
+    rule = config.schedule
+
+    def hint(place: int, op: Operation, silent: list[int]) -> None:
+        wait = min([*silent, stalls[place]])
+        shortest = rule.integer_yields if unit_of(op) == "alu" else rule.yields
+        yields[place] = {*silent, 0} if wait >= shortest else set(silent)
 
     def close(branch: bool) -> None:
         if not block:
@@ -583,6 +595,8 @@ def compiled(code: Code, config: Config, timed: list[TimedOperation | TimedLoop]
         if isinstance(form, isa.MmaForm) and class_of(form, config).blocking:
             end = max(end, at + latency_of(op, config))
         stalls[place] = max(end, free + config.loop.cycles if branch else 0) - at
+        last = max(1, stalls[place] - rule.stall)  # where the branch is
+        hint(place, op, [*range(1, last, rule.stall), last] if branch else [])
         block.clear()
 
     for place, item in enumerate(code.items):
@@ -598,15 +612,16 @@ def compiled(code: Code, config: Config, timed: list[TimedOperation | TimedLoop]
             kept = replace(op, writes=tuple(r for r in op.writes if r not in overwritten))
             at = max(at, t + distance(kept, item, operation.forwarding_penalty, config))
         if block:
-            last, _, t = block[-1]
-            slot = t
-            while at - slot > config.schedule.stall:
-                slot += config.schedule.stall
-                at = max(at, slot + config.schedule.nop)
+            last, op, t = block[-1]
+            slots = [t]
+            while at - slots[-1] > rule.stall:
+                slots.append(slots[-1] + rule.stall)
+                at = max(at, slots[-1] + rule.nop)
             stalls[last] = at - t
+            hint(last, op, [slot - t for slot in slots[1:]])
         block.append((place, item, at))
     close(False)
-    return stalls
+    return stalls, yields
 
 
 @dataclass
@@ -627,7 +642,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     cores = [[t for t in threads if t.number % count == i] for i in range(count)]
     timed = {id(code): compile_code(code, config, {}).items for code in codes}
     for thread in threads:
-        thread.stalls = compiled(thread.code, config, timed[id(thread.code)])
+        thread.stalls, thread.yields = compiled(thread.code, config, timed[id(thread.code)])
     free = [{"tensor": 0, "alu": 0, "shared": 0, "barrier": 0} for _ in cores]
     pipes: list[tuple[TensorClass, int] | None] = [None] * count  # the last matrix instruction, and when it issued
     spare = [0] * count  # how many integer instructions it can still let in
@@ -641,6 +656,9 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     now = 0
     while not all(thread.done for thread in threads):
         for number, core in enumerate(cores):
+            for place, thread in enumerate(core):
+                if now - 1 in thread.gives_way and not thread.done and config.issue.policy == "greedy-round-robin":
+                    turn[number] = (place + 1) % len(core)
             able = [
                 not (t.done or t.waits or t.gate > now)
                 and operands_ready(t, now, timed[id(t.code)])
@@ -659,12 +677,14 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                 place = next(
                     p % len(core) for p in range(turn[number], turn[number] + len(core)) if able[p % len(core)]
                 )
-                turn[number] = (place + (config.issue.policy == "round-robin")) % len(core)
+                hinted = config.issue.policy == "greedy-round-robin" and 0 in core[place].yields[core[place].pc]
+                turn[number] = (place + (hinted or config.issue.policy == "round-robin")) % len(core)
             thread = core[place]
             op = thread.operation
             result.issued[number] += 1
             end = now + 1
             thread.gate = now + thread.stalls[thread.pc]
+            thread.gives_way = {now + cycles for cycles in thread.yields[thread.pc] if cycles}
             match unit_of(op):
                 case "barrier":
                     assert op.barrier is not None

@@ -37,5 +37,6 @@ def test_waits_are_the_compilers() -> None:
     loop = machine_loop(H100, entry["body"], forms)
     iteration(loop, 1)
     operations = [item for item in loop.code.items if isinstance(item, TimedOperation)]
-    assert [op.stall for op in operations[:-1]] == [stall for _, stall, _, _ in entry["body"][:-1]]
+    assert [op.stall for op in operations[:-1]] == [stall for _, stall, *_ in entry["body"][:-1]]
+    assert [op.yields for op in operations] == [bool(hints[0]) for *_, hints in entry["body"]]
     assert {op.sent for op in operations if op.unit is Unit.SHARED} == {2}
