@@ -17,6 +17,7 @@
 
 # %%
 from collections import Counter
+from textwrap import fill
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,8 +36,8 @@ layout_f = Tcgen05Target(
     OPCODE, m=64, n=32, base_lane=16
 )  # D, A and metadata in the upper halves
 print(
-    layout_f.layout.layout,
-    {name: site.live.shape for name, site in layout_f.sites.items()},
+    f"layout {layout_f.layout.layout}, words as (columns, lanes):",
+    {name: layout_f.sites[name].live.shape for name in "dae"},
 )
 
 simulator.drawing.datapath_figure("safe")
@@ -104,7 +105,7 @@ for site in ("base_d", "base_a", "base_e"):
         words(result) for result in layout_f.run(lanes.make(np.arange(lanes.size)))
     )
     print(site, dict(found))
-print(replay(layout_f, fault("base_e", mask=1 << 20))["error"])
+print(fill(replay(layout_f, fault("base_e", mask=1 << 20))["error"], 88))
 
 # %% [markdown]
 # What would a chip do that did not check? Nobody has published one. With `misaligned="follow"` the simulator goes where
@@ -116,11 +117,11 @@ follow = Tcgen05Target(OPCODE, m=64, n=32, base_lane=16, misaligned="follow")
 for site in ("base_d", "base_a", "base_e"):
     row = fault(site, mask=1 << 20)
     result = follow.run(row)[0]
-    size = (
-        f"{result['elements']} of {64 * 32} elements of D, largest "
-        f"{result['max_abs']:.3g}, not finite {result['nonfinite']}"
+    print(f"{site}: {words(result)}")
+    print(
+        f"    {result['elements']} of {64 * 32} elements of D differ, by up to "
+        f"{result['max_abs']:.3g}; {result['nonfinite']} are not finite"
     )
-    print(f"{site}: {words(result)}; {size}")
 
 # %% [markdown]
 # As pictures: the lanes that each operand should use, and those that it uses with bit 20 of its address flipped. D is
@@ -241,7 +242,9 @@ print(
 # and one row.
 #
 # ```python
-# pair = Tcgen05Target("tcgen05.mma.sp.cta_group::2.kind::f16", m=128, n=32, misaligned="follow")
+# pair = Tcgen05Target(
+#     "tcgen05.mma.sp.cta_group::2.kind::f16", m=128, n=32, misaligned="follow"
+# )
 # assert pair.layout.layout == "C"
 # assert pair.run(fault("base_e", mask=1 << 20))[0]["rows"] == 128
 # assert pair.run(fault("e", lane=0))[0]["rows"] == 1
@@ -267,8 +270,14 @@ check("10.1", answer)
 #
 # ```python
 # odd = neighbour.run(fault("base_e", mask=1))[0]
-# assert (OUTCOMES[odd["outcome"]], REASONS[odd["reason"]]) == ("due", "misaligned-address")
-# assert OUTCOMES[neighbour.run(fault("selector", "selector", value=1))[0]["outcome"]] == "sdc"
+# assert (OUTCOMES[odd["outcome"]], REASONS[odd["reason"]]) == (
+#     "due",
+#     "misaligned-address",
+# )
+# assert (
+#     OUTCOMES[neighbour.run(fault("selector", "selector", value=1))[0]["outcome"]]
+#     == "sdc"
+# )
 # answer = ("due", "sdc")
 # check("10.2", answer)
 # ```

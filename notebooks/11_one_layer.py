@@ -11,12 +11,7 @@
 # * compare types and chips by time and by error, and know which of the times are assumed.
 #
 # The 128 x 128 hidden layer of the digits network goes the way of cuSPARSELt: prune, check, compress, multiply with
-# bias and ReLU. You will be able to
-#
-# * read which elements a pruning keeps, and what it costs the network;
-# * put cycles, throughput, the chip's result and the exact result of one layer side by side;
-# * say what splitting K changes, and what it does not;
-# * compare types and chips by time and by error, and know which of the times are assumed.
+# bias and ReLU.
 
 # %%
 import matplotlib.pyplot as plt

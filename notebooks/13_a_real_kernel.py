@@ -15,6 +15,7 @@
 
 # %%
 import re
+from textwrap import fill
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,20 +39,21 @@ print(
 
 figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
 BOXES = {  # of one CTA and one turn of its loop: left, top, columns, rows
-    "A, stored:\n64 x 32 f16": (0, 40, 32, 64),
-    "B: 32 x 64 f16": (40, 0, 64, 32),
-    "D: 64 x 32 f32": (40, 40, 64, 64),
+    "A, stored: 64 x 32 f16": (0, 70, 32, 64),
+    "B: 64 x 32 f16": (40, 0, 32, 64),
+    "D: 64 x 32 f32": (40, 70, 32, 64),
 }
 for number, (name, (left, top, columns, rows)) in enumerate(BOXES.items()):
     box = (left, top), columns, rows
     axes.add_patch(
         plt.Rectangle(*box, facecolor=f"C{number}", alpha=0.4, edgecolor="black")
     )
-    axes.text(left + columns / 2, top + rows / 2, name, ha="center", va="center")
+    place = left + columns / 2, top + 8  # in the first of four strips of 16 rows
+    axes.text(*place, name, ha="center", va="center")
 for warp in range(4):
-    axes.axhline(40 + 16 * warp, 0.0, 0.9, color="black", lw=0.5)
-    axes.text(107, 48 + 16 * warp, f"warp {warp}", va="center")
-axes.set(xlim=(-1, 125), ylim=(105, -1), xticks=[], yticks=[])
+    axes.axhline(70 + 16 * warp, 0.0, 0.9, color="black", lw=0.5)
+    axes.text(74, 78 + 16 * warp, f"warp {warp}", va="center")
+axes.set(xlim=(-1, 85), ylim=(136, -2), xticks=[], yticks=[])
 axes.set_title("a CTA in one turn of the loop: K = 64, selectors 0 and 1", fontsize=9)
 plt.show()
 
@@ -102,7 +104,7 @@ names = ("A", "E", "B", "bias", "D", "M", "N", "K")
 try:
     kernel(grid, (128,), (a, words(codes), b, bias, d, M, N, K), names=names)
 except simulator.LaunchError as error:
-    print(str(error).split(" at 0x")[0])
+    print(fill(re.sub(r" at 0x[0-9a-f]+", "", str(error)).split(";")[0], 88))
 
 # %% [markdown]
 # Our first mistake, and not one of the kernel: a CTA computes 64 rows, and it reads the metadata of all of them, also
@@ -114,8 +116,7 @@ report = kernel(grid, (128,), (a, words(padded), b, bias, d, M, N, K))
 exact = dense.astype(np.float64) @ b.astype(np.float64).T
 print(
     f"largest error {np.abs(d - exact).max():.2e} of results up to "
-    f"{np.abs(exact).max():.1f};",
-    end=" ",
+    f"{np.abs(exact).max():.1f}"
 )
 print(
     f"{report.warp_instructions:,} warp instructions, {report.tensor_instructions} of "
@@ -145,8 +146,13 @@ chip = read_capture(PLANTED / "bug0.json").counters["sm_cycles_active_max"]
 print(
     f"{timed.cycles:,} cycles; the chip took {chip:,} ({timed.cycles / chip - 1:+.1%})"
 )
-for line in timeline.stalls.table(worst=5).splitlines():
-    print(line[:110])
+stalls = timeline.stalls
+print(f"{'share':>6}  {'waits most for':16}{'source':>11}  instruction")
+for row in stalls.rows(worst=5):
+    cause = max(row.cycles, key=row.cycles.get)
+    what = row.what.split()[0]
+    share = row.total / stalls.total
+    print(f"{share:6.1%}  {cause:16}{row.source:>11}  {what[:48]}")
 
 # %% [markdown]
 # A third of the cycles stand at the first `mma.sp` of the loop, and their cause is global memory: the kernel loads its
@@ -161,7 +167,7 @@ print(
     f"{conflicts.cycles / timed.cycles - 1:+.1%}"
 )
 for finding in check_launch(PLANTED / "bug8.json").findings[:2]:
-    print(f"line {finding.line} ({finding.source}): {finding.what}")
+    print(fill(f"line {finding.line} ({finding.source}): {finding.what}", 88))
 
 # %% [markdown]
 # ## A mistake
@@ -173,7 +179,7 @@ for finding in check_launch(PLANTED / "bug8.json").findings[:2]:
 verdict = check_launch(PLANTED / "bug1.json")
 finding = verdict.findings[0]
 print(finding.rule, "at line", finding.line, f"({finding.source})")
-print(re.sub(r": buffer.*", "", finding.what))
+print(fill(re.sub(r": buffer.*", "", finding.what), 88))
 print("fix:", finding.fix.split(" (")[0])
 
 # %% [markdown]
@@ -181,17 +187,16 @@ print("fix:", finding.fix.split(" (")[0])
 
 # %%
 for finding in check_launch(PLANTED / "bug3.json").findings[:2]:
-    print(
-        f"{finding.rule} at line {finding.line} ({finding.source})\n  {finding.what}\n "
-        f" fix: {finding.fix}"
-    )
+    print(f"{finding.rule} at line {finding.line} ({finding.source})")
+    for text in (finding.what, f"fix: {finding.fix}"):
+        print(fill(text, 84, initial_indent="    ", subsequent_indent="    "))
 
 # %% [markdown]
 # ## Exercises
 #
 # **1.** Multiply with a matrix of ones for B. What must each row of D be?
 #
-# Answer: the first element of that row sum of row 0, rounded to three decimals.
+# Answer: the number that fills row 0 of D, rounded to three decimals.
 #
 # <details><summary>Solution</summary>
 #

@@ -223,8 +223,7 @@ for name, opcode in OPCODES.items():
     known = h100.tensor_class(form).interval
     print(
         f"{name:7} m{m}n{n}k{k}: interval {known} in the config, {interval:.2f} "
-        "measured: "
-        f"{rate[name]:.0f} FMA/clk as named, per sub-core"
+        f"measured: {rate[name]:.0f} FMA/clk/sub-core as named"
     )
 print(f"gain, measured: {rate['sparse'] / rate['dense']:.2f}")
 
@@ -368,8 +367,14 @@ check("1.1", answer)
 # ```python
 # given, *_, whole = loss["digits layer"][0], loss["digits layer"][1]
 # orders = [rng.permutation(128) for _ in range(200)]
-# tried = [lost(layer[:, order], isa.prune(layer[:, order], isa.TWO_OF_FOUR)) for order in orders]
-# print(f"given order {given:.2%}, best of 200 {min(tried):.2%}, worst {max(tried):.2%}, unstructured {whole:.2%}")
+# tried = [
+#     lost(layer[:, order], isa.prune(layer[:, order], isa.TWO_OF_FOUR))
+#     for order in orders
+# ]
+# print(
+#     f"given order {given:.2%}, best of 200 {min(tried):.2%}, worst {max(tried):.2%}, "
+#     f"unstructured {whole:.2%}"
+# )
 # assert whole < min(tried) < given
 # answer = (min(tried) < given, min(tried) < whole)
 # check("1.2", answer)
@@ -394,7 +399,11 @@ check("1.2", answer)
 # from dataclasses import replace
 #
 # faster = replace(
-#     h100, tensor=tuple(replace(c, interval=6) if c.name == "sparse, full k, f32" else c for c in h100.tensor)
+#     h100,
+#     tensor=tuple(
+#         replace(c, interval=6) if c.name == "sparse, full k, f32" else c
+#         for c in h100.tensor
+#     ),
 # )
 # changed = simulator.gemm.estimate(gemms["sparse"].tile, 4096, 4096, 4096, faster)
 # print(f"{gemms['sparse'].cycles:,} -> {changed.cycles:,} cycles")

@@ -34,7 +34,7 @@ found = simulator.layout.form_layout(OPCODE)
 simulator.drawing.draw(found, "d", palette="safe")
 
 # %% [markdown]
-# A of a sparse form is stored compressed: 16 rows of 16 elements, for 32 logical columns. B is whole.
+# A of a sparse form is stored without what was pruned: 16 rows of 16 elements, for 32 logical columns. B is whole.
 #
 # ## The formulas
 #
@@ -67,8 +67,8 @@ for element in range(2):
 # %% [markdown]
 # ## The pictures
 #
-# A cell is an element; in it the lane (T) and the register with its half. A colour is a thread in its group, dark and
-# light are groups in turn. D stands at the top of the page; this is A, as it is stored.
+# A cell is an element; in it the lane (T) and the register with its half. Of the eight colours four are the threads of
+# even groups, and four those of odd ones. D stands at the top of the page; this is A, as it is stored.
 
 # %%
 simulator.drawing.draw(found, "a", palette="safe")
@@ -160,10 +160,8 @@ for text in (
         "mma.sp::ordered_metadata.sync.aligned.{}.row.col.{}".format(*text.split())
     )
     formulas = other.a.mapping.formulas()
-    print(
-        f"{other.a.type.name:5} A row = {formulas['row']},  column = "
-        f"{formulas['column']}"
-    )
+    print(f"{other.a.type.name:5} A row = {formulas['row']}")
+    print(f"      A column = {formulas['column']}")
     print(f"      B row = {other.b.mapping.formulas()['row']}")
 
 # %% [markdown]
@@ -226,8 +224,8 @@ print(
 )
 
 # %% [markdown]
-# Right, and slow: rows of 32 bytes lie in the banks four rows apart again. Real kernels turn the columns by the row (a
-# swizzle), or pad the rows.
+# Right, and slow: rows of 32 bytes that are four apart lie in the same banks. Real kernels turn the columns by the row
+# (a swizzle), or pad the rows. `tcsim layout shared` draws both ([docs/pictures.md](../docs/pictures.md)).
 #
 # On the command line: `tcsim layout mma.sp.m16n8k32.f32.f16.f16.f32 --operand a` prints the whole table, and draws it
 # as SVG or HTML; [docs/layouts.md](../docs/layouts.md) has that and more questions.
@@ -244,7 +242,9 @@ print(
 # Group 9 % 8 = 1, thread 3 / 2 = 1: lane 5. Register 2 * 1 + 1 = 3 in f32; in f16 register 1, the high half.
 #
 # ```python
-# half = isa.mma_form("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16")
+# half = isa.mma_form(
+#     "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16"
+# )
 # assert [int(x) for x in form.d.mapping.positions(row=9, column=3)] == [5, 3, 0]
 # assert [int(x) for x in half.d.mapping.positions(row=9, column=3)] == [5, 1, 1]
 # answer = ((5, 3), (5, 1))
@@ -266,7 +266,9 @@ check("2.1", answer)
 # P = 4: lane = column / 4 % 4 + 4 * (row % 8).
 #
 # ```python
-# s8 = isa.mma_form("mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32")
+# s8 = isa.mma_form(
+#     "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32"
+# )
 # row, column = np.indices(s8.a.shape)
 # assert (s8.a.mapping.grid[0] == column // 4 % 4 + 4 * (row % 8)).all()
 # answer = column // 4 % 4 + 4 * (row % 8)
@@ -293,7 +295,9 @@ check("2.2", answer)
 # padded[:, :16] = stored
 # np.savez(folder / "a.npz", a=padded)
 # (folder / "padded.trace").write_text(
-#     text.replace(".shared 512", ".shared 768").replace("shl.b32 %r9, %r9, 5;", "mul.lo.u32 %r9, %r9, 48;")
+#     text.replace(".shared 512", ".shared 768").replace(
+#         "shl.b32 %r9, %r9, 5;", "mul.lo.u32 %r9, %r9, 48;"
+#     )
 # )
 # report = simulator.run(folder / "padded.trace")
 # assert report.memory.conflicts == 0

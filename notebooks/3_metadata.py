@@ -14,6 +14,8 @@
 # every position ([tests/golden](../tests/golden/README.md)).
 
 # %%
+from textwrap import fill
+
 import numpy as np
 
 import isa
@@ -56,10 +58,8 @@ for form in (tf32, f16, s8, s4):
 
 # %%
 for form in (f16, s4, tf32):
-    print(
-        f"{form.metadata.sparsity.name:14} logical column = "
-        f"{form.metadata.sparsity.formula}"
-    )
+    print(f"{form.metadata.sparsity.name}: logical column =")
+    print(f"    {form.metadata.sparsity.formula}")
 for code in (0b0100, 0b1101, 0b1110):
     picked = [
         isa.stored_columns(np.array([[code]]), form.metadata.sparsity)[0].tolist()
@@ -83,7 +83,7 @@ try:
         np.array([[1, 2, 3, 0]], np.uint32), isa.TWO_OF_FOUR, isa.element_type("s8")
     )
 except isa.IsaError as error:
-    print(error)
+    print(fill(str(error), 88))
 
 # %% [markdown]
 # ## Owners
@@ -103,16 +103,17 @@ for name, formula in f16.metadata.mapping.formulas().items():
 
 # %%
 lane, code = s8.metadata.places(0)
+print("s8 k64, chunks 0 to 7:")
 for row in (0, 1, 8):
     print(
-        f"s8 k64, row {row}, chunks 0 to 7:",
+        f"  row {row}:",
         *(
             f"T{lane[row, c]}[{4 * code[row, c] + 3}:{4 * code[row, c]}]"
             for c in range(8)
         ),
     )
 print(
-    f"\n{'form':12}{'rows x chunks':>15}{'codes':>7}{'lanes':>7}{'selectors':>11}   "
+    f"\n{'form':9}{'rows x chunks':>13}{'codes':>6}{'lanes':>6}{'selectors':>10}  "
     "lane of (row, chunk)"
 )
 for form in (f16_short, f16, tf32, s8, s4):
@@ -120,7 +121,7 @@ for form in (f16_short, f16, tf32, s8, s4):
     lanes = len(np.unique(m.places(0)[0]))
     name, size = f"{form.a_type.name} k{form.k}", f"{m.shape[0]} x {m.shape[1]}"
     print(
-        f"{name:12}{size:>15}{m.shape[0] * m.shape[1]:7}{lanes:7}{m.selectors:11}   "
+        f"{name:9}{size:>13}{m.shape[0] * m.shape[1]:6}{lanes:6}{m.selectors:10}  "
         f"{m.mapping.formulas()['lane']}"
     )
 
@@ -140,7 +141,7 @@ register = np.zeros(32, np.uint32)
 for selector in range(4):
     register = f16_short.metadata.scatter(steps[selector], selector, rest=register)
 print(
-    "one register of 32 lanes:", " ".join(f"{word:08x}" for word in register[:8]), "..."
+    "one register of 32 lanes:", " ".join(f"{word:08x}" for word in register[:6]), "..."
 )
 print(
     "each step's codes are there:",
@@ -165,8 +166,8 @@ print(
 )
 
 # %% [markdown]
-# Step 2 of that register as a picture: the codes in their places, the logical matrix with what is kept, the compressed
-# one, and the word of lane 6.
+# Step 2 of that register as a picture: the codes in their places, the logical matrix with what is kept, the stored one,
+# and the word of lane 6.
 
 # %%
 step = simulator.layout.form_layout(
@@ -257,7 +258,9 @@ check("3.1", answer)
 # ```python
 # for word, pair, single in ((0x4, [0, 1], 0), (0xE, [2, 3], 1)):
 #     assert isa.stored_columns(np.array([[word]]), isa.TWO_OF_FOUR)[0].tolist() == pair
-#     assert isa.stored_columns(np.array([[word]]), isa.ONE_OF_TWO)[0].tolist() == [single]
+#     assert isa.stored_columns(np.array([[word]]), isa.ONE_OF_TWO)[0].tolist() == [
+#         single
+#     ]
 # answer = ((0, 1), (2, 3), 0, 1)
 # check("3.2", answer)
 # ```
@@ -279,7 +282,11 @@ check("3.2", answer)
 #
 # ```python
 # assert 4 * np.prod(f16.metadata.shape) == 512
-# assert [form.a_type.name for form in (f16_short, f16, tf32, s8, s4) if 4 * np.prod(form.metadata.shape) == 1024] == [
+# assert [
+#     form.a_type.name
+#     for form in (f16_short, f16, tf32, s8, s4)
+#     if 4 * np.prod(form.metadata.shape) == 1024
+# ] == [
 #     "s8",
 #     "s4",
 # ]

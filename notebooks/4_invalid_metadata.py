@@ -16,6 +16,7 @@
 
 # %%
 from pathlib import Path
+from textwrap import fill
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,17 +28,6 @@ from simulator.lessons.recordings import recordings
 from simulator.views.plots import COLOURS
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
-recorded = list(recordings(data("mma_sp.npz")))
-print(len(recorded), "recordings")
-
-# %% [markdown]
-# ## The sixteen codes
-#
-# Bits 1..0 of a code are the column, in its chunk of four, that the first stored element belongs to; bits 3..2 that of
-# the second. Legal with `::ordered_metadata` are those that ascend. Plain `mma.sp` takes descending ones too. Equal
-# columns are legal in neither: `metadata_findings` names them.
-
-# %%
 figure, axes = plt.subplots(figsize=(4.4, 2.9))
 kinds = {
     "ascending: legal": COLOURS[5],
@@ -61,6 +51,18 @@ axes.legend(
     handles, list(kinds), frameon=False, loc="center left", bbox_to_anchor=(1, 0.5)
 )
 plt.show()
+
+# %% [markdown]
+# ## The sixteen codes
+#
+# Bits 1..0 of a code are the column, in its chunk of four, that the first stored element belongs to; bits 3..2 that of
+# the second. Legal with `::ordered_metadata` are those that ascend. Plain `mma.sp` takes descending ones too. Equal
+# columns are legal in neither: `metadata_findings` names them. The picture has all 16; what an H100 makes of each is in
+# the recordings:
+
+# %%
+recorded = list(recordings(data("mma_sp.npz")))
+print(len(recorded), "recordings")
 
 # %% [markdown]
 # ## A recorded case
@@ -297,7 +299,7 @@ print(
 try:
     simulator.mma_sp(OPCODE, a, b, c, e, selector=2, undefined="hardware")
 except isa.UndefinedBehavior as error:
-    print(error)
+    print(fill(str(error), 88))
 
 # %% [markdown]
 # ## Policies
@@ -324,7 +326,7 @@ print(simulator.run(path).undefined)
 try:
     simulator.run(path, undefined="raise")
 except isa.UndefinedBehavior as error:
-    print(str(error).replace(str(path), "bad.trace"))
+    print(fill(str(error).replace(str(path), "bad.trace"), 88))
 
 # %% [markdown]
 # ## Exercises
@@ -338,7 +340,9 @@ except isa.UndefinedBehavior as error:
 # Both indices are 1: column 4 * 3 + 1 = 13, twice. The chunk gives (stored[6] + stored[7]) * B[13].
 #
 # ```python
-# assert isa.stored_columns(np.array([[14, 14, 14, 0b0101]]), isa.TWO_OF_FOUR)[0, 6:].tolist() == [13, 13]
+# assert isa.stored_columns(np.array([[14, 14, 14, 0b0101]]), isa.TWO_OF_FOUR)[
+#     0, 6:
+# ].tolist() == [13, 13]
 # answer = (13, 13)
 # check("4.1", answer)
 # ```

@@ -18,6 +18,7 @@
 import shutil
 import tempfile
 from pathlib import Path
+from textwrap import fill
 
 import numpy as np
 
@@ -91,12 +92,8 @@ for text in (
 # %%
 f = datapath(m=64, sparse=True)
 for base in f.base_lanes:
-    print(
-        f"layout {f.name}, base lane {base:2}: lanes",
-        *f.lanes(base)[:18],
-        "...;",
-        f"lane = {f.d(128, base).formulas()['lane']}",
-    )
+    print(f"layout {f.name}, base lane {base}: lanes", *f.lanes(base)[:18], "...")
+    print(f"    lane = {f.d(128, base).formulas()['lane']}")
 for d, meta in (
     ((0, 0), (0, 64)),
     ((16, 0), (0, 64)),
@@ -104,10 +101,9 @@ for d, meta in (
     ((16, 0), (16, 65)),
 ):
     found = violations(f, isa.TmemAddress(*d), sp_meta=isa.TmemAddress(*meta))
-    print(
-        f"d at {d}, metadata at {meta}:",
-        "; ".join(str(violation) for violation in found) or "legal",
-    )
+    print(f"d at {d}, metadata at {meta}:", "not legal" if found else "legal")
+    for violation in found:
+        print(fill(str(violation), 84, initial_indent="    ", subsequent_indent="    "))
 
 # %% [markdown]
 # Scale factors are not part of the rule. `check_addresses` raises the same as an error; execution does so when it meets
@@ -122,7 +118,7 @@ text = (folder("traces") / "digits" / f"{name}.trace").read_text()
 try:
     simulator.run(work / "bad.trace", "b200")
 except (isa.IsaError, isa.UndefinedBehavior, simulator.TraceError) as error:
-    print(type(error).__name__, str(error).replace(str(work), "..."))
+    print(fill(f"{type(error).__name__}: {error}".replace(f"{work}/", ""), 88))
 
 # %% [markdown]
 # ## Sparsity metadata
@@ -139,10 +135,8 @@ for kind, m in (("f16", 128), ("f16", 64), ("i8", 128), ("mxf4", 128)):
         f"{kind:5} M = {m:3}, layout {e.layout.name}: {size}, K = {e.k}; selectors "
         f"{e.selectors}; {e.evidence}"
     )
-    print(
-        f"      lane = {formulas['lane']};  column = {formulas['column']};  code = "
-        f"{formulas['code']}"
-    )
+    for place in ("lane", "column", "code"):
+        print(f"      {place} = {formulas[place]}")
 
 # %% [markdown]
 # In f16 a cell has 4 chunks of row r in its low half and of row r + 8 in its high half: as a register of `mma.sp`. The
@@ -270,7 +264,12 @@ for name, report in runs.items():
 # the pair, code 5 % 4 + 4 = 5: bits 20 to 23.
 #
 # ```python
-# cell = [int(x) for x in tmem_metadata("f16", 64).mapping(selector=1, base_lane=16).positions(row=40, chunk=5, copy=0)]
+# cell = [
+#     int(x)
+#     for x in tmem_metadata("f16", 64)
+#     .mapping(selector=1, base_lane=16)
+#     .positions(row=40, chunk=5, copy=0)
+# ]
 # assert cell == [88, 1, 5]
 # answer = (cell[0], cell[1], 4 * cell[2])
 # check("5.1", answer)
@@ -294,9 +293,13 @@ check("5.1", answer)
 # ```python
 # from isa.tensor_memory.datapath import check_addresses
 #
-# found = violations(datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 33))
+# found = violations(
+#     datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 33)
+# )
 # assert [violation.name for violation in found] == ["odd-metadata-column"]
-# check_addresses(datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 32))
+# check_addresses(
+#     datapath(128, sparse=True), isa.TmemAddress(0, 0), sp_meta=isa.TmemAddress(0, 32)
+# )
 # answer = (32, 1)
 # check("5.2", answer)
 # ```

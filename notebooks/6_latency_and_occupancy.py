@@ -80,8 +80,8 @@ def trace(opcode, warps, chains, length=96, runs=10, counter=False):
         d = registers(20 + 4 * chain, form.d.registers)
         tail = ", %r12, 0x0" if form.sparse else ""
         body.append(
-            f"        {opcode} {d}, {registers(0, form.a.registers)}, "
-            f"{registers(4, form.b.registers)}, {d}{tail};"
+            f"        {opcode}\n            {d}, {registers(0, form.a.registers)},\n"
+            f"            {registers(4, form.b.registers)}, {d}{tail};"
         )
     body += ["        add.s32 %r13, %r13, 1;"] * counter
     last = f"-{warps - 1}" if warps > 1 else ""
@@ -146,14 +146,14 @@ print("cycles of a warp for each instruction: rule / simulated / measured")
 for name in ("dense", "sparse"):
     print(
         f"{name + ', warps':13}"
-        + "".join(f"{w:>16}     " for w in (1, 4, 8, 16)).rstrip()
+        + "".join(f"{w:>13}     " for w in (1, 4, 8, 16)).rstrip()
     )
     for c in CHAINS:
         cells = [
             (rule(FORMS[name], w, c), grid[name, c, w], measured[FORMS[name], c, w])
             for w in (1, 4, 8, 16)
         ]
-        print(f"{c} chains" + "".join(f"{x:7.2f}{y:7.2f}{z:7.2f}" for x, y, z in cells))
+        print(f"{c} chains" + "".join(f"{x:6.2f}{y:6.2f}{z:6.2f}" for x, y, z in cells))
 
 figure, both = plt.subplots(1, 2, figsize=(7.6, 2.8), sharey=True)
 for axes, name in zip(both, ("dense", "sparse"), strict=True):
@@ -412,11 +412,23 @@ check("6.2", answer)
 # from dataclasses import replace
 #
 # short = replace(
-#     h100, tensor=tuple(replace(c, latency=12) if c.name == "sparse, full k, f32" else c for c in h100.tensor)
+#     h100,
+#     tensor=tuple(
+#         replace(c, latency=12) if c.name == "sparse, full k, f32" else c
+#         for c in h100.tensor
+#     ),
 # )
 # for config, least in ((h100, 12), (short, 8)):
-#     full = next(w for w in (4, 8, 12, 16) if cycles(FORMS["sparse"], w, 1, config) / ceil(w / 4) < 8.2)
-#     assert full == least == 4 * ceil(config.tensor_class(isa.mma_form(FORMS["sparse"])).latency / 8)
+#     full = next(
+#         w
+#         for w in (4, 8, 12, 16)
+#         if cycles(FORMS["sparse"], w, 1, config) / ceil(w / 4) < 8.2
+#     )
+#     assert (
+#         full
+#         == least
+#         == 4 * ceil(config.tensor_class(isa.mma_form(FORMS["sparse"])).latency / 8)
+#     )
 # answer = (12, 8)
 # check("6.3", answer)
 # ```

@@ -135,12 +135,12 @@ chips = {
     "sm_100": (16, ""),
 }
 print(
-    f"{'j':>3}{'exact':>14}"
-    + "".join(f"{target:>14}" for target in chips)
+    f"{'j':>3}{'exact':>13}"
+    + "".join(f"{target:>13}" for target in chips)
     + "   (D - 1) * 2^23"
 )
 for j in range(21, 28):
-    line = f"{j:3}{2.0 ** (3 - j) * 2**23:14.1f}"
+    line = f"{j:3}{2.0 ** (3 - j) * 2**23:13.1f}"
     for target, (k, shape) in chips.items():
         d = one
         for start in range(0, 8, k):
@@ -163,7 +163,7 @@ for j in range(21, 28):
                 d_type="f32",
                 shape=shape,
             )
-        line += f"{float((d.view(np.float32).item() - 1) * 2**23):14.1f}"
+        line += f"{float((d.view(np.float32).item() - 1) * 2**23):13.1f}"
     print(line)
 
 # %% [markdown]
@@ -353,7 +353,14 @@ print(
 # d = np.zeros((1, 1, 1), np.uint32)
 # for _ in range(1000):
 #     d = product(
-#         ones, ones.transpose(0, 2, 1), d, family="wgmma", target="sm_90", a_type="e4m3", b_type="e4m3", d_type="f32"
+#         ones,
+#         ones.transpose(0, 2, 1),
+#         d,
+#         family="wgmma",
+#         target="sm_90",
+#         a_type="e4m3",
+#         b_type="e4m3",
+#         d_type="f32",
 #     )
 # assert d.view(np.float32).item() == 2**14
 # answer = d.view(np.float32).item()
@@ -376,8 +383,13 @@ check("7.1", answer)
 # `fused_sum(a[8:], b[8:], fused_sum(a[:8], b[:8], c, 24), 24)`.
 #
 # ```python
-# operands = form.a.scatter(patterns(X[:, :16]))[None], form.b.scatter(patterns(Y[:16]))[None]
-# d = form.d.gather(simulator.mma(OPCODE, *operands, np.zeros((1, 4, 32), np.uint32), target="sm_80"))
+# operands = (
+#     form.a.scatter(patterns(X[:, :16]))[None],
+#     form.b.scatter(patterns(Y[:16]))[None],
+# )
+# d = form.d.gather(
+#     simulator.mma(OPCODE, *operands, np.zeros((1, 4, 32), np.uint32), target="sm_80")
+# )
 # same = 0
 # for i, j in np.ndindex(16, 8):
 #     first = fused_sum(X[i, :8], Y[:8, j], np.float32(0), 24)
@@ -405,11 +417,22 @@ check("7.2", answer)
 #
 # ```python
 # found = {
-#     result: accuracy("f16", k=1024, result=result, targets="sm_90", scale=0.1, count=2000).lines[0].errors
+#     result: accuracy(
+#         "f16", k=1024, result=result, targets="sm_90", scale=0.1, count=2000
+#     )
+#     .lines[0]
+#     .errors
 #     for result in ("f32", "f16")
 # }
-# shares = {result: errors.toward_zero / (1 - errors.right) for result, errors in found.items()}
-# print({result: f"{share:.1%} of the wrong ones toward zero" for result, share in shares.items()})
+# shares = {
+#     result: errors.toward_zero / (1 - errors.right) for result, errors in found.items()
+# }
+# print(
+#     {
+#         result: f"{share:.1%} of the wrong ones toward zero"
+#         for result, share in shares.items()
+#     }
+# )
 # assert shares["f32"] > 0.75
 # assert abs(shares["f16"] - 0.5) < 0.05
 # assert found["f16"].backward_mean > 100 * found["f32"].backward_mean

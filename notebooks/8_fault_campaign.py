@@ -162,7 +162,7 @@ flips = [(code, code ^ 1 << k) for code in form.metadata.codes for k in range(4)
 legal = [(old, new) for old, new in flips if new in form.metadata.codes]
 print(
     f"{len(legal)} of {len(flips)} end in a legal code:",
-    " ".join(f"{old:04b}>{new:04b}" for old, new in legal[:6]),
+    " ".join(f"{old:04b}>{new:04b}" for old, new in legal[:5]),
     "...",
 )
 
@@ -396,7 +396,12 @@ check("8.1", answer)
 # Of 6 codes times 6 pairs of bits, 36, 14 end in a legal code: fewer than of single flips, 12 of 24.
 #
 # ```python
-# pairs = [code ^ (1 << i | 1 << j) for code in form.metadata.codes for i in range(4) for j in range(i)]
+# pairs = [
+#     code ^ (1 << i | 1 << j)
+#     for code in form.metadata.codes
+#     for i in range(4)
+#     for j in range(i)
+# ]
 # assert (len(pairs), sum(new in form.metadata.codes for new in pairs)) == (36, 14)
 # answer = sum(new in form.metadata.codes for new in pairs)
 # check("8.2", answer)
@@ -422,11 +427,18 @@ check("8.2", answer)
 # a, e, b = operands(0, 0, 0)
 # flipped = np.tile(a, (4096, 1, 1))
 # register, where = np.divmod(np.arange(4096), 1024)
-# flipped[np.arange(4096), register, where // 32] ^= np.uint32(1) << (where % 32).astype(np.uint32)
-# same = (run(flipped, b, np.tile(e, (4096, 1))).view(np.uint32) == golden.view(np.uint32)).all(axis=(1, 2))
+# flipped[np.arange(4096), register, where // 32] ^= np.uint32(1) << (where % 32).astype(
+#     np.uint32
+# )
+# same = (
+#     run(flipped, b, np.tile(e, (4096, 1))).view(np.uint32) == golden.view(np.uint32)
+# ).all(axis=(1, 2))
 # dead = ~X[:32, :8].any(axis=1)  # activations that are zero in all 8 images
 # stored_columns = np.argwhere(W[:16, :32] != 0)
-# print(f"{same.mean():.1%} masked; {np.mean(dead[stored_columns[:, 1]]):.1%} of the weights meet zeros alone")
+# print(
+#     f"{same.mean():.1%} masked; {np.mean(dead[stored_columns[:, 1]]):.1%} of the "
+#     "weights meet zeros alone"
+# )
 # assert same.mean() >= np.mean(dead[stored_columns[:, 1]])
 # answer = int(same.sum())
 # check("8.3", answer)

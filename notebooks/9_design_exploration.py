@@ -59,7 +59,7 @@ base = "h100_sxm"
 [[tensor]]
 name = "sparse, full k, f32"
 interval = 4
-source = "assumed: what if sparse instructions had twice the multipliers"
+source = "assumed: what if sparse ones had twice the multipliers"
 """
 )
 reports = [
@@ -81,7 +81,7 @@ study[
 
 # %% [markdown]
 # `to_frame()` gives a report as one row of a pandas DataFrame, with the units in the names of its columns;
-# `pandas.concat` makes a table of many. Twice the multipliers, and nothing happens (4 cycles more, even: warps fall
+# `pandas.concat` makes a table of many. Twice the multipliers, and nothing happens (some cycles more, even: warps fall
 # into another rhythm). What the warps do instead is in another frame of each report, `stalls_frame()`: a row for each
 # warp and cause.
 
@@ -344,7 +344,9 @@ chip[
 # ```python
 # took = {
 #     latency: simulator.run(
-#         "digits/f16", simulator.load_config("h100_sxm", {"shared.latency": latency}), arithmetic="none"
+#         "digits/f16",
+#         simulator.load_config("h100_sxm", {"shared.latency": latency}),
+#         arithmetic="none",
 #     ).cycles
 #     for latency in (23, 46, 69, 92)
 # }
@@ -431,7 +433,9 @@ check("9.3", answer)
 # """
 # for chain in range(4):
 #     d = "{" + ", ".join(f"%r{20 + 4 * chain + i}" for i in range(4)) + "}"
-#     STREAM += f"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {d}, "
+#     STREAM += (
+#         f"mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {d}, "
+#     )
 #     STREAM += "{%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, " + f"{d}, %r10, 0x0;\n"
 # STREAM += "} }\n"
 # PORTS = {
@@ -442,12 +446,16 @@ check("9.3", answer)
 # }
 # took = {}
 # for name, values in PORTS.items():
-#     report = simulator.run(STREAM, simulator.load_config("h100_sxm", values), arithmetic="none")
+#     report = simulator.run(
+#         STREAM, simulator.load_config("h100_sxm", values), arithmetic="none"
+#     )
 #     took[name] = report.cycles / (500 * 4 * 4)  # an instruction on a sub-core
 # print(took)
 # assert took["twice the ports"] < 0.6 * took["H100"]
 # assert took["two pipes, the same ports"] == took["H100"]
-# answer = tuple(round(took[x], 1) for x in ("twice the ports", "two pipes, the same ports"))
+# answer = tuple(
+#     round(took[x], 1) for x in ("twice the ports", "two pipes, the same ports")
+# )
 # check("9.4", answer)
 # ```
 # </details>

@@ -27,6 +27,8 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+"""Of the first cell of code: JupyterLab and the site fold its source, so that its picture is on the first screen."""
 
 
 def scripts() -> list[Path]:
@@ -114,11 +116,12 @@ def _pixels(png: bytes) -> bytes:
 def text_of(notebook: NotebookNode) -> str:
     """The file's text."""
     cells = []
+    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
     for cell in notebook.cells:
         entry: dict[str, Any] = {
             "cell_type": cell.cell_type,
             "id": cell.id,
-            "metadata": {},
+            "metadata": FOLDED if cell is first else {},
             "source": _lines(cell.source),
         }
         if cell.cell_type == "code":

@@ -151,7 +151,8 @@ def _cell(cell: dict[str, Any]) -> dict[str, Any]:
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return {"kind": "text", "html": _links(MarkdownIt("commonmark").enable("table").render(source))}
-    return {"kind": "code", "source": source, "outputs": [_output(each) for each in cell["outputs"]]}
+    folded = "jupyter" in cell["metadata"]  # see FOLDED of build.py
+    return {"kind": "code", "source": source, "folded": folded, "outputs": [_output(each) for each in cell["outputs"]]}
 
 
 def _output(output: dict[str, Any]) -> dict[str, str]:

@@ -66,6 +66,7 @@ class Time(Enum):
     STORE_GLOBAL = "store global", Unit.SHARED, "memory"
     COPY = "copy", Unit.SHARED, "memory"  # cp.async and its bulk form
     COPY_GROUP = "copy group", Unit.GLOBAL, "memory"  # cp.async.commit_group, wait_group, wait_all
+    COPY_ARRIVAL = "copy arrival", Unit.GLOBAL, "memory"  # cp.async.mbarrier.arrive
     BARRIER = "barrier", Unit.BARRIER, "barrier"
     CLUSTER_BARRIER = "cluster barrier", Unit.SYNC, "barrier"
     TCGEN05 = "tcgen05", Unit.TCGEN05, "tcgen05"  # queued in the order of issue

@@ -64,9 +64,26 @@ def is_reduction(form: Form) -> bool:
     return form.time is Time.BARRIER and "red" in form.opcode.split(".")
 
 
+def is_mbarrier_wait(form: Form) -> bool:
+    """Whether an instruction tells if a phase of an mbarrier is complete: `mbarrier.test_wait`, `mbarrier.try_wait`."""
+    return form.time is Time.MBARRIER and form.opcode.startswith(("mbarrier.test_wait", "mbarrier.try_wait"))
+
+
+def is_atomic(form: Form) -> bool:
+    """Whether an instruction reads and writes memory at once and gives what was there: `atom`."""
+    return form.opcode.startswith("atom.")
+
+
+def sees_as_load(form: Form) -> bool:
+    """Whether an instruction with which a loop may wait for what other threads write does nothing but read memory."""
+    return form.opcode.startswith("ld.") and sees_other_threads(form)
+
+
 def sees_other_threads(form: Form) -> bool:
     """Whether a loop around this instruction may wait for what other threads write: a load or atomic operation that
-    sees their writes, or a pause."""
+    sees their writes, a look at an mbarrier, or a pause."""
+    if is_mbarrier_wait(form):
+        return True
     first, *rest = form.opcode.split(".")
     order = ("acquire", "relaxed", "volatile", "cv", "mmio")
     return first in ("atom", "nanosleep") or (first == "ld" and any(q in order for q in rest))
@@ -221,6 +238,15 @@ MBARRIER_ROWS: tuple[Row, ...] = (
     *_ordered("mbarrier.try_wait", "acquire", _LOCAL, _mbarrier(_STATE, _HINT, waits=True), _WAIT, False),
     *_ordered("mbarrier.try_wait.parity", "acquire", _LOCAL, _mbarrier(_PARITY, _HINT, waits=True), _WAIT, False),
 )
+
+
+# Those that kernels alone have
+KERNEL_MBARRIER_ROWS: tuple[Row, ...] = (
+    Row(
+        "cp.async.mbarrier.arrive", (("", "noinc"), _LOCAL, _B64), _mbarrier(), "7.0", _FROM_80, Time.COPY_ARRIVAL,
+        "9.7.13.15.15", access=_object,
+    ),
+)  # fmt: skip
 
 
 def _fence(name: str, slots: Slots, since: str, targets: Availability) -> Row:

@@ -14,7 +14,7 @@ from isa.forms.mma import mma_forms
 from isa.forms.record import Form
 from isa.forms.rows import Row
 from isa.forms.scalar import SCALAR_ROWS
-from isa.forms.synchronisation import BARRIER_ROWS, FENCE_ROWS, KERNEL_BARRIER_ROWS, MBARRIER_ROWS
+from isa.forms.synchronisation import BARRIER_ROWS, FENCE_ROWS, KERNEL_BARRIER_ROWS, KERNEL_MBARRIER_ROWS, MBARRIER_ROWS
 from isa.forms.tcgen05 import MMA_NAMES, tcgen05_mma_opcodes
 from isa.forms.tcgen05_rows import TCGEN05_ROWS
 from isa.forms.warp import WARP_ROWS
@@ -24,7 +24,7 @@ PLAIN_ROWS: tuple[Row, ...] = (
 )  # fmt: skip
 FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
 # What kernels have besides: more spellings than can be listed
-KERNEL_ROWS: tuple[Row, ...] = (*THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS)
+KERNEL_ROWS: tuple[Row, ...] = (*THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS, *KERNEL_MBARRIER_ROWS)
 FAMILIES = ("tcgen05", "mbarrier", "fence")
 
 # The first part of every opcode; then the parts that come first and keep their order

@@ -228,7 +228,7 @@ WARP_ROWS: tuple[Row, ...] = (
         "{.L2::evict_first,.L2::evict_unchanged}.b64",
         _range_policy, "9.7.9.18", since="7.4", targets="80+",
     ),
-    _row("membar.{cta,gl,sys}", "", "9.7.13.4", Time.INTEGER, "1.4"),
+    _row("membar.{cta,gl,sys}", "", "9.7.13.4", Time.FENCE, "1.4"),
     _row("nanosleep.u32", "a", "9.7.19.3", since="6.3"),
     _row("griddepcontrol.{launch_dependents,wait}", "", "9.7.13.13", since="7.8", targets="90+"),
     _row("pmevent", "a:imm4", "9.7.19.2", since="1.4"),

@@ -81,14 +81,15 @@ function recordedPicture(cell) {
   return [note, ...pictures.map(picture)];
 }
 
-function codeCell(number, { source, outputs }, without) {
+function codeCell(number, { source, folded, outputs }, without) {
   const text = element("textarea", { value: source, rows: source.split("\n").length, spellcheck: false });
   text.setAttribute("aria-label", `code of cell ${number}`);
   text.readOnly = Boolean(without);
   const button = element("button", { textContent: "Run", disabled: Boolean(without) });
   button.setAttribute("aria-label", `run cell ${number}`);
   const out = element("div", { className: "outputs" });
-  const box = element("section", { className: "cell" }, element("div", {}, text, button), out);
+  const code = folded ? element("details", {}, element("summary", { textContent: "code of this cell" }), text) : text;
+  const box = element("section", { className: "cell" }, element("div", {}, code, button), out);
   const cell = { number, text, box, outputs: out, recorded: outputs };
   button.onclick = () => run(cell);
   text.onkeydown = (event) => {

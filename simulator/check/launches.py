@@ -232,8 +232,9 @@ def _conflicts(kernel: Kernel, wavefronts: Counter[int], least: Counter[int]) ->
 
 def _error(error: LaunchError, kernel: Kernel) -> LaunchFinding:
     text = next((item.text for item in kernel.items if item.line == error.line), "")
+    reason = error.reason.removeprefix(f"{error.rule}: ")
     return LaunchFinding(
-        error.rule or "error", error.line, error.source, text, error.thread, error.reason,
+        error.rule or "error", error.line, error.source, text, error.thread, reason,
         f"legal: {error.legal}" if error.legal else "",
     )  # fmt: skip
 

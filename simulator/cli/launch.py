@@ -219,7 +219,9 @@ def _lost(timing: LaunchTiming) -> str:
 
 def _text(report: LaunchReport) -> str:
     grid, block = (" x ".join(str(n) for n in dims) for dims in (report.grid, report.block))
+    printed = report.printed.removesuffix("\n").split("\n") if report.printed else []
     lines = [
+        *printed,
         f"kernel              {report.trace}",
         f"grid, block         {grid}, {block}",
         f"arithmetic of       {report.target}",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, get_args
+from typing import NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from simulator.execute.mma import Arithmetic
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.carried import CarryingRegisters, CarryingTensorMemory
 from simulator.state.global_memory import Copies, GlobalMemory
-from simulator.state.mbarrier import Clocks, Mbarriers, OrderedMemory, joined
+from simulator.state.mbarrier import Clocks, Mbarrier, Mbarriers, OrderedMemory, joined
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.state.shared import AddressError
 from simulator.state.tensor_memory import TensorMemory
@@ -36,6 +36,22 @@ CLUSTER_WINDOW = (
     1 << 25
 )  # a .shared::cluster address is this, the CTA's rank in bit 24, and the offset in its shared memory; below: one's own
 _RANK_BIT = 24
+
+
+class Holder(Protocol):
+    """A CTA whose shared memory has mbarriers."""
+
+    @property
+    def mbarriers(self) -> Mbarriers:
+        """Its mbarriers."""
+
+    @property
+    def number(self) -> int:
+        """Which CTA it is."""
+
+    @property
+    def shared_name(self) -> str:
+        """Its shared memory in messages, behind "at shared[8]": " of CTA 1", or nothing for the only one."""
 
 
 @dataclass
@@ -112,7 +128,23 @@ class CtaState:
     @cached_property
     def mbarriers(self) -> Mbarriers:
         """The mbarriers in its shared memory."""
-        return Mbarriers(self.shared)
+        return Mbarriers(self.shared.data)
+
+    @property
+    def number(self) -> int:
+        """As in `Holder`: the rank."""
+        return self.rank
+
+    @property
+    def shared_name(self) -> str:
+        """As in `Holder`."""
+        return f" of CTA {self.rank}" if len(self.ctas) > 1 else ""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether `mbarrier.try_wait` waits until the phase is complete: a trace has no branch that could try again. In
+        kernels it tells whether it is, as `test_wait` does."""
+        return True
 
     @cached_property
     def copies(self) -> Copies:
@@ -203,6 +235,19 @@ class CtaState:
             )
         return self.ctas[rank], offset
 
+    def holder(self, address: int, warp: int) -> tuple[Holder, int]:
+        """The CTA in whose shared memory an mbarrier lies that a warp names by this address, and its offset there;
+        AddressError as `located`."""
+        return self.located(address)
+
+    def uses(self, address: int, warp: int, *, changes: bool, looks: bool = False) -> None:
+        """Notes that a warp uses an mbarrier. Nothing: checks of traces are told by `note`.
+
+        Args:
+            changes: whether it begins the life of the object.
+            looks: whether it does nothing but look.
+        """
+
     @staticmethod
     def mapped(addresses: Bits, ranks: Bits) -> Bits:
         """.shared::cluster addresses of the places in CTAs `ranks` that have these offsets, uint32; an address in
@@ -218,10 +263,18 @@ class CtaState:
         Raises:
             AddressError: as `Mbarriers.arrive` and `located`.
         """
-        cta, offset = self.located(address)
+        cta, offset = self.holder(address, warp)
         barrier = cta.mbarriers.at(offset)
         barrier.released = joined(barrier.released, self.release(warp))
         return cta.mbarriers.arrive(offset, count, expect=expect, drop=drop, complete=complete)
+
+    def sees(self, warp: int, barrier: Mbarrier, phase: int) -> None:
+        """Lets a warp that has waited for a phase of an mbarrier see what was released for it, and the bytes of copies
+        that arrived in it."""
+        self.acquire(warp, barrier.completed)
+        if barrier.carried:
+            self.copies.land([places for number, places in barrier.carried if number <= phase])
+            barrier.carried = [(number, places) for number, places in barrier.carried if number > phase]
 
     # Who listens
 

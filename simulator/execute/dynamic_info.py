@@ -24,10 +24,12 @@ that takes no unit's time, is `Idle`.
 | mbarrier.init | InitFacts | none | after issue |
 | mbarrier.arrive | ArriveFacts | none | after issue |
 | mbarrier.try_wait (test_wait in a loop) | WaitFacts | none | when the phase of that parity is complete |
+| a write for which another CTA looks in a loop | PostFacts beside its own | none | after issue |
 | barrier.cluster.arrive, .wait | ArriveFacts(CLUSTER, 1); WaitFacts(CLUSTER, waits mod 2) | none | as above |
 | mbarrier.expect_tx, complete_tx | ExpectFacts | none | after issue |
 | ld.global, st.global, cp.async | FetchFacts | the way to global memory | after issue; data come later |
 | cp.async.commit_group; wait_group, wait_all | CommitGroupFacts; WaitGroupFacts | none | after issue; when complete |
+| cp.async.mbarrier.arrive | CopyArriveFacts | none; arrives when the warp's copies have come | after issue |
 | cp.async.bulk | BulkFacts | the way to global memory; its bytes count on the mbarrier | after issue |
 | alloc, dealloc, fences, inval, test_wait that is not waited for | Idle | none | after issue |
 
@@ -47,6 +49,7 @@ from isa.fragments.metadata import stored_k
 
 Barrier = tuple[int, int]  # an mbarrier: rank of the CTA whose shared memory it lies in, byte offset there
 CLUSTER: Barrier = (-1, 0)  # the barrier of all CTAs, barrier.cluster
+STORES = -2  # in place of a rank: a write to global memory, for which threads of other CTAs look in a loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +154,16 @@ class InitFacts:
 
 @dataclass(frozen=True, slots=True)
 class ArriveFacts:
-    """mbarrier.arrive by threads of a warp: `count` arrivals together, which announce `expect` bytes first."""
+    """mbarrier.arrive by threads of a warp: `count` arrivals together, which announce `expect` bytes first.
+
+    Attributes:
+        drops: whether later phases expect as many arrivals fewer (arrive_drop).
+    """
 
     barrier: Barrier
     count: int
     expect: int = 0
+    drops: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +180,13 @@ class WaitFacts:
 
     barrier: Barrier
     parity: int
+
+
+@dataclass(frozen=True, slots=True)
+class PostFacts:
+    """A write to global memory that ends a wait of other CTAs, whose `WaitFacts` name the same "barrier"."""
+
+    barrier: Barrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +221,16 @@ class WaitGroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyArriveFacts:
+    """cp.async.mbarrier.arrive by threads of a warp: `count` arrivals together, when all copies of the warp so far have
+    come; `counted` (.noinc): the phase expects them anyway."""
+
+    barrier: Barrier
+    count: int
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BulkFacts:
     """cp.async.bulk: bytes to shared memory, which touch this many lines, and the mbarrier that they complete on."""
 
@@ -220,8 +245,11 @@ class Idle:
 
 
 QueuedFacts = MmaFacts | CopyFacts | ShiftFacts | CommitFacts
-GlobalFacts = FetchFacts | CommitGroupFacts | WaitGroupFacts | BulkFacts
-Fact = QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | GlobalFacts | Idle
+GlobalFacts = FetchFacts | CommitGroupFacts | WaitGroupFacts | CopyArriveFacts | BulkFacts
+Fact = (
+    QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | PostFacts
+    | GlobalFacts | Idle
+)  # fmt: skip
 
 
 def cycle(facts: Sequence[Fact]) -> tuple[Fact, ...]:

@@ -16,7 +16,9 @@ from simulator.execute.cta_state import CtaState
 from simulator.state.columns import Columns, LaunchShared
 from simulator.state.device_memory import DeviceMemory
 from simulator.state.local_memory import LocalMemory
+from simulator.state.mbarrier import SIZE, Clocks, Mbarriers
 from simulator.state.registers import WARP_SIZE, Lanes, Numbering, Warps
+from simulator.state.windows import SHARED, WINDOW_BYTES
 
 Dim = tuple[int, int, int]
 
@@ -95,6 +97,19 @@ class Batch:
 
 
 @dataclass
+class CtaBarriers:
+    """The mbarriers of one CTA of a batch, as `Holder`.
+
+    Attributes:
+        number: which CTA of the grid it is, x first.
+    """
+
+    mbarriers: Mbarriers
+    number: int
+    shared_name: str
+
+
+@dataclass
 class LaunchState(CtaState):
     """The state of a batch of CTAs.
 
@@ -105,6 +120,7 @@ class LaunchState(CtaState):
         dynamic_shared: bytes of shared memory that the launch asked for.
         sms: SMs of the chip.
         clock: what %clock gives: executed items so far, as time is told apart from values.
+        arrivals: how often a thread has done something with an mbarrier besides looking at it.
     """
 
     batch: Batch = field(kw_only=True)
@@ -113,6 +129,49 @@ class LaunchState(CtaState):
     dynamic_shared: int = field(kw_only=True, default=0)
     sms: int = field(kw_only=True, default=1)
     clock: int = field(kw_only=True, default=0)
+    arrivals: int = field(kw_only=True, default=0)
+
+    # mbarriers
+
+    @cached_property
+    def holders(self) -> list[CtaBarriers]:
+        """The mbarriers of each CTA."""
+        shared, found = self.shared, []
+        assert isinstance(shared, LaunchShared)
+        for place, number in enumerate(self.batch.ctas.tolist()):
+            begin = place * shared.stride
+            x, y, z = self.batch.cta_of(place * self.warps)
+            own = Mbarriers(shared.data[begin : begin + shared.size])
+            found.append(CtaBarriers(own, number, f" of CTA ({x}, {y}, {z})"))
+        return found
+
+    def holder(self, address: int, warp: int) -> tuple[CtaBarriers, int]:
+        """As in `CtaState`: the warp's own CTA, also by a generic address."""
+        offset = address - SHARED if SHARED <= address < SHARED + WINDOW_BYTES else address
+        return self.holders[warp // self.warps], offset
+
+    def uses(self, address: int, warp: int, *, changes: bool, looks: bool = False) -> None:
+        """As in `CtaState`: a use of an mbarrier races with the instruction that begins its life."""
+        self.arrivals += not looks
+        assert isinstance(self.shared, LaunchShared)
+        races = self.shared.touch("write" if changes else "read", self.holder(address, warp)[1], SIZE, warp)
+        if races:
+            self.note_undefined("shared-memory-race", races, f"{races} bytes")
+
+    def release(self, warp: int) -> list[Clocks]:
+        """As in `CtaState`."""
+        assert isinstance(self.shared, LaunchShared)
+        return self.shared.release(warp)
+
+    def acquire(self, warp: int, released: list[Clocks]) -> None:
+        """As in `CtaState`."""
+        assert isinstance(self.shared, LaunchShared)
+        self.shared.acquire(warp, released)
+
+    @property
+    def blocks(self) -> bool:
+        """As in `CtaState`: a kernel tries again in a loop."""
+        return False
 
     @property
     def reads_inactive(self) -> bool:
@@ -141,7 +200,7 @@ class LaunchState(CtaState):
         value = self._special(name)
         if value.ndim < 2:
             return np.broadcast_to(value, (len(warps), WARP_SIZE))
-        whole = warps is getattr(self.registers, "everyone", None)
+        whole = len(value) == 1 or warps is getattr(self.registers, "everyone", None)
         return np.broadcast_to(value if whole else value[warps], (len(warps), WARP_SIZE))
 
     def _special(self, name: str) -> Bits:

@@ -14,12 +14,21 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction, Sink
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome, PendingWait
-from simulator.execute.dynamic_info import CLUSTER, ArriveFacts, ExpectFacts, Fact, Idle, InitFacts, WaitFacts
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Holder, Outcome, PendingWait
+from simulator.execute.dynamic_info import (
+    CLUSTER,
+    ArriveFacts,
+    CopyArriveFacts,
+    ExpectFacts,
+    Fact,
+    Idle,
+    InitFacts,
+    WaitFacts,
+)
 from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import prepares
-from simulator.state.mbarrier import Mbarrier, Mbarriers, parity_of, pending_of
+from simulator.state.mbarrier import COUNT_BITS, Mbarrier, Mbarriers, joined, parity_of, pending_of
 from simulator.state.registers import WARP_SIZE, Warps
 from simulator.state.shared import AddressError
 
@@ -46,21 +55,20 @@ class _Party(NamedTuple):
 
 def _parties(machine: CtaState, warps: Warps, where: NDArray[np.int64], *numbers: NDArray[Any]) -> Iterator[_Party]:
     """The active threads of each warp in groups with equal operands, in order of their first lane."""
-    for row, active in enumerate(machine.threads(warps)):
-        lanes = np.flatnonzero(active)
-        said = np.stack([where[row, lanes], *(np.asarray(n[row, lanes]).astype(np.int64) for n in numbers)])
-        if (said == said[:, :1]).all():
-            yield _Party(row, int(warps[row]), int(said[0, 0]), tuple(int(n) for n in said[1:, 0]), lanes)
+    active = machine.threads(warps)
+    given = np.stack([where, *(np.broadcast_to(n, where.shape).astype(np.int64) for n in numbers)])
+    first = given[:, np.arange(len(given[0])), active.argmax(axis=1)]
+    alike = ((given == first[..., None]) | ~active).all(axis=(0, 2)).tolist()
+    for row in np.flatnonzero(active.any(axis=1)).tolist():
+        lanes, warp = np.flatnonzero(active[row]), int(warps[row])
+        if alike[row]:
+            address, *said = first[:, row].tolist()
+            yield _Party(row, warp, address, tuple(said), lanes)
             continue
-        kinds, first, which = np.unique(said, axis=1, return_index=True, return_inverse=True)
-        for kind in np.argsort(first):
-            yield _Party(
-                row,
-                int(warps[row]),
-                int(kinds[0, kind]),
-                tuple(int(n) for n in kinds[1:, kind]),
-                lanes[np.ravel(which) == kind],
-            )
+        kinds, starts, which = np.unique(given[:, row, lanes], axis=1, return_index=True, return_inverse=True)
+        for kind in np.argsort(starts):
+            address, *said = kinds[:, kind].tolist()
+            yield _Party(row, warp, address, tuple(said), lanes[np.ravel(which) == kind])
 
 
 def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | None, ...]:
@@ -79,8 +87,8 @@ def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
         return ()
     offsets_of: dict[int, list[int]] = {}
     for party in parties:
-        cta, offset = machine.located(party.address)
-        offsets_of.setdefault(cta.rank, []).append(offset)
+        cta, offset = machine.holder(party.address, party.warp)
+        offsets_of.setdefault(cta.number, []).append(offset)
     return tuple(Region("mbarrier", rank, np.array(offsets, np.int64)) for rank, offsets in sorted(offsets_of.items()))
 
 
@@ -96,15 +104,16 @@ def initialise(instruction: Instruction, form: Form) -> Executor:
         parties = list(_parties(machine, warps, read_addresses(machine, warps), count(machine, warps)[:, 0]))
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
-            cta, offset = machine.located(party.address)
+            cta, offset = machine.holder(party.address, party.warp)
             if len(party.lanes) > 1:
                 raise AddressError(
                     f"mbarrier.init at shared[{offset}] by {len(party.lanes)} threads",
                     "one thread: @%p0 mbarrier.init",
                     rule="aligned-threads",
                 )
+            machine.uses(party.address, party.warp, changes=True)
             cta.mbarriers.init(offset, party.numbers[0])
-            facts.append((party, InitFacts((cta.rank, offset), party.numbers[0])))
+            facts.append((party, InitFacts((cta.number, offset), party.numbers[0])))
         machine.note(instruction, warps, writes=_region(machine, parties))
         return Outcome(facts=_facts(facts, warps))
 
@@ -119,13 +128,14 @@ def invalidate(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         parties = list(_parties(machine, warps, read_addresses(machine, warps)))
         for party in parties:
-            cta, offset = machine.located(party.address)
+            cta, offset = machine.holder(party.address, party.warp)
             if len(party.lanes) > 1:
                 raise AddressError(
                     f"mbarrier.inval at shared[{offset}] by {len(party.lanes)} threads",
                     "one thread: @%p0 mbarrier.inval",
                     rule="aligned-threads",
                 )
+            machine.uses(party.address, party.warp, changes=False)
             cta.mbarriers.inval(offset)
         machine.note(instruction, warps, writes=_region(machine, parties))
         return Outcome(facts=(Idle(),) * len(warps))
@@ -144,10 +154,11 @@ def count_transactions(instruction: Instruction, form: Form) -> Executor:
         parties = list(_parties(machine, warps, read_addresses(machine, warps), count(machine, warps)[:, 0]))
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
-            cta, offset = machine.located(party.address)
+            cta, offset = machine.holder(party.address, party.warp)
             many = party.numbers[0] * len(party.lanes)
+            machine.uses(party.address, party.warp, changes=False)
             change(cta.mbarriers, offset, many)
-            facts.append((party, ExpectFacts((cta.rank, offset), many if expects else -many)))
+            facts.append((party, ExpectFacts((cta.number, offset), many if expects else -many)))
         machine.note(instruction, warps, writes=_region(machine, parties))
         return Outcome(facts=_facts(facts, warps))
 
@@ -178,19 +189,54 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
         states = np.zeros((len(warps), 1, WARP_SIZE), np.uint64)
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
-            cta, offset = machine.located(party.address)
+            cta, offset = machine.holder(party.address, party.warp)
             number, expected = party.numbers
+            machine.uses(party.address, party.warp, changes=False)
             many, steps = len(party.lanes), [(party.lanes[i : i + 1], 1) for i in range(len(party.lanes))]
-            if write is None and many > 1 and complete and number * many <= cta.mbarriers.at(offset).pending:
-                steps = [(party.lanes, many)]  # nobody sees what is between
+            plain = complete and not expected and number * many <= cta.mbarriers.at(offset).pending
+            if (
+                plain
+            ):  # the phase ends with the last of them at the earliest, and each finds the counts of those before it
+                steps = [(party.lanes, many)]
             for lanes, times in steps:
                 before = machine.arrive(
                     party.address, party.warp, number * times, expect=expected * times, drop=drop, complete=complete
                 )
                 states[party.row, 0, lanes] = before
-            facts.append((party, ArriveFacts((cta.rank, offset), number * many, expected * many)))
+                if plain:
+                    counted = number * np.arange(many, dtype=np.uint64)
+                    states[party.row, 0, lanes] -= counted + (
+                        counted << np.uint64(COUNT_BITS) if drop else np.uint64(0)
+                    )
+            facts.append((party, ArriveFacts((cta.number, offset), number * many, expected * many, drop)))
         if write is not None:
             write(machine, warps, states)
+        machine.note(instruction, warps, writes=_region(machine, parties))
+        return Outcome(facts=_facts(facts, warps))
+
+    return run
+
+
+@prepares("cp.async.mbarrier.arrive")
+def arrive_after_copies(instruction: Instruction, form: Form) -> Executor:
+    """cp.async.mbarrier.arrive: each thread arrives when its copies so far have come, which is at once here; without
+    .noinc the phase expects that arrival besides the others. PTX ISA 9.0, 9.7.13.15.15."""
+    read_addresses, counted = addresses(instruction["address"]), "noinc" in form.qualifiers
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        parties = list(_parties(machine, warps, read_addresses(machine, warps)))
+        facts: list[tuple[_Party, Fact]] = []
+        for party in parties:
+            cta, offset = machine.holder(party.address, party.warp)
+            machine.uses(party.address, party.warp, changes=False)
+            barrier = cta.mbarriers.at(offset)
+            if machine.checked:
+                barrier.carried += [(barrier.phase, places) for places in machine.copies.take(party.warp)]
+            if counted:
+                machine.arrive(party.address, party.warp, len(party.lanes))
+            else:
+                barrier.released = joined(barrier.released, machine.release(party.warp))
+            facts.append((party, CopyArriveFacts((cta.number, offset), len(party.lanes), counted)))
         machine.note(instruction, warps, writes=_region(machine, parties))
         return Outcome(facts=_facts(facts, warps))
 
@@ -213,7 +259,7 @@ class _Awaited(NamedTuple):
     """A phase that threads wait for."""
 
     party: _Party
-    cta: CtaState
+    cta: Holder
     offset: int
     barrier: Mbarrier
     phase: int
@@ -224,15 +270,22 @@ class _Awaited(NamedTuple):
         return self.barrier.phase > self.phase
 
     def __str__(self) -> str:
-        place = f"shared[{self.offset}]" + (f" of CTA {self.cta.rank}" if len(self.cta.ctas) > 1 else "")
+        place = f"shared[{self.offset}]{self.cta.shared_name}"
         phase = self.phase + self.barrier.left_out
         return f"phase {phase} of the mbarrier at {place}, which lacks {self.barrier.lacks() or 'nothing'}"
 
 
+def _lacking(phases: list[_Awaited]) -> str:
+    """What phases wait for, in words: the first two, and how many more there are."""
+    first, *others = dict.fromkeys(map(str, phases))
+    more = f" and {len(others)} more" if len(others) > 1 else "".join(f" and {other}" for other in others)
+    return first + more
+
+
 @prepares("mbarrier.test_wait", "mbarrier.test_wait.parity", "mbarrier.try_wait", "mbarrier.try_wait.parity")
 def wait(instruction: Instruction, form: Form) -> Executor:
-    """mbarrier.test_wait, which tells whether a phase is complete, and try_wait, which waits for it: a trace has no
-    branch that could try again."""
+    """mbarrier.test_wait, which tells whether a phase is complete, and try_wait, which in traces waits for it
+    (`CtaState.blocks`)."""
     parity = "parity" in instruction.by_role
     read_addresses, want = (
         addresses(instruction["address"]),
@@ -250,36 +303,40 @@ def wait(instruction: Instruction, form: Form) -> Executor:
             )
         phases = []
         for party in _parties(machine, warps, read_addresses(machine, warps), phase_parity):
-            cta, offset = machine.located(party.address)
+            cta, offset = machine.holder(party.address, party.warp)
+            machine.uses(party.address, party.warp, changes=False, looks=True)
             phases.append(
                 _Awaited(party, cta, offset, cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0]))
             )
         active = machine.active
-        waited = (
-            [(phase.party, WaitFacts((phase.cta.rank, phase.offset), phase.party.numbers[0])) for phase in phases]
-            if tries
-            else []
-        )
+        waits = tries and machine.blocks
+        waited = [
+            (phase.party, WaitFacts((phase.cta.number, phase.offset), phase.party.numbers[0]))
+            for phase in phases
+            if waits or (phase.done and not machine.blocks)
+        ]
 
         def finish() -> None:
             done = np.zeros((len(warps), 1, WARP_SIZE), np.bool_)
             for phase in phases:
                 done[phase.party.row, 0, phase.party.lanes] = phase.done
                 if phase.done and acquires:
-                    machine.acquire(phase.party.warp, phase.barrier.completed)
+                    machine.sees(phase.party.warp, phase.barrier, phase.phase)
             before, machine.active = machine.active, active
             write(machine, warps, done)
             machine.note(instruction, warps, reads=_region(machine, [phase.party for phase in phases if phase.done]))
             machine.active = before
 
         facts = _facts(list(waited), warps)
-        if not tries or all(phase.done for phase in phases):
+        done = all(phase.done for phase in phases)
+        if done or not waits:
             finish()
+        if done or (machine.blocks and not tries):
             return Outcome(facts=facts)
         block = PendingWait(
             lambda: all(phase.done for phase in phases),
             finish,
-            lambda: " and ".join(str(phase) for phase in phases if not phase.done),
+            lambda: _lacking([phase for phase in phases if not phase.done]),
         )
         return Outcome(block=block, facts=facts)
 

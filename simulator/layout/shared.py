@@ -255,8 +255,9 @@ class SharedLayout:
     @property
     def notes(self) -> list[str]:
         """What is read, phase by phase, what the marks mean, and the source."""
-        lines = ["r: rows of A (M) or columns of B (N); k: of K as it is stored; a cell is 16 bytes, 4 banks of 4"]
+        lines = ["r: row of A (M), column of B (N); k: columns of K as stored; a cell is 16 bytes: 4 banks of 4 bytes"]
         if self.read is not None:
+            lines[0] += "; T: lane that names it" if self.read.descriptor is None else "; m: block of the read"
             lines.append(self.read.summary)
             for number, phase in enumerate(self.read.phases):
                 banks = ", ".join(f"{bank}-{bank + 3}" for bank in phase.banks)

@@ -84,7 +84,7 @@ def listing_of_program(name: str, program: Program, codes: Sequence[lowering.Cod
 
 
 def listing_of_launch(
-    kernel: Kernel, codes: Sequence[TimedCode], slots: Sequence[Sequence[int]], warps: int
+    kernel: Kernel, codes: Sequence[TimedCode], slots: Sequence[Sequence[int]], warps: int, *, apart: bool = False
 ) -> Listing:
     """The listing of a launch, of whose SMs one is timed.
 
@@ -92,6 +92,7 @@ def listing_of_launch(
         codes: what was timed; `TimedOperation.line` is the line of the PTX that an operation comes from.
         slots: for each CTA that the SM holds at a time, the CTAs that have that place one after the other.
         warps: of the SM.
+        apart: whether each of these CTAs has an SM of its own, and all of them are timed.
     """
     items = {item.line: item for item in reversed(kernel.items)}
     of_line = cache(lambda line: _kernel_entry(items[line], kernel) if line in items else Entry("added", 0, ADDED))
@@ -105,7 +106,8 @@ def listing_of_launch(
 
     ctas = sorted(cta for slot in slots for cta in slot)
     text = ", ".join(map(str, ctas[:8])) + (", ..." if len(ctas) > 8 else "")
-    return Listing(shown_name(kernel.name), (f"CTAs {text}",), warps, tuple(code.warps for code in codes), entry)
+    names = tuple(f"CTA {cta}" for cta in ctas) if apart else (f"CTAs {text}",)
+    return Listing(shown_name(kernel.name), names, warps, tuple(code.warps for code in codes), entry)
 
 
 def shown_name(kernel: str) -> str:

@@ -119,6 +119,24 @@ class LaunchShared(SharedMemory):
         for cta, own in self._by_cta(warps) if self.histories else ():
             self.histories[cta].synchronise(warps[own] % self.warps_each)
 
+    def release(self, warp: int) -> list[NDArray[np.int32]]:
+        """The clocks of what a warp has done and seen so far, for other warps of its CTA to `acquire`; none where races
+        are not looked for."""
+        if not self.histories:
+            return []
+        return [self.histories[warp // self.warps_each].release(warp % self.warps_each)]
+
+    def acquire(self, warp: int, released: Sequence[NDArray[np.int32]]) -> None:
+        """Lets a warp see what others of its CTA released."""
+        for clocks in released:
+            self.histories[warp // self.warps_each].acquire(warp % self.warps_each, clocks)
+
+    def touch(self, kind: str, offset: int, width: int, warp: int) -> int:
+        """Notes that a warp reads or writes ("read", "write") an object; returns how many bytes race."""
+        if not self.histories:
+            return 0
+        return self._raced(kind, np.array([[offset]]), width, np.array([warp], np.intp))
+
     def _by_cta(self, warps: Warps) -> list[tuple[int, NDArray[np.intp]]]:
         ctas = warps // self.warps_each
         return [(int(cta), np.flatnonzero(ctas == cta)) for cta in np.unique(ctas)]

@@ -119,5 +119,18 @@ class Copies:
         """Completes all groups of a warp except the last `groups` (cp.async.wait_group)."""
         waiting = self.groups.get(warp, deque())
         while len(waiting) > groups:
-            for places in waiting.popleft():
-                np.subtract.at(self.under_way, places, 1)
+            self.land(waiting.popleft())
+
+    def land(self, copies: list[NDArray[np.int64]]) -> None:
+        """Notes that copies have come."""
+        for places in copies:
+            np.subtract.at(self.under_way, places, 1)
+
+    def take(self, warp: int) -> list[NDArray[np.int64]]:
+        """The places of a warp's copies that are under way, which are then waited for by an mbarrier; its groups stay,
+        without them."""
+        taken = self.open.pop(warp, [])
+        for group in self.groups.get(warp, ()):
+            taken += group
+            group.clear()
+        return taken

@@ -19,7 +19,8 @@ from simulator.state.shared import AddressError, SharedMemory
 
 SIZE = 8  # bytes, and their alignment; PTX ISA 9.0, 9.7.13.15.1
 MOST = (1 << 20) - 1  # arrivals, and transactions either way; PTX ISA 9.0, 9.7.13.15.2
-_FIELD = (1 << 20) - 1
+COUNT_BITS = 20  # of pending arrivals, and of expected ones above them
+_FIELD = (1 << COUNT_BITS) - 1
 _TX_MASK = (1 << 21) - 1
 _PARITY, _VALID = 62, 63
 
@@ -32,15 +33,11 @@ class OrderedMemory(SharedMemory):
 
     def release(self, actor: int) -> Clocks:
         """The clocks of what `actor` has done and seen so far, int32 [actor]."""
-        history = self._history
-        clocks: Clocks = history.seen[actor].copy()
-        clocks[actor] = max(clocks[actor], history.clock[actor])
-        history.clock[actor] += 1
-        return clocks
+        return self._history.release(actor)
 
     def acquire(self, actor: int, clocks: Clocks) -> None:
         """Makes `actor` see what others have released."""
-        np.maximum(self._history.seen[actor], clocks, out=self._history.seen[actor])
+        self._history.acquire(actor, clocks)
 
 
 @dataclass
@@ -100,12 +97,15 @@ class Mbarrier(PhaseCounter):
         left_out: phases that were completed in turns of loops that were not executed.
         released, completed: what those who arrived have released, in all phases and in the completed ones; one array
             for each CTA's memory.
+        carried: copies that are under way until the phase is complete in which they arrive: the phase, and the places
+            of their bytes.
     """
 
     word: int = 0
     left_out: int = 0
     released: list[Clocks] = field(default_factory=list)
     completed: list[Clocks] = field(default_factory=list)
+    carried: list[tuple[int, NDArray[np.int64]]] = field(default_factory=list)
 
     def bits(self) -> int:
         """The object as it is in shared memory."""
@@ -120,8 +120,8 @@ class Mbarriers:
     of range.
     """
 
-    def __init__(self, shared: SharedMemory) -> None:
-        self.shared = shared
+    def __init__(self, data: NDArray[np.uint8]) -> None:
+        self.data = data  # the CTA's shared memory, uint8 [byte]
         self.live: dict[int, Mbarrier] = {}
 
     def init(self, address: int, count: int) -> Mbarrier:
@@ -240,7 +240,7 @@ class Mbarriers:
         self._write(address, barrier)
 
     def _check(self, address: int) -> None:
-        size = self.shared.data.size
+        size = self.data.size
         if not 0 <= address <= size - SIZE:
             legal = f"0 to {size - SIZE}, see .shared" if size >= SIZE else "a trace with .shared of 8 bytes at least"
             raise AddressError(
@@ -254,11 +254,11 @@ class Mbarriers:
             )
 
     def _read(self, address: int) -> int:
-        return int.from_bytes(self.shared.data[address : address + SIZE].tobytes(), "little")
+        return int.from_bytes(self.data[address : address + SIZE].tobytes(), "little")
 
     def _write(self, address: int, barrier: Mbarrier) -> None:
         barrier.word = barrier.bits()
-        self.shared.data[address : address + SIZE] = np.frombuffer(barrier.word.to_bytes(SIZE, "little"), np.uint8)
+        self.data[address : address + SIZE] = np.frombuffer(barrier.word.to_bytes(SIZE, "little"), np.uint8)
 
 
 def parity_of(states: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -130,6 +130,17 @@ class History:
         self.seen[warps] = clocks
         self.clock[warps] += 1
 
+    def release(self, warp: int) -> NDArray[np.int32]:
+        """The clocks of what a warp has done and seen so far, int32 [warp]."""
+        clocks: NDArray[np.int32] = self.seen[warp].copy()
+        clocks[warp] = max(clocks[warp], self.clock[warp])
+        self.clock[warp] += 1
+        return clocks
+
+    def acquire(self, warp: int, clocks: NDArray[np.int32]) -> None:
+        """Makes a warp see what others have released."""
+        np.maximum(self.seen[warp], clocks, out=self.seen[warp])
+
     def order(self, released: Sequence[NDArray[np.int32]]) -> bytes:
         """A digest of all that `read` and `write` compare: of the counts of each warp only their order matters."""
         digest = blake2b(self.writer.tobytes())

@@ -12,6 +12,7 @@ LOCAL = 1 << 61  # + the offset in the thread's own local memory
 PARAM = (1 << 60) + (1 << 59)  # + the offset in the kernel's parameters
 WINDOW_BYTES = 1 << 32
 MODULE_BASE = 1 << 56  # .global and .const variables of a module
+CODE_BASE = 1 << 57  # functions of a module, 16 bytes each: what a pointer to one is
 FREE_BASE = 1 << 45  # buffers whose capture does not say where they lay
 BUFFER_ALIGNMENT = 256  # what cudaMalloc gives at least: CUDA programming guide, "Device Memory Accesses"
 GUARD_BYTES = 1 << 16  # between two buffers that are placed here, so that one's end is not the other's beginning

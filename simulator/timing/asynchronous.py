@@ -21,6 +21,7 @@ from isa.forms.record import Unit
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import (
     CLUSTER,
+    STORES,
     ArriveFacts,
     Barrier,
     CommitFacts,
@@ -28,6 +29,7 @@ from simulator.execute.dynamic_info import (
     InitFacts,
     MoveFacts,
     MoveWaitFacts,
+    PostFacts,
     WaitFacts,
 )
 from simulator.state.mbarrier import PhaseCounter
@@ -100,13 +102,20 @@ class Asynchronous:
                 self.init(barrier, count)
             case ExpectFacts(barrier=barrier, count=count):
                 self.transact(barrier, count, now)
-            case ArriveFacts(barrier=barrier, count=count, expect=expect):
+            case ArriveFacts(barrier=barrier, count=count, expect=expect, drops=drops):
                 warp.arrived |= barrier == CLUSTER
                 if expect:
                     self.transact(barrier, expect, now)
+                if drops:
+                    self.phase(barrier).expected -= count
                 self.fly((barrier,) * count, now + self.machine.mbarrier_latency)
             case WaitFacts(barrier=barrier, parity=parity):
-                warp.blocked = StallReason.MBARRIER if self.wait(warp, barrier, parity) else 0
+                reason = StallReason.GLOBAL if barrier[0] == STORES else StallReason.MBARRIER
+                warp.blocked = reason if self.wait(warp, barrier, parity) else 0
+            case PostFacts(barrier=barrier):
+                memory = self.machine.config.memory
+                assert memory is not None
+                self.fly((barrier,), now + memory.latency // 2)  # half of the way there and back
             case _ if operation.unit is Unit.TCGEN05:
                 assert self.machine.config.tcgen05 is not None
                 core.free[Unit.TCGEN05] = now + self.machine.config.tcgen05.queue.issue
@@ -203,6 +212,8 @@ class Asynchronous:
 
     def phase(self, barrier: Barrier) -> WaitedFor:
         """The state of an mbarrier; DeadlockError if it has not been initialised."""
+        if barrier[0] == STORES:
+            return self.phases.setdefault(barrier, WaitedFor(1, 1))
         phase = self.phases.get(barrier)
         if phase is None:
             raise DeadlockError((f"{_named(barrier)} is used before mbarrier.init",))
@@ -226,14 +237,15 @@ class Asynchronous:
         """Completes the phase if nothing is missing any more."""
         if not phase.settle():
             return
-        if self.observer is not None and (barrier != CLUSTER or self.machine.ctas > 1):
+        if self.observer is not None and barrier[0] != STORES and (barrier != CLUSTER or self.machine.ctas > 1):
             self.observer.flip(_named(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
         if barrier == CLUSTER:
             for warp in self.machine.warps:
                 warp.arrived = False
         released, phase.waiting = phase.waiting, []
+        reason = StallReason.GLOBAL if barrier[0] == STORES else StallReason.MBARRIER
         for warp, _ in released:
-            self.machine.release(warp, now)
+            self.machine.release(warp, now, reason)
 
     def leave(self, warp: Warp, now: int) -> None:
         """Notes that a warp has ended: the barrier of the cluster does not wait for it any more."""
@@ -288,4 +300,6 @@ class Asynchronous:
 def _named(barrier: Barrier) -> str:
     if barrier == CLUSTER:
         return "the barrier of the cluster"
+    if barrier[0] == STORES:
+        return "a write of another CTA"
     return f"the mbarrier at shared[{barrier[1]}] of CTA {barrier[0]}"

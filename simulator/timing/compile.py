@@ -220,8 +220,15 @@ def _operands(op: Operation) -> dict[int | str, int]:
 FACTS: dict[Unit, tuple[type, ...]] = {
     Unit.TCGEN05: (known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts),
     Unit.TMEM: (known.MoveFacts,),
-    Unit.SYNC: (known.MoveWaitFacts, known.InitFacts, known.ArriveFacts, known.ExpectFacts, known.WaitFacts),
-    Unit.GLOBAL: (known.CommitGroupFacts, known.WaitGroupFacts),
+    Unit.SYNC: (
+        known.MoveWaitFacts,
+        known.InitFacts,
+        known.ArriveFacts,
+        known.ExpectFacts,
+        known.WaitFacts,
+        known.PostFacts,
+    ),
+    Unit.GLOBAL: (known.CommitGroupFacts, known.WaitGroupFacts, known.CopyArriveFacts),
     Unit.SHARED: (known.FetchFacts, known.BulkFacts),
 }
 _WITHOUT_COST = (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])

@@ -16,8 +16,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from isa.forms.record import Unit
-from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, FetchFacts, WaitGroupFacts
+from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, CopyArriveFacts, FetchFacts, WaitGroupFacts
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
+from simulator.state.windows import LOCAL
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.events import LANDING, At
 from simulator.timing.machine import Machine
@@ -29,6 +30,7 @@ from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp
 
 _CACHED = ("load", "cached copy")  # what L1 keeps
+_LOCAL_SECTOR = LOCAL // SECTOR_BYTES  # from here on local memory, of which L1 keeps what is stored, too (assumed)
 _PAGE_LINES = 32  # lines of 4 KB, which lie in one half of L2
 _BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
 
@@ -57,6 +59,7 @@ class Flight:
     bulk: BulkFacts | None = None
     bytes: int = 0
     issue: Issue | None = None  # for an observer
+    part: Group | None = None  # what an mbarrier waits for
 
 
 @dataclass(slots=True)
@@ -67,11 +70,15 @@ class Groups:
         open: the copies that no commit covers yet.
         committed: the committed groups, the oldest first.
         allowed: how many of the youngest groups may be incomplete for the waiting warp to go on.
+        part: the copies that no cp.async.mbarrier.arrive covers yet.
+        parts: those that one covers, and what it does then, the oldest first.
     """
 
     open: Group = field(default_factory=Group)
     committed: deque[Group] = field(default_factory=deque)
     allowed: int = 0
+    part: Group = field(default_factory=Group)
+    parts: deque[tuple[Group, CopyArriveFacts]] = field(default_factory=deque)
 
 
 def _far(line: int) -> bool:
@@ -132,6 +139,8 @@ class GlobalMemory:
                 if commit:
                     self.commit(warp)
                 self.wait(warp, groups, now)
+            case CopyArriveFacts() as fact:
+                self.arrive_after(warp, fact, now)
         return 1
 
     def fetch(self, core: Pipes, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
@@ -149,6 +158,8 @@ class GlobalMemory:
             done = start + max(-(-fact.sectors * 32 // rules.store_bytes), 1)
             self.store_free[cta] = self.share(cta, done, fact.sectors * 32, write=True)
             warp.access = max(warp.access, start)
+            if fact.where and fact.where[0] >= _LOCAL_SECTOR:
+                self.lines[cta].update(dict.fromkeys(fact.where, start))
             return self.store_free[cta] - now
         arrival = self.share(cta, begin + (rules.copy_latency if copies else rules.latency), fact.sectors * 32)
         return self.arrive(warp, operation, fact, arrival, now)
@@ -160,9 +171,10 @@ class GlobalMemory:
             for register in operation.writes:
                 warp.ready[register] = arrival
             return arrival - now
-        group = self.groups[warp.id].open
+        group, part = self.groups[warp.id].open, self.groups[warp.id].part
         group.missing += 1
-        self.fly(arrival, Flight(warp, fact.wavefronts, group))
+        part.missing += 1
+        self.fly(arrival, Flight(warp, fact.wavefronts, group, part=part))
         return 1
 
     def located(self, core: Pipes, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
@@ -257,6 +269,23 @@ class GlobalMemory:
         groups.committed.append(groups.open)
         groups.open = Group()
 
+    def arrive_after(self, warp: Warp, fact: CopyArriveFacts, now: int) -> None:
+        """Lets the warp's copies so far arrive at an mbarrier."""
+        assert self.queues is not None
+        groups = self.groups[warp.id]
+        if not fact.counted:
+            self.queues.phase(fact.barrier).pending += fact.count
+        groups.parts.append((groups.part, fact))
+        groups.part = Group()
+        self.arrive_parts(groups, now)
+
+    def arrive_parts(self, groups: Groups, now: int) -> None:
+        """Lets those copies of a warp arrive at their mbarriers that have come."""
+        while groups.parts and not groups.parts[0][0].missing:
+            part, fact = groups.parts.popleft()
+            assert self.queues is not None
+            self.queues.fly((fact.barrier,) * fact.count, max(part.written, now) + self.machine.mbarrier_latency)
+
     def wait(self, warp: Warp, allowed: int, now: int) -> None:
         """Lets the warp go on when all of its groups but the last `allowed` are complete."""
         groups = self.groups[warp.id]
@@ -300,6 +329,10 @@ class GlobalMemory:
         if flight.group is not None:
             flight.group.missing -= 1
             flight.group.written = max(flight.group.written, written)
+            if flight.part is not None:
+                flight.part.missing -= 1
+                flight.part.written = max(flight.part.written, written)
+                self.arrive_parts(self.groups[flight.warp.id], now)
             self.look(flight.warp, now)
         elif flight.bulk is not None and flight.bytes:
             assert self.queues is not None
@@ -324,9 +357,12 @@ class GlobalMemory:
             for arrival, what in self.flights.items()
         )
         groups = tuple(
-            (number, g.allowed, tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open)))
+            (
+                number, g.allowed, tuple((part.missing, fact) for part, fact in g.parts), g.part.missing,
+                tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open)),
+            )
             for number, g in self.groups.items()
-        )
+        )  # fmt: skip
         times = tuple(max(cycle - now, 0) for cycle in (*self.free, *self.bulk_free, *self.store_free, *self.turn))
         follows = tuple(self.shared.turn[place] == out for place, out in enumerate(self.out))
         rates = self.rates or (1, 1)

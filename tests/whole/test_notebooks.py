@@ -56,9 +56,13 @@ ANSWERS: dict[str, object] = {
     "11.3": (True, "rtx4090"),
     "12.1": "falls",
     "12.2": 2048,
+    "12.3": {"l2.read_bytes", "operands.registers"},
     "13.1": 9.539,
     "13.2": 4,
     "13.3": ({3, 4, 8, 9}, 8),
+    "14.1": (2048, 3072, 4096),
+    "14.2": (5, 26),
+    "14.3": ("2:8", "64:2:8", False),
 }
 
 each = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -86,8 +90,8 @@ def _texts(outputs: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def test_there_are_thirteen_and_the_list_has_each_with_its_question() -> None:
-    assert [int(script.stem.split("_")[0]) for script in SCRIPTS] == list(range(1, 14))
+def test_there_are_fourteen_and_the_list_has_each_with_its_question() -> None:
+    assert [int(script.stem.split("_")[0]) for script in SCRIPTS] == list(range(1, 15))
     listed = (FOLDER / "README.md").read_text(encoding="utf-8")
     for script in SCRIPTS:
         assert f"({script.stem}.ipynb)" in listed
@@ -114,7 +118,7 @@ def test_the_notebook_has_the_cells_of_its_script_and_is_small(script: Path) -> 
     )
     assert script.with_suffix(".ipynb").stat().st_size <= MOST_BYTES
     for cell in checked_in["cells"]:
-        assert not cell["metadata"]
+        assert cell["metadata"] in ({}, build.FOLDED)
         for output in cell.get("outputs", []):
             assert output["output_type"] != "error"
             assert " at 0x" not in str(output.get("text", output.get("data", {}).get("text/plain"))), (
@@ -163,13 +167,20 @@ def test_the_checks_take_right_answers_and_refuse_wrong_ones(capsys: pytest.Capt
 
 
 @each
-def test_code_fits_a_page_and_a_picture_is_in_the_first_screen(script: Path) -> None:
-    code = [cell for cell in _checked_in(script)["cells"] if cell["cell_type"] == "code"]
-    for cell in code:
-        for line in _join(cell["source"]).splitlines():
-            assert len(line) <= COLUMNS, f"{script.name}: {line}"
-    kinds = {kind for cell in code[:2] for output in cell["outputs"] for kind in output.get("data", {})}
-    assert kinds & {"image/png", "image/svg+xml"}, f"{script.name}: no picture in the first two cells of code"
+def test_code_and_outputs_fit_a_page_and_a_picture_is_in_the_first_screen(script: Path) -> None:
+    """Solutions, too. The first cell of code has a picture, and its source is folded, so that the picture is seen."""
+    cells = _checked_in(script)["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    texts = [_join(cell["source"]) for cell in code]
+    texts += [block for cell in cells for block in re.findall(r"```\w*\n(.*?)```", _join(cell["source"]), re.DOTALL)]
+    for output in (output for cell in code for output in cell["outputs"]):
+        shown = output.get("data", {"text/plain": output.get("text", "")})
+        texts += [] if "text/html" in shown else [_join(shown.get("text/plain", ""))]
+    for line in "\n".join(texts).splitlines():
+        assert len(line) <= COLUMNS, f"{script.name}: {line}"
+    kinds = {kind for output in code[0]["outputs"] for kind in output.get("data", {})}
+    assert kinds & {"image/png", "image/svg+xml"}, f"{script.name}: no picture in the first cell of code"
+    assert [cell["metadata"].get("jupyter") for cell in code] == [{"source_hidden": True}] + [None] * (len(code) - 1)
 
 
 def test_every_lesson_says_goals_minutes_and_what_it_builds_on() -> None:

@@ -9,6 +9,7 @@ from simulator.program.kernel.items import (
     Operation,
     Parameter,
     Switch,
+    SystemCall,
     Trap,
     Unsupported,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "Operation",
     "Parameter",
     "Switch",
+    "SystemCall",
     "Trap",
     "Unsupported",
     "link",

@@ -4,21 +4,25 @@ called, with registers, labels and local memory of its own."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from isa.errors import IsaError
 from isa.ptx.module import Function, Module, Parameter, Statement
 from simulator.program.kernel.symbols import Layout, Symbol
+from simulator.program.kernel.wmma import written
 from simulator.state.registers import Numbering
 
 _REGISTER = re.compile(r"%(rd|rs|r|p)(\d+)\b")
 _CALL = re.compile(
-    r"(?:\((?P<results>[^()]*)\)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?\s*(?:,\s*(?P<prototype>[\w$]+))?"
+    r"(?:\((?P<results>[^()]*)\)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?\s*(?:,\s*(?P<prototype>[\w$@]+))?"
 )
+_NAME = re.compile(r"[A-Za-z_$][\w$]*")
 _GUARD = re.compile(r"@(!?)(\S+)\s+")
 SORTS = ("r", "rd", "p", "rs")
 _SORT_OF_BYTES = {8: 1, 4: 0, 2: 3, 1: 3, 0: 2}
 MOST_STATEMENTS = 1 << 20
+SYSTEM = ("vprintf", "__assertfail")  # functions that modules call and do not have
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class Flattener:
         self.flat: list[Flat] = []
         self.counts = [0, 0, 0, 0]
         self.names: dict[str, str] = {}
-        self.globals = layout.of_module()
+        self.globals = layout.functions() | layout.of_module()
         self._calls = 0
 
     def kernel(self, function: Function) -> None:
@@ -90,6 +94,8 @@ class Flattener:
             head = opcode.split(".", 1)[0]
             if head == "call":
                 self._call(Flat(guard, opcode, operands, "", statement, symbols, tables), function, path, prefix)
+            elif head == "wmma":
+                self._matrices(Flat(guard, opcode, operands, "", statement, symbols, tables))
             elif head == "bra":
                 self._add(Flat(guard, opcode, "", prefix + operands, statement, symbols, tables))
             elif head == "brx":
@@ -100,20 +106,94 @@ class Flattener:
             else:
                 self._add(Flat(guard, opcode, operands, "", statement, symbols, tables))
 
+    def _matrices(self, flat: Flat) -> None:
+        """A `wmma`: the instructions that it stands for; as it is, if they are not known."""
+        try:
+            lines = list(written(flat.opcode, flat.operands, self._fresh))
+        except IsaError as error:
+            self._add(replace(flat, opcode=f"refused {error.reason}", operands=error.legal))
+            return
+        for opcode, operands in lines:
+            self._add(replace(flat, opcode=opcode, operands=operands))
+
+    def _fresh(self, sort: str) -> str:
+        """A register that nothing else uses."""
+        number = SORTS.index(sort)
+        name = f"%{sort}{self.counts[number]}"
+        self.counts[number] += 1
+        self.names[name] = "a register of wmma or of a call"
+        return name
+
     def _add(self, flat: Flat) -> None:
         self.flat.append(flat)
         if len(self.flat) > MOST_STATEMENTS:
             raise _wrong(flat.statement, f"a kernel of more than {MOST_STATEMENTS} statements", "fewer calls")
 
     def _call(self, call: Flat, caller: Function, path: tuple[str, ...], prefix: str) -> None:
-        """A call: the callee's statements, its parameters being the caller's variables."""
+        """A call: of a function of the module, of one of the system, or through a register."""
         match = _CALL.fullmatch(call.operands.strip())
         callee = self.module.functions.get(match["name"]) if match else None
-        if match is None or callee is None or not callee.statements:
+        if match is not None and match["name"].startswith("%"):
+            self._indirect(call, match, caller, path, prefix)
+        elif match is not None and callee is not None and callee.statements:
+            self._direct(call, match, callee, caller, path, prefix)
+        elif match is not None and callee is not None and callee.name in SYSTEM:
+            self._system(call, match, callee)
+        else:
             name = match["name"] if match else call.operands
-            why = "through a register" if name.startswith("%") else f"of '{name}', whose body the module does not have"
-            self._add(Flat(call.guard, f"call {why}", call.operands, "", call.statement, call.symbols, call.tables))
-            return
+            self._add(replace(call, opcode=f"call of '{name}', whose body the module does not have"))
+
+    def _system(self, call: Flat, match: re.Match[str], callee: Function) -> None:
+        """A call of the system: where its arguments and its result lie, as numbers in the operands."""
+        given = zip(_names(match["arguments"]), callee.parameters, strict=False)
+        results = [call.symbols[name].address for name in _names(match["results"])]
+        places = [f"{call.symbols[name].address}:{formal.bytes}" for name, formal in given]
+        self._add(
+            replace(call, opcode=f"system {callee.name}", operands=" ".join(places), label="".join(map(str, results)))
+        )
+
+    def _indirect(self, call: Flat, match: re.Match[str], caller: Function, path: tuple[str, ...], prefix: str) -> None:
+        """A call through a register: a copy of every function whose address is taken and that takes as many arguments,
+        behind a comparison of the register with that address."""
+        self._calls += 1
+        place = f"{prefix}pointer#{self._calls}:"
+        if call.guard:
+            self._add(replace(call, guard=_opposite(call.guard), opcode="bra", operands="", label=f"{place}end"))
+        plain = replace(call, guard="")
+        shape = len(_names(match["arguments"])), len(_names(match["results"]))
+        for name in self._taken:
+            callee = self.module.functions[name]
+            if (len(callee.parameters), len(callee.results)) != shape:
+                continue
+            predicate, other = self._fresh("p"), f"{place}not {name}"
+            compared = f"{predicate}, {match['name']}, {self.globals[name].address}"
+            self._add(replace(plain, opcode="setp.ne.u64", operands=compared))
+            self._add(replace(plain, guard=f"@{predicate}", opcode="bra", operands="", label=other))
+            if name in (*path, caller.name):
+                self._add(replace(plain, opcode=f"call through a register of '{name}', which calls itself"))
+            else:
+                self._direct(plain, match, callee, caller, path, prefix)
+            self._add(replace(plain, opcode="bra", operands="", label=f"{place}end"))
+            self._add(replace(plain, opcode="", operands="", label=other))
+        self._add(replace(plain, opcode="call through a register that holds no address of a function like this"))
+        self._add(replace(plain, opcode="", operands="", label=f"{place}end"))
+
+    @cached_property
+    def _taken(self) -> list[str]:
+        """The functions whose addresses are taken: by initialisers of variables, or by instructions."""
+        functions = self.module.functions.values()
+        variables = [*self.module.variables, *(each for function in functions for each in function.variables)]
+        named = {name for variable in variables for name, *_ in variable.addresses.values()}
+        for function in functions:
+            for statement in function.statements:
+                if statement.text.startswith("mov.") or " mov." in statement.text:
+                    named.update(_NAME.findall(statement.text))
+        return [name for name, symbol in self.globals.items() if symbol.space == "code" and name in named]
+
+    def _direct(
+        self, call: Flat, match: re.Match[str], callee: Function, caller: Function, path: tuple[str, ...], prefix: str
+    ) -> None:
+        """A call of a function of the module: its statements, its parameters being the caller's variables."""
         if callee.name in (*path, caller.name):
             legal = "functions that do not call themselves, not even through others"
             raise _wrong(call.statement, f"recursion: '{callee.name}' calls itself", legal, "recursion")
@@ -121,8 +201,7 @@ class Flattener:
         inner = f"{prefix}{callee.name}#{self._calls}:"
         after, skipped = inner + "end of the call", inner + "behind the call"
         if call.guard:
-            opposite = call.guard.replace("@", "@!") if "!" not in call.guard else call.guard.replace("!", "")
-            self._add(Flat(opposite, "bra", "", skipped, call.statement, call.symbols, call.tables))
+            self._add(Flat(_opposite(call.guard), "bra", "", skipped, call.statement, call.symbols, call.tables))
         parameters, base = {}, tuple(self.counts)
         for formal, given in (
             *zip(callee.parameters, _names(match["arguments"]), strict=False),
@@ -152,6 +231,10 @@ class Flattener:
             kind = "pred" if own.startswith("%p") else f"b{8 * max(formal.bytes, 2)}"
             operands = f"{own}, {value}" if into else f"{value}, {own}"
             self._add(Flat("", f"mov.{kind}", operands, "", call.statement, call.symbols, call.tables))
+
+
+def _opposite(guard: str) -> str:
+    return guard.replace("!", "") if "!" in guard else guard.replace("@", "@!")
 
 
 def _registers_of_parameters(function: Function, base: tuple[int, ...]) -> dict[str, str]:

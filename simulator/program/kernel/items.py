@@ -9,7 +9,9 @@ from isa.ptx.instruction import Guard, Instruction, Register
 from isa.ptx.module import Module, Parameter
 from simulator.state.registers import Numbering, register_place
 
-__all__ = ["Branch", "Exit", "Image", "Item", "Kernel", "Operation", "Parameter", "Switch", "Trap", "Unsupported"]
+__all__ = [
+    "Branch", "Exit", "Image", "Item", "Kernel", "Operation", "Parameter", "Switch", "SystemCall", "Trap", "Unsupported"
+]  # fmt: skip
 
 Source = tuple[str, int]
 
@@ -88,6 +90,21 @@ class Trap(_Placed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SystemCall(_Placed):
+    """A call of a function that the chip's system has: `vprintf`, `__assertfail`.
+
+    Attributes:
+        name: the function.
+        arguments: where its arguments lie in the thread's local memory: (offset, bytes).
+        result: where its result goes; None if it has none.
+    """
+
+    name: str
+    arguments: tuple[tuple[int, int], ...]
+    result: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unsupported(_Placed):
     """What cannot be executed; a kernel that never comes here runs all the same.
 
@@ -100,7 +117,7 @@ class Unsupported(_Placed):
     legal: str = ""
 
 
-Item = Operation | Branch | Switch | Exit | Trap | Unsupported
+Item = Operation | Branch | Switch | Exit | Trap | SystemCall | Unsupported
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from simulator.program.kernel.allocation import allocated
 from simulator.program.kernel.contraction import contracted
 from simulator.program.kernel.flatten import Flat, Flattener
 from simulator.program.kernel.flow import blocks_of, ranks
-from simulator.program.kernel.items import Branch, Exit, Item, Kernel, Operation, Switch, Trap, Unsupported
+from simulator.program.kernel.items import Branch, Exit, Item, Kernel, Operation, Switch, SystemCall, Trap, Unsupported
 from simulator.program.kernel.symbols import Layout, Symbol
 from simulator.state.registers import Sort, register_place
 
@@ -115,6 +115,13 @@ class _Linker:
                 return Exit(**place)
             case "trap":
                 return Trap(**place)
+            case head if head.startswith("system "):
+                sizes = (tuple(map(int, each.split(":"))) for each in flat.operands.split())
+                arguments = tuple((offset, size) for offset, size in sizes)
+                result = int(flat.label) if flat.label else None
+                return SystemCall(name=flat.opcode.removeprefix("system "), arguments=arguments, result=result, **place)
+            case head if head.startswith("refused "):
+                return Unsupported(reason=flat.opcode.removeprefix("refused "), legal=flat.operands, **place)
             case head if head.startswith("call "):
                 return Unsupported(reason=f"a {flat.opcode}", **place)
         try:

@@ -17,7 +17,7 @@ from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
 from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
 from simulator.parallel import ALONE
-from simulator.program.kernel import Kernel, Operation
+from simulator.program.kernel import Kernel, Operation, SystemCall
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
 from simulator.simulation.launch.recording import Recorder, Recording
@@ -91,17 +91,20 @@ class Executed:
         counts: by place, how often a warp executed the item.
         undefined: how often each undefined case occurred, by name.
         recordings: of the CTAs that were to be recorded, in their order.
+        printed: what the kernel has printed (`printf`).
     """
 
     counts: NDArray[np.int64]
     undefined: Counter[str] = field(default_factory=Counter)
     recordings: list[Recording] = field(default_factory=list)
+    printed: str = ""
 
     def add(self, other: Executed) -> None:
         """Adds what another batch gave."""
         self.counts += other.counts
         self.undefined.update(other.undefined)
         self.recordings += other.recordings
+        self.printed += other.printed
 
 
 def shared_storage(size: int) -> NDArray[np.uint8]:
@@ -154,17 +157,18 @@ def _in_turn(
 ) -> Executed:
     """Runs portion after portion; `recorded` says of which CTAs what they do is noted."""
     total = Executed(np.zeros(len(setup.kernel.items), np.int64))
-    budget = setup.budget
+    budget, stamp = setup.budget, 0
     for ctas in portions:
         wanted = None if recorded is None else np.isin(ctas, recorded)
         timed = wanted is not None and bool(wanted.any())
         state = setup.state(ctas, timed=timed)
         state.names_sectors = timed
-        recorder = Recorder(np.repeat(wanted, state.warps)) if wanted is not None and timed else None
+        recorder = Recorder(np.repeat(wanted, state.warps), stamp) if wanted is not None and timed else None
         run = Run(code, state, budget, recorder)
         run.run()
         recordings = recorder.recordings(ctas, state.warps, code.kernel) if recorder is not None else []
-        total.add(Executed(np.array(run.counts, np.int64), Counter(run.state.met), recordings))
+        stamp = recorder.stamp if recorder is not None else stamp
+        total.add(Executed(np.array(run.counts, np.int64), Counter(run.state.met), recordings, run.printed))
         budget = run.budget
     return total
 
@@ -173,6 +177,8 @@ def may_part(kernel: Kernel) -> bool:
     """Whether the CTAs of a kernel may run in several processes: none waits for another, and no order of theirs
     matters."""
     if ALONE or "fork" not in multiprocessing.get_all_start_methods():
+        return False
+    if any(isinstance(item, SystemCall) for item in kernel.items):
         return False
     names = {item.instruction.form.name for item in kernel.items if isinstance(item, Operation)}
     return not names & {"atom", "red", "cp.reduce.async.bulk"}

@@ -11,20 +11,23 @@ import numpy as np
 
 from isa.errors import Error, IsaError
 from isa.forms.record import Form, Time
-from isa.forms.synchronisation import sees_other_threads
+from isa.forms.synchronisation import is_mbarrier_wait, sees_other_threads
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
-from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, Trap, Unsupported
-from simulator.simulation.launch.meetings import barrier, executed, looking, together
+from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, SystemCall, Trap, Unsupported
+from simulator.simulation.launch.meetings import awaiting, barrier, executed, looking, together
 from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, taken, whole
+from simulator.simulation.launch.system import system_call
 from simulator.simulation.launch.threads import AWAY, Group
 
-NOT_IN_LAUNCHES = ("tcgen05", "tmem", "mbarrier")  # tables of instructions whose state is that of a trace's CTA
+NOT_IN_LAUNCHES = ("tcgen05", "tmem")  # tables of instructions whose state is that of a trace's CTA
 
 
 def only_in_traces(form: Form) -> bool:
-    """Whether traces execute a form and launches do not: what works on mbarriers, Tensor Memory or a cluster."""
+    """Whether traces execute a form and launches do not: what works on Tensor Memory or a cluster."""
+    if form.time is Time.MBARRIER and "shared::cluster" in form.qualifiers:
+        return True
     return form.time.table in NOT_IN_LAUNCHES or form.time is Time.CLUSTER_BARRIER or "bulk" in form.qualifiers
 
 
@@ -48,6 +51,8 @@ def _step(item: Item) -> Step:
             return _exit(item)
         case Trap():
             return _stopping(item, "the kernel stops itself here: 'trap'", "")
+        case SystemCall():
+            return system_call(item)
         case Unsupported():
             return _stopping(item, item.reason, item.legal or KNOWN)
 
@@ -156,6 +161,9 @@ def step_of(item: Operation, execute: Executor) -> Step:
     form = item.instruction.form
     if form.collective or "membermask" in {role.name for role in form.roles}:
         return together(item, execute)
+
+    if is_mbarrier_wait(form):
+        return awaiting(item, execute)
 
     def step(run: Run, group: Group, place: int) -> int:
         return executed(run, group, item, execute)

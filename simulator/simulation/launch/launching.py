@@ -17,6 +17,7 @@ from simulator.execute.launch_state import Dim
 from simulator.parallel import cores
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
+from simulator.simulation.launch.chains import may_wait
 from simulator.simulation.launch.given import longest, machine_code_of
 from simulator.simulation.launch.place import SHARED_BYTES, checked
 from simulator.simulation.launch.recording import Recording
@@ -89,8 +90,9 @@ def run_launch(
     recordings: Sequence[Recording] = []
     if config is not None and placement is not None and function is not None:
         placement, recordings = longest(setup, config, placement)
-    elif placement is not None:
-        recordings = record(setup, placement.ctas)
+    elif placement is not None and config is not None:
+        every = may_wait(setup, config)
+        recordings = record(setup, np.arange(setup.geometry.ctas) if every else placement.ctas)
     executed = execute(setup, workers)
     opcodes, tensor, fma = counted(kernel, executed)
     timing = None
@@ -110,6 +112,7 @@ def run_launch(
         target=str(setup.target),
         executions=executed.counts,
         timing=timing,
+        printed=executed.printed,
     )
 
 

@@ -13,11 +13,12 @@ from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.operands import predicate, reader, writer
 from simulator.program.kernel import Operation
 from simulator.simulation.launch.run import PARTED, Reduction, Run, Step, taken, whole
-from simulator.simulation.launch.threads import Group
+from simulator.simulation.launch.threads import AWAY, Group
 from simulator.simulation.launch.watch import Watch
 from simulator.state.registers import WARP_SIZE, Lanes
 
-LOOKS = 64  # loads of a loop that may wait for others, after which these go on
+FRUITLESS = 1024  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
+LOOKS = 16  # loads of a loop that may wait for others, after which these go on
 
 
 def together(item: Operation, execute: Executor) -> Step:
@@ -70,21 +71,52 @@ def looking(execute: Step) -> Step:
     return step
 
 
+def awaiting(item: Operation, execute: Executor) -> Step:
+    """mbarrier.test_wait and try_wait: threads whose phase is not complete let others go on at once, as they will look
+    again. If all threads do nothing but look, they wait for ever."""
+
+    def step(run: Run, group: Group, place: int) -> int:
+        outcome, following = outcome_of(run, group, item, execute), item.index + 1
+        if outcome.block is None:
+            return following
+        if run.state.arrivals != run.arrivals:
+            run.arrivals, run.idle = run.state.arrivals, 0
+            run.watching[:] = False
+        run.watching |= group.members
+        run.idle += 1
+        others = run.threads.live & ~run.watching & (run.threads.at < AWAY)
+        if run.idle > FRUITLESS and not others.any():
+            row = int(group.rows[0])
+            reason = f"deadlock: threads wait for {outcome.block.describe()}, and nothing else goes on"
+            raise run.error(item, reason, "as many arrivals as a phase expects", row=row, rule="deadlock")
+        run.threads.move(group.members, run.code.rank[following])
+        run.threads.give_way(group.rank)
+        return PARTED
+
+    return step
+
+
 def executed(run: Run, group: Group, item: Operation, execute: Executor) -> int:
+    outcome_of(run, group, item, execute)
+    return item.index + 1
+
+
+def outcome_of(run: Run, group: Group, item: Operation, execute: Executor) -> Outcome:
+    """Executes an instruction for a group, and tells those who look on."""
     if run.watch is not None:
         return _watched(run, group, item, execute, run.watch)
     outcome = execute(run.state, group.rows)
     if run.note is not None:
         run.note(item.index, group.rows, group.lanes, outcome)
-    return item.index + 1
+    return outcome
 
 
-def _watched(run: Run, group: Group, item: Operation, execute: Executor, watch: Watch) -> int:
+def _watched(run: Run, group: Group, item: Operation, execute: Executor, watch: Watch) -> Outcome:
     lanes = taken(run, group, item.instruction.guard)
     watch.before(item, group.rows, lanes)
     outcome = execute(run.state, group.rows)
     watch.after(item, group.rows, lanes, outcome)
-    return item.index + 1
+    return outcome
 
 
 def barrier(item: Operation) -> Step:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -27,10 +27,15 @@ class Recording:
     Attributes:
         cta: its number in the grid, x first.
         steps: by warp, in the order of execution.
+        stamps: by warp, when each was executed: a number that grows.
+        looks: of loops that waited for other threads, by warp and index of the last look: the stamps of the first look
+            and of the last.
     """
 
     cta: int
     steps: list[list[Executed]]
+    stamps: list[list[int]] = field(default_factory=list)
+    looks: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
     @property
     def warp_instructions(self) -> int:
@@ -65,17 +70,21 @@ class Recorder:
         wanted: bool [row]: those that are noted.
     """
 
-    def __init__(self, wanted: NDArray[np.bool_]) -> None:
+    def __init__(self, wanted: NDArray[np.bool_], stamp: int = 0) -> None:
         self.wanted = wanted.tolist()
         self.steps: list[list[Executed]] = [[] for _ in self.wanted]
+        self.stamps: list[list[int]] = [[] for _ in self.wanted]
+        self.stamp = stamp  # of what is executed next
 
     def __call__(self, place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome) -> None:
         counts = [WARP_SIZE] * len(rows) if lanes is None else lanes.sum(axis=1).tolist()
         waves = [0] * len(rows) if outcome.wavefronts is None else outcome.wavefronts.tolist()
         facts = outcome.facts or (None,) * len(rows)
+        self.stamp += 1
         for row, count, wave, fact in zip(rows.tolist(), counts, waves, facts, strict=True):
             if self.wanted[row]:
                 self.steps[row].append(Executed(place, count, wave, fact))
+                self.stamps[row].append(self.stamp)
 
     def recordings(self, ctas: NDArray[np.int64], warps: int, kernel: Kernel) -> list[Recording]:
         """The recordings of the wanted CTAs among these, of `warps` warps each. Of a loop that waits for other threads
@@ -85,27 +94,44 @@ class Recorder:
             for place, item in enumerate(kernel.items)
             if isinstance(item, Operation) and sees_other_threads(item.instruction.form)
         }
-        steps = [waited_once(steps, seeing) for steps in self.steps] if seeing else self.steps
-        return [
-            Recording(int(cta), steps[index * warps : (index + 1) * warps])
-            for index, cta in enumerate(ctas)
-            if self.wanted[index * warps]
-        ]
+        found = []
+        for index, cta in enumerate(ctas):
+            if not self.wanted[index * warps]:
+                continue
+            own = slice(index * warps, (index + 1) * warps)
+            recording = Recording(int(cta), [], [])
+            for warp, (steps, stamps) in enumerate(zip(self.steps[own], self.stamps[own], strict=True)):
+                kept, times, looks = waited_once(steps, stamps, seeing) if seeing else (steps, stamps, {})
+                recording.steps.append(kept)
+                recording.stamps.append(times)
+                recording.looks.update({(warp, place): look for place, look in looks.items()})
+            found.append(recording)
+        return found
 
 
 LONGEST_WAIT = 8  # items of a loop that does nothing but wait
 
 
-def waited_once(steps: list[Executed], seeing: set[int]) -> list[Executed]:
-    """The steps of a warp without the turns of loops that wait, but for the last of each: a place that looks at what
-    others write, and comes again within LONGEST_WAIT items."""
+def waited_once(
+    steps: list[Executed], stamps: list[int], seeing: set[int]
+) -> tuple[list[Executed], list[int], dict[int, tuple[int, int]]]:
+    """The steps of a warp and their stamps without the turns of loops that wait, but for the last of each: a place that
+    looks at what others write, and comes again within LONGEST_WAIT items. Besides, by index of these looks, the stamps
+    of the first and of the last."""
     kept: list[Executed] = []
+    times: list[int] = []
+    looks: dict[int, tuple[int, int]] = {}
     last: dict[int, int] = {}
-    for step in steps:
+    for step, stamp in zip(steps, stamps, strict=True):
         if step.place in seeing:
             before = last.get(step.place)
             if before is not None and 0 < len(kept) - before <= LONGEST_WAIT and kept[before].place == step.place:
-                del kept[before:]
+                begin = looks.get(before, (times[before], 0))[0]
+                for gone in [place for place in looks if place >= before]:
+                    del looks[gone]
+                del kept[before:], times[before:]
+                looks[before] = begin, stamp
             last[step.place] = len(kept)
         kept.append(step)
-    return kept
+        times.append(stamp)
+    return kept, times, looks

@@ -59,6 +59,7 @@ class LaunchReport:
         executions: by place, how often a warp executed the item.
         timing: how long it takes on the config's chip; None if no config was given.
         differences: where buffers are not what the capture says; None if there was no capture.
+        printed: what the kernel has printed (`printf`), at most 2^20 characters.
     """
 
     kernel: str
@@ -74,6 +75,7 @@ class LaunchReport:
     executions: NDArray[np.int64] = field(repr=False)
     timing: LaunchTiming | None = None
     differences: tuple[Difference, ...] | None = None
+    printed: str = ""
 
     def with_arrays(
         self, arrays: Mapping[str, NDArray[Any]], differences: tuple[Difference, ...] | None = None
@@ -93,17 +95,21 @@ class LaunchReport:
 
     def as_dict(self) -> dict[str, Any]:
         """The report without its arrays, for JSON."""
-        return {
-            "kernel": self.kernel,
-            "grid": list(self.grid),
-            "block": list(self.block),
-            "target": self.target,
-            "warp_instructions": self.warp_instructions,
-            "tensor_instructions": self.tensor_instructions,
-            "fma": self.fma,
-            "instructions": dict(self.instructions),
-            "undefined": dict(self.undefined),
-        } | (self.timing.as_dict() if self.timing is not None else {})
+        return (
+            {
+                "kernel": self.kernel,
+                "grid": list(self.grid),
+                "block": list(self.block),
+                "target": self.target,
+                "warp_instructions": self.warp_instructions,
+                "tensor_instructions": self.tensor_instructions,
+                "fma": self.fma,
+                "instructions": dict(self.instructions),
+                "undefined": dict(self.undefined),
+            }
+            | ({"printed": self.printed} if self.printed else {})
+            | (self.timing.as_dict() if self.timing is not None else {})
+        )
 
 
 def counted(kernel: Kernel, executed: Executed) -> tuple[dict[str, int], int, int]:

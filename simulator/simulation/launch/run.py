@@ -73,6 +73,9 @@ class Run:
         self.barriers = LaunchBarriers(len(everyone), state.warps)
         self.counts = [0] * len(code.steps)
         self.pending: list[Reduction] = []
+        self.arrivals, self.idle = 0, 0  # of threads at mbarriers; looks at these since the last
+        self.watching: Lanes = np.zeros_like(self.threads.exists)  # threads that have looked in vain since
+        self.printed = ""  # by printf
         self.looks = 0  # how often threads have looked for what others write, since these had a turn
 
     def run(self) -> None:

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.errors import DeadlockError
 from simulator.program.kernel import Kernel
 from simulator.program.sass import Function
 from simulator.simulation.demand import Work
 from simulator.simulation.launch.batches import Setup
+from simulator.simulation.launch.chains import links, marks, may_wait
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.recording import Recording, work_of_recordings
 from simulator.simulation.listing import listing_of_launch
@@ -29,7 +31,7 @@ from simulator.timing.config import Config, config_label
 from simulator.timing.engine import simulate
 from simulator.timing.kernel.given import GivenCode
 from simulator.timing.kernel.machine import machine_code
-from simulator.timing.kernel.replay import Code, Replay, Resident
+from simulator.timing.kernel.replay import Code, Marks, Replay, Resident
 from simulator.timing.model import StallReason, TimedCode
 from simulator.timing.observer import TimingObserver
 from simulator.timing.result import Timing
@@ -215,12 +217,23 @@ def time_of(
     code = machine_code(setup.kernel) if function is None else GivenCode(setup.kernel, function)
     warps, sms = setup.geometry.warps, min(config.chip.sms, setup.geometry.ctas)
     by_cta = {recording.cta: recording for recording in recordings}
-    timed = _Timed(code, config, by_cta, warps, sms, cold)
-    codes = timed.codes(placement.slots)
-    timing = timed.timing(codes, timeline.recorder if timeline is not None else None)
+    chain = links(recordings, setup.kernel) if may_wait(setup, config) else []
+    timed = _Timed(
+        code, config, by_cta, warps, sms, cold, marks(chain, list(by_cta), warps), len(by_cta) if chain else 1
+    )
+    slots = tuple((cta,) for cta in by_cta) if chain else placement.slots
+    codes = timed.codes(slots)
+    try:
+        timing = timed.timing(codes, timeline.recorder if timeline is not None else None)
+    except DeadlockError:  # an order of instructions with which CTAs would wait for each other
+        if not chain or timeline is not None:
+            raise
+        chain, slots = [], placement.slots
+        timed = _Timed(code, config, by_cta, warps, sms, cold, {}, 1)
+        timing = timed.timing(timed.codes(slots))
     if timeline is not None:
-        mine = warps * len(placement.slots)
-        timeline.close(listing_of_launch(setup.kernel, codes, placement.slots, mine), config, timing)
+        mine = warps * len(slots) // timed.apart
+        timeline.close(listing_of_launch(setup.kernel, codes, slots, mine, apart=bool(chain)), config, timing)
     start = config.launch.start_cycles if config.launch is not None else 0
     cycles = timing.cycles + start
     if placement.left:
@@ -241,7 +254,7 @@ def time_of(
         stalls={reason.name.lower(): int(stalls[reason]) for reason in StallReason if stalls[reason]},
         throughput=fma / cycles / config.chip.sms,
         tensor_busy=tensor,
-        work=work_of_recordings(config, setup.kernel, recordings).times(placement.whole),
+        work=work_of_recordings(config, setup.kernel, [by_cta[cta] for cta in placement.ctas]).times(placement.whole),
         order=f"machine code of {function.path}" if function is not None else "schedule of the PTX",
         lost=lost_share(code, by_cta.values()),
     )
@@ -256,6 +269,8 @@ class _Timed:
         warps: of a CTA.
         sms: how many are busy at the same time.
         cold: whether all data begin in device memory.
+        marks: what happens between CTAs that are timed together, as of `Replay`.
+        apart: how many SMs are timed together, with a CTA each.
     """
 
     machine: Code
@@ -264,10 +279,12 @@ class _Timed:
     warps: int
     sms: int
     cold: bool
+    marks: Mapping[tuple[int, int], Marks]
+    apart: int
 
     @cached_property
     def _replay(self) -> Replay:
-        return Replay(self.machine, self.config, self.warps)
+        return Replay(self.machine, self.config, self.warps, self.marks)
 
     def codes(self, slots: Sequence[Sequence[int]]) -> list[TimedCode]:
         """What the warps of the SM execute, where these CTAs have its places one after the other."""
@@ -279,8 +296,9 @@ class _Timed:
 
     def timing(self, codes: list[TimedCode], observer: TimingObserver | None = None) -> Timing:
         """How long it takes."""
-        warps = sum(len(code.warps) for code in codes)
+        warps = sum(len(code.warps) for code in codes) // self.apart
         how: dict[str, Any] = {"skip": False, "sms": self.sms, "observer": observer, "cold": self.cold}
+        how["ctas"] = self.apart
         return simulate(self.config, codes, warps, self._replay.registers, **how)
 
 

@@ -60,11 +60,14 @@ SORTS: Mapping[str, Sort] = {
     **_rows("LDSM", Sort(own=(Time.LOAD_MATRIX,), source="memory of the PTX")),
     **_rows("LDGSTS", Sort(own=(Time.COPY,), source="memory of the PTX")),
     **_rows("LDGDEPBAR DEPBAR", Sort(own=(Time.COPY_GROUP,), source="cp.async.commit_group and wait_group")),
+    **_rows("ARRIVES", Sort(own=(Time.COPY_ARRIVAL,), source="cp.async.mbarrier.arrive")),
+    **_rows("MEMBAR", Sort(own=(Time.FENCE,), source="an issue slot, and an answer of L2 for the whole chip")),
+    **_rows("SYNCS", Sort(own=(Time.MBARRIER,), source="[mbarrier]")),
     **_rows("BAR", Sort(own=(Time.BARRIER,), source="[barrier]")),
     **_rows("HMMA IMMA BMMA QMMA DMMA", Sort(Time.TENSOR, own=(Time.TENSOR,), source="[[tensor]]")),
     **_rows("LDL", Sort(Time.LOAD, slow=True, source="assumed: local memory in L1, with the time of shared memory")),
     **_rows("STL", Sort(Time.STORE, source="as LDL")),
-    **_rows("BRA BRX JMP EXIT RET CALL BSSY BSYNC BREAK BMOV NOP WARPSYNC MEMBAR ERRBAR CCTL CCTLL NANOSLEEP YIELD "
-            "KILL ARRIVES BPT PREEXIT ENDCOLLECTIVE FENCE", Sort(source="an issue slot")),
+    **_rows("BRA BRX JMP EXIT RET CALL BSSY BSYNC BREAK BMOV NOP WARPSYNC ERRBAR CCTL CCTLL NANOSLEEP YIELD "
+            "KILL BPT PREEXIT ENDCOLLECTIVE FENCE", Sort(source="an issue slot")),
 }  # fmt: skip
 UNKNOWN = Sort(source="assumed: an opcode without a row takes the time of integer arithmetic")

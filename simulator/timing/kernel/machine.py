@@ -72,8 +72,9 @@ RULES: Mapping[str, Rule] = {
 }  # fmt: skip
 PROMOTED = 32  # bytes of local memory that ptxas keeps in registers, choosing among them by comparisons
 PREDICATED = 7  # machine instructions that ptxas puts behind a predicate rather than behind a branch
-_WHOLE = (Time.BARRIER, Time.CLUSTER_BARRIER, Time.SHUFFLE, Time.TENSOR)  # for all threads of a warp
-_WAYS = (Time.LOAD, Time.LOAD_MATRIX, Time.STORE, Time.LOAD_GLOBAL, Time.STORE_GLOBAL, Time.COPY, Time.COPY_GROUP)
+_WHOLE = (Time.BARRIER, Time.CLUSTER_BARRIER, Time.FENCE, Time.SHUFFLE, Time.TENSOR)  # for all threads of a warp
+_WAYS = (Time.LOAD, Time.LOAD_MATRIX, Time.STORE, Time.LOAD_GLOBAL, Time.STORE_GLOBAL, Time.COPY, Time.COPY_GROUP,
+         Time.COPY_ARRIVAL, Time.MBARRIER)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ _DISTANCE = {  # cycles that the compiler expects until the result is there; pub
     Time.TENSOR: 33,
 }
 _SLOW, _TEST, _PIPE = 24, 13, 5
-_FENCES = (Time.BARRIER, Time.COPY_GROUP, Time.FENCE, Time.CLUSTER_BARRIER)
+_FENCES = (Time.BARRIER, Time.MBARRIER, Time.COPY_GROUP, Time.COPY_ARRIVAL, Time.FENCE, Time.CLUSTER_BARRIER)
 
 
 def distance(micro: Micro) -> int:

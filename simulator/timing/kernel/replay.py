@@ -7,16 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from isa.forms.record import Time, Unit
 from isa.forms.synchronisation import is_arrival
 from isa.ptx.instruction import Immediate, Instruction
-from simulator.execute.dynamic_info import Idle
+from simulator.execute.dynamic_info import STORES, Idle, PostFacts, WaitFacts
 from simulator.program import lowering
 from simulator.program.kernel import Item, Operation
 from simulator.state.registers import WARP_SIZE
-from simulator.timing.compile import mark_pipes, matrix, timed_operation
+from simulator.timing.compile import asynchronous, mark_pipes, matrix, timed_operation
 from simulator.timing.config import Config
 from simulator.timing.kernel.executed import Executed, Segment
 from simulator.timing.kernel.machine import Micro, Region
@@ -42,6 +42,14 @@ class Resident:
     runs: Sequence[Sequence[Executed]]
 
 
+class Marks(NamedTuple):
+    """What happens beside one execution of a warp: waits before it for writes of other CTAs, and writes that others
+    wait for, each by a number."""
+
+    waits: list[int]
+    posts: list[int]
+
+
 class Code(Protocol):
     """Machine instructions, and the ways of warps through them: a schedule of the PTX, or given machine code."""
 
@@ -64,10 +72,13 @@ class Replay:
         code: the kernel's machine instructions.
         config: the chip.
         warps: warps of a CTA.
+        marks: by number of a warp and index of an execution, what happens beside it.
     """
 
-    def __init__(self, code: Code, config: Config, warps: int) -> None:
-        self.code, self.config, self.warps = code, config, warps
+    def __init__(
+        self, code: Code, config: Config, warps: int, marks: Mapping[tuple[int, int], Marks] | None = None
+    ) -> None:
+        self.code, self.config, self.warps, self.marks = code, config, warps, marks or {}
         self.order = [ordered(region.micros) if region.first < 0 else region.micros for region in code.regions]
         self.patterns: dict[int, TimedOperation] = {}
         self.parted = any(_parts(micro.item) for region in code.regions for micro in region.micros)
@@ -113,7 +124,25 @@ class Replay:
                 seen.add(line)
                 yield self._fetch()
                 operation.reads = (*operation.reads, self.fetched)
+            if _orders(micro) and self.config.memory is not None:
+                yield self._wait(self.config.memory.latency)
+                operation.reads = (*operation.reads, self.fetched)
+            beside = self._beside(micro, segment, runs)
+            for warp, marks in beside.items():
+                yield from (self._meeting(warp, WaitFacts((STORES, number), 0)) for number in marks.waits)
             yield operation
+            for warp, marks in beside.items():
+                yield from (self._meeting(warp, PostFacts((STORES, number))) for number in marks.posts)
+
+    def _beside(self, micro: Micro, segment: Segment, runs: Mapping[int, Sequence[Executed]]) -> dict[int, Marks]:
+        """By warp, what happens beside an instruction."""
+        step = segment.steps.get(micro.key) if micro.own and self.marks else None
+        if step is None:
+            return {}
+        return {warp: self.marks[warp, step] for warp in runs if (warp, step) in self.marks}
+
+    def _meeting(self, warp: int, fact: WaitFacts | PostFacts) -> TimedOperation:
+        return asynchronous(Unit.SYNC, {warp: [fact]}, self.config)
 
     def _operation(
         self, micro: Micro, segment: Segment, runs: Mapping[int, Sequence[Executed]], slot: int
@@ -168,7 +197,10 @@ class Replay:
 
     def _fetch(self) -> TimedOperation:
         """Stands for the wait for a line of machine code that has not been executed before."""
-        cycles = self.config.launch.fetch_cycles if self.config.launch is not None else 0
+        return self._wait(self.config.launch.fetch_cycles if self.config.launch is not None else 0)
+
+    def _wait(self, cycles: int) -> TimedOperation:
+        """Writes the register that the next instruction then waits for."""
         return TimedOperation(Unit.ALU, max(cycles, 1), 1, (), (self.fetched,), 0, time=Time.EITHER)
 
     def _next_cta(self, slot: int) -> list[TimedOperation]:
@@ -200,3 +232,14 @@ def _barrier(instruction: Instruction, parted: bool) -> tuple[int, int | None]:
 def _parts(item: Item) -> bool:
     """Whether threads arrive at a barrier here and go on."""
     return isinstance(item, Operation) and is_arrival(item.instruction.form)
+
+
+def _orders(micro: Micro) -> bool:
+    """Whether an instruction waits until other SMs see what its warp has written: a fence for the whole chip, or a
+    write that releases. It takes as long as an answer of L2 (docs/kernels.md compares a chain of CTAs)."""
+    if not micro.own or not isinstance(micro.item, Operation):
+        return False
+    first, *rest = micro.item.instruction.form.opcode.split(".")
+    if first in ("membar", "fence"):
+        return any(scope in ("gl", "gpu", "sys") for scope in rest)
+    return any(order in ("release", "acq_rel") for order in rest) and "cta" not in rest

@@ -43,7 +43,7 @@ def code_panels(
     panels = []
     for first in range(0, len(chunks), STRIP):
         held = chunks[first : first + STRIP]
-        part = f", chunk {held[0]} to {held[-1]}" if len(held) < operand.shape[1] else ""
+        part = f", chunks {held[0]} to {held[-1]}" if len(held) < operand.shape[1] else ""
         labels = [f"{chunk} (k{size * chunk})" for chunk in held]
         strip = [line[first : first + STRIP] for line in cells]
         panels.append(

@@ -55,7 +55,7 @@ def draw_format(
         corner="row\\chunk",
         below=[f"{name} = {line}" for name, line in layout.formulas().items()],
     )
-    caption = f"{layout.word_bits}-bit words, {layout.codes_per_word} codes each, lowest bits first; {layout.evidence}"
+    caption = f"{_legend(layout)}; {layout.evidence}"
     notes = [f"{name} = {line}" for name, line in layout.formulas().items()]
     window = range(rows) if shown_rows is None else shown_rows, range(chunks) if shown_chunks is None else shown_chunks
     for name, part, count in zip(("rows", "chunks"), window, (rows, chunks), strict=True):
@@ -143,6 +143,15 @@ def _place(layout: MetadataFormat, position: int) -> str:
         word, index = divmod(word, size)
         parts.insert(0, f"{_SHORT[name]}{index}")
     return f"{''.join(parts)}.{code}"
+
+
+def _legend(layout: MetadataFormat) -> str:
+    """What the name in a cell means: `T5w0.3`, `12.1`."""
+    where = ", ".join(f"{_SHORT[name]} {name}" for name, _ in layout.inner) or "word"
+    if layout.codes_per_word == 1:
+        return f"in a cell: {where}; a code to each word of {layout.word_bits} bits"
+    count = f"{layout.word_bits}-bit words, {layout.codes_per_word} codes each, lowest bits first"
+    return f"in a cell: {where}, and after the point its code; {count}"
 
 
 def _bits(layout: MetadataFormat, position: int) -> str:

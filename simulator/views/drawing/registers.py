@@ -3,7 +3,7 @@ place (lanes whose cells say what they hold)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -94,7 +94,7 @@ def matrix_panels(
     tall = TALL if len(columns) <= STRIP // 2 else len(rows)
     for right, below in product(_strips(columns, strip), _strips(rows, tall)):
         cuts = [
-            f", {name} {part[0]} to {part[-1]}" if len(part) < size else ""
+            _part(name, part) if len(part) < size else ""
             for name, part, size in zip(operand.axes, (below, right), operand.shape, strict=False)
         ]
         cells = [[cell_at[row, column] for column in right] for row in below]
@@ -103,6 +103,11 @@ def matrix_panels(
         panel = Panel(heading, cells, *labels, width, height, corner=corner, cut_rows=cuts[0], cut_columns=cuts[1])
         panels.append(panel)
     return panels
+
+
+def _part(name: str, part: Sequence[int]) -> str:
+    """Words that say which rows or columns these are: `, rows 0 to 7`, `, row 5`."""
+    return f", {name}s {part[0]} to {part[-1]}" if len(part) > 1 else f", {name} {part[0]}"
 
 
 def _strips(numbers: range, size: int) -> list[range]:
@@ -184,7 +189,7 @@ def logical_panels(layout: FormLayout, selection: Selection, palette: str, *, st
             [_logical(layout, selection, fill, lanes, row, column) for column in range(first, last)]
             for row in range(operand.shape[0])
         ]
-        part = f", column {first} to {last - 1}" if layout.k > strip else ""
+        part = f", columns {first} to {last - 1}" if layout.k > strip else ""
         labels = (
             [str(column) if column % layout.sparsity.chunk == 0 else "" for column in range(first, last)]
             if layout.sparsity
@@ -237,7 +242,7 @@ def stored_panels(layout: FormLayout, selection: Selection, palette: str, *, str
             ]
             for row in range(operand.shape[0])
         ]
-        part = f", stored column {first} to {last - 1}" if layout.k_stored > strip else ""
+        part = f", stored columns {first} to {last - 1}" if layout.k_stored > strip else ""
         labels = [str(column) if column % selection.sparsity.stored == 0 else "" for column in range(first, last)]
         panels.append(
             Panel(

@@ -196,16 +196,16 @@ class Panel:
         return max(map(len, self.cells), default=0)
 
     def _part(self, axis: int, part: range, size: int) -> str:
-        """Words that say which rows (axis 0) or columns (1) a part has: `, row 0 to 7`."""
+        """Words that say which rows (axis 0) or columns (1) a part has: `, rows 0 to 7`."""
         labels = (self.rows, self.columns)[axis]
         if len(part) == size or len(labels) != size:
             return ""
         shown = [label for label in labels[part.start : part.stop] if label]
         names = re.split(r"[\\:,]", self.corner)
         known = "\\" in self.corner or (axis == 0 and self.corner == names[0])
-        name = f"{names[axis].strip()} " if known and names[axis].strip() != "lane" else ""
-        words = f"{name}{shown[0]} to {shown[-1]}" if len(shown) > 1 else f"{name}{''.join(shown)}"
-        return ", " + words.replace(" ", TIED)
+        name = names[axis].strip() if known and names[axis].strip() != "lane" else ""
+        words = f"{name + 's' * bool(name)} {shown[0]} to {shown[-1]}" if len(shown) > 1 else f"{name} {''.join(shown)}"
+        return ", " + words.strip().replace(" ", TIED)
 
     def draw(self, x: float, y: float) -> Iterator[str]:
         """The elements of the panel, with the upper left corner of its extent at (x, y)."""

@@ -27,6 +27,7 @@ SCRIPTS = (
     "steps",
     "compare",
     "quiz",
+    "tour",
     "tools",
     "picture",
     "app",

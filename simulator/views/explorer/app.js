@@ -39,7 +39,7 @@ function panelsOf(model) {
   ];
 }
 
-const LIGHT_FIELDS = new Set(["at", "step", "compare", "quiz"]); // which change no cell's text
+const LIGHT_FIELDS = new Set(["at", "step", "compare", "quiz", "tour"]); // which change no cell's text
 
 /** Draws what a fragment says; only what differs from what is shown. */
 function show(fields) {
@@ -68,6 +68,7 @@ function show(fields) {
   document.body.classList.toggle("small", small());
   document.body.classList.toggle("tmem", model.tmem);
   document.body.classList.toggle("loads", !model.multiplies);
+  document.body.classList.toggle("long", model.view.k > 32);
   document.body.classList.toggle("wide", model.view.blocks > 1);
   document.body.classList.toggle("bw", view.fields.palette === "bw");
   $("palette").value = view.fields.palette;
@@ -79,9 +80,26 @@ function show(fields) {
     drawAbout(model);
     drawLanes(model);
     drawOptions(model);
-    for (const panel of view.panels) panel.render(model, view.result, model.tmem ? WINDOW : 0);
+    drawPanels(newForm && !view.at);
     drawChoice();
   });
+}
+
+const pending = { panels: [], later: true }; // panels that are drawn when the others have been seen
+
+/** Draws all panels; of a form that was just chosen those below the others a moment later. */
+function drawPanels(fresh) {
+  const { model, result } = view;
+  pending.panels = fresh && pending.later ? view.panels.filter((panel) => $("below").contains(panel.element)) : [];
+  for (const panel of view.panels) if (!pending.panels.includes(panel)) panel.render(model, result, model.tmem ? WINDOW : 0);
+  if (pending.panels.length) requestAnimationFrame(() => setTimeout(drawPending));
+}
+
+/** Draws what was left for later: now, because something in it is to be seen. */
+function drawPending() {
+  if (!pending.panels.length) return;
+  for (const panel of pending.panels.splice(0)) panel.render(view.model, view.result, view.model.tmem ? WINDOW : 0);
+  tabStops();
 }
 
 function placePanels(model) {
@@ -96,6 +114,7 @@ function placePanels(model) {
 /** What is chosen: lights, words, ruler. */
 function drawChoice() {
   const { model, result, at } = view;
+  if (at || quizSeed() !== null) drawPending();
   const list = stepsOf(model, result, at);
   const step = askedStep() || list[currentStep(list)];
   const found = step ? lightsOf(model, step) : tied(model, result.selection, at);
@@ -111,6 +130,7 @@ function drawChoice() {
   $("info").scrollTop = 0;
   drawSteps(list);
   drawQuiz();
+  drawTour();
   drawCompare();
   if (model.sparsity) {
     drawRuler(model, result, rulerLane(model, at, found), found.e);
@@ -142,7 +162,8 @@ function helpText(model) {
     ? "A cell says which lane (L) and column of Tensor Memory hold it."
     : "<b>T20</b> is T<sub>20</sub> of the figures of PTX, where T<sub>i</sub> is lane i of the warp (thread i); <b>a1.hi</b> is bits 31 to 16 of its second register of A, <b>lo</b> bits 15 to 0.";
   const keys = "Tab goes from matrix to matrix, arrow keys inside one, Enter chooses, Escape clears; [ and ] go through the steps of <i>why</i>. The address of the page holds what you see.";
-  return `<p>Click an element, a code or a lane: all that belongs to it lights up, and this box says where it is and why.${flip}</p><p>${who}</p><p>${keys}</p>`;
+  const tour = '<p><button data-stop="0">take the tour</button> shows what is what in nine stops.</p>';
+  return `${tourStop() === null ? tour : ""}<p>Click an element, a code or a lane: all that belongs to it lights up, and this box says where it is and why.${flip}</p><p>${who}</p><p>${keys}</p>`;
 }
 
 function typesText({ types: { d, a, b, c }, operation }) {
@@ -187,10 +208,10 @@ function choose(at, replace = false) {
 }
 
 /** Another form: what was chosen of the former goes. */
-const chooseForm = (opcode) => go({ form: opcode, m: "", n: "", base: "", selector: "", scale_a: "", scale_b: "", e: "default", at: "", step: "", quiz: "" });
+const chooseForm = (opcode) => go({ form: opcode, m: "", n: "", base: "", selector: "", scale_a: "", scale_b: "", e: "default", at: "", step: "", quiz: "", tour: "" });
 
 function clicked(event) {
-  const target = event.target.closest("[data-flip],[data-all],[data-choose-lane],[data-option],[data-step],[data-answer],[data-save],[data-turn],[data-action],[data-operand]");
+  const target = event.target.closest("[data-flip],[data-all],[data-choose-lane],[data-option],[data-step],[data-answer],[data-stop],[data-save],[data-turn],[data-action],[data-operand]");
   if (!target) return;
   const { model, result } = view;
   const data = target.dataset;
@@ -203,7 +224,8 @@ function clicked(event) {
   else if (data.step !== undefined) {
     pause();
     toStep(Number(data.step));
-  } else if (data.answer !== undefined) answerQuiz(data.answer);
+  } else if (data.stop !== undefined) toStop(Number(data.stop));
+  else if (data.answer !== undefined) answerQuiz(data.answer);
   else if (data.save !== undefined) savePanel(target.closest(".panel"));
   else if (data.turn !== undefined) {
     const panel = view.panels.find((p) => p.element === target.closest(".panel"));
@@ -293,13 +315,24 @@ function start() {
   document.addEventListener("keydown", pressed);
   document.addEventListener("focusin", (event) => takeTabStop(event.target));
   systemDark.addEventListener("change", () => show(readFragment(location.hash)));
+  roomy.addEventListener("change", () => {
+    view.model = null; // so that all is drawn anew
+    show(readFragment(location.hash));
+  });
   const bar = document.querySelector("nav");
-  new ResizeObserver(() => document.documentElement.style.setProperty("--bar-height", `${bar.offsetHeight}px`)).observe(bar);
+  new ResizeObserver(() => $("side").style.setProperty("--bar-height", `${bar.offsetHeight}px`)).observe(bar);
   markSteps();
   $("find").addEventListener("input", drawPicker);
   window.addEventListener("popstate", () => show(readFragment(location.hash)));
   window.addEventListener("hashchange", () => show(readFragment(location.hash)));
-  window.addEventListener("resize", () => view.panels.filter((panel) => panel instanceof CanvasPanel).forEach((panel) => panel.draw()));
+  const redraw = () => view.panels.filter((panel) => panel instanceof CanvasPanel).forEach((panel) => panel.draw());
+  window.addEventListener("resize", redraw);
+  for (const [name, on] of [["beforeprint", true], ["afterprint", false]])
+    window.addEventListener(name, () => {
+      drawPending();
+      paper.on = on;
+      redraw();
+    });
   show(readFragment(location.hash));
 }
 

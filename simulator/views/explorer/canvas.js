@@ -27,7 +27,9 @@ class CanvasPanel {
     const label = `role="application" tabindex="0" aria-roledescription="grid" aria-label="${escaped(this.title)}: arrow keys move"`;
     const sizer = `<div class="sizer" style="width:${width}px;height:${height}px"><canvas ${label}></canvas></div>`;
     this.element.innerHTML = `${heading(this, copiesText(operand), "")}<div class="scroll">${sizer}</div>`;
-    this.element.querySelector("[data-save]").textContent = "PNG";
+    const save = this.element.querySelector("[data-save]");
+    save.textContent = "PNG";
+    save.setAttribute("aria-label", `PNG of the panel ${this.title}`);
     this.box = this.element.querySelector(".scroll");
     this.canvas = this.element.querySelector("canvas");
     this.box.addEventListener("scroll", () => this.draw());
@@ -84,12 +86,17 @@ class CanvasPanel {
     this.draw();
   }
 
+  /** Draws what is in sight; on paper what was. */
   draw() {
     const { canvas, box, operand, width, height } = this;
-    const [w, h] = [
-      Math.min(box.clientWidth || 900, this.left + width * operand.words),
-      Math.min(box.clientHeight || 400, this.top + height * operand.lanes),
-    ];
+    if (!paper.on || !this.seen)
+      this.seen = {
+        left: box.scrollLeft,
+        top: box.scrollTop,
+        w: Math.min(box.clientWidth || 900, this.left + width * operand.words),
+        h: Math.min(box.clientHeight || 400, this.top + height * operand.lanes),
+      };
+    const { left, top, w, h } = this.seen;
     const scale = window.devicePixelRatio || 1;
     [canvas.width, canvas.height] = [w * scale, h * scale];
     [canvas.style.width, canvas.style.height] = [`${w}px`, `${h}px`];
@@ -100,17 +107,17 @@ class CanvasPanel {
     pen.fillStyle = this.paper;
     pen.fillRect(0, 0, w, h);
     const font = getComputedStyle(document.body).getPropertyValue("--narrow");
-    const firstLane = Math.floor(box.scrollTop / height);
-    const firstColumn = Math.floor(box.scrollLeft / width);
-    for (let lane = firstLane; lane < operand.lanes && this.top + lane * height - box.scrollTop < h; lane++)
-      for (let column = firstColumn; column < operand.words && this.left + column * width - box.scrollLeft < w; column++)
+    const firstLane = Math.floor(top / height);
+    const firstColumn = Math.floor(left / width);
+    for (let lane = firstLane; lane < operand.lanes && this.top + lane * height - top < h; lane++)
+      for (let column = firstColumn; column < operand.words && this.left + column * width - left < w; column++)
         this.cell(pen, font, lane, column);
     this.headings(pen, font, w, h, firstLane, firstColumn);
   }
 
   cell(pen, font, lane, column) {
     const { width, height, operand } = this;
-    const [x, y] = [this.left + column * width - this.box.scrollLeft, this.top + lane * height - this.box.scrollTop];
+    const [x, y] = [this.left + column * width - this.seen.left, this.top + lane * height - this.seen.top];
     const element = operand.element(lane, column, 0);
     if (!element) return;
     const key = keyOf(element[0], element[1]);
@@ -151,11 +158,11 @@ class CanvasPanel {
     pen.textAlign = "center";
     const every = this.small ? 16 : 1;
     for (let column = firstColumn; column < this.operand.words; column++) {
-      const x = this.left + (column + 0.5) * this.width - this.box.scrollLeft;
+      const x = this.left + (column + 0.5) * this.width - this.seen.left;
       if (x > this.left && column % every === 0) pen.fillText(this.small ? column : `col${column}`, x, 12);
     }
     for (let lane = firstLane; lane < this.operand.lanes; lane++) {
-      const y = this.top + (lane + 0.5) * this.height - this.box.scrollTop + 3;
+      const y = this.top + (lane + 0.5) * this.height - this.seen.top + 3;
       if (y > this.top + 4 && lane % every === 0) pen.fillText(`L${lane}`, this.left / 2, y);
     }
   }

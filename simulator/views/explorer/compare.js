@@ -66,7 +66,7 @@ function mapOf(model, at, first, number) {
       const place = a.place(row - first, s);
       const chosen = at && at.row === row && at.s === s;
       const data = `data-operand="a" data-row="${row}" data-column="${s}"`;
-      return `<td class="l${place.lane % 32}${chosen ? " lit chosen" : ""}" ${data} tabindex="${(at ? chosen : !i && !s) ? 0 : -1}" aria-label="${spoken(a, "a", row, s, place)}">${place.lane}</td>`;
+      return `<td class="l${place.lane % 32}${chosen ? " lit chosen" : ""}" ${data} tabindex="${(at ? chosen : !i && !s) ? 0 : -1}" aria-label="${place.lane}: ${spoken(a, "a", row, s, place)}">${place.lane}</td>`;
     });
     return `<tr><th scope="row">${row}</th>${cells.join("")}</tr>`;
   });

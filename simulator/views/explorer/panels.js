@@ -5,34 +5,33 @@
 const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 const binary = (code) => `0b${code.toString(2).padStart(4, "0")}`;
 
-/** data-* of an element in its place. */
-function attributes(operand, name, row, column, place, copy = 0) {
+/** data-* of an element in its place, and its name for those who hear or speak it: what stands in the cell, and where that is. */
+function attributes(operand, name, row, column, place, text, more = "", copy = 0) {
   const what = `data-operand="${name}" data-row="${row}" data-column="${column}"`;
   const where = `data-lane="${place.lane}" data-reg="${place.word}" data-bits="${place.high}:${place.low}"`;
-  const label = `tabindex="-1" aria-label="${spoken(operand, name, row, column, place)}`;
-  return `${what} ${where}${operand.copies > 1 ? ` data-copy="${copy}"` : ""} ${label}"`;
+  const label = `${text.replace("\n", " ")}: ${spoken(operand, name, row, column, place)}${more && `, ${more}`}`;
+  return `${what} ${where}${operand.copies > 1 ? ` data-copy="${copy}"` : ""} tabindex="-1" aria-label="${label}"`;
 }
 
 /** The class that gives a lane its colour. */
 const laneClass = (operand, lane) => (operand.tmem ? "m" : "l") + lane;
 
-/** Lane, and register with its part; the style sheet says how much of it there is room for. */
-const whoAndWhat = (operand, place) => `<b>${operand.letter}${place.lane}</b> <span>${operand.short(place)}</span>`;
+const laneName = (operand, place) => `${operand.letter}${place.lane}`;
 
-/** More for a screen reader, at the end of the label of a cell. */
-const labelled = (data, more) => `${data.slice(0, -1)}, ${more}"`;
+/** Room for all that a cell can say. The style sheet asks the same. */
+const roomy = window.matchMedia("(min-width: 1600px) and (min-height: 900px)");
 
-/** What stands in the cell of an element: [classes, data-*, HTML]. */
+/** What stands in the cell of an element: [classes, data-*, text]. Text alone: a page of elements in elements is drawn at half the speed. */
 const CELLS = {
-  plain(model, result, operand, row, column) {
+  plain(model, result, operand, row, column, more = "", middle = " ") {
     const place = operand.place(row, column);
-    return [laneClass(operand, place.lane), attributes(operand, operand.name, row, column, place), whoAndWhat(operand, place)];
+    const text = `${laneName(operand, place)}${middle}${operand.short(place)}`;
+    return [laneClass(operand, place.lane), attributes(operand, operand.name, row, column, place, text, more), text];
   },
   a(model, result, operand, row, column) {
-    const [classes, data, html] = CELLS.plain(model, result, operand, row, column);
-    if (!model.sparsity) return [classes, data, html];
-    const ks = result.selection.columns(row, column).join("|");
-    return [classes, labelled(data, `is column ${ks}`), html.replace(" <span>", ` <i>k${ks}</i> <span>`)];
+    const ks = model.sparsity ? result.selection.columns(row, column).join("|") : "";
+    const middle = !roomy.matches ? "\n" : ks && ` k${ks} `;
+    return CELLS.plain(model, result, operand, row, column, ks && `is column ${ks}`, middle || " ");
   },
   logical(model, result, operand, row, k) {
     const holders = model.holders(result.selection, row, k);
@@ -40,28 +39,27 @@ const CELLS = {
       return ["pruned", `data-operand="logical" data-row="${row}" data-column="${k}" tabindex="-1" aria-label="A row ${row} column ${k}, pruned"`, ""];
     const place = operand.place(row, holders[0]);
     const joined = result.selection.columns(row, holders[0]).length > 1;
-    const data = `data-stored="${holders.join(" ")}" ${attributes(operand, "logical", row, k, place)}`;
-    return [laneClass(operand, place.lane) + (joined ? " joined" : "") + (holders.length > 1 ? " twice" : ""), labelled(data, `stored column ${holders.join(" and ")}`), String(place.lane)];
+    const text = String(place.lane);
+    const data = `data-stored="${holders.join(" ")}" ${attributes(operand, "logical", row, k, place, text, `stored column ${holders.join(" and ")}`)}`;
+    return [laneClass(operand, place.lane) + (joined ? " joined" : "") + (holders.length > 1 ? " twice" : ""), data, text];
   },
   e(model, result, operand, row, chunk) {
     const place = operand.place(row, chunk);
     const code = result.selection.code(row, chunk);
     const bad = model.form.verdicts[code] ? " bad" : "";
-    const owner = operand.tmem ? ` <span>${operand.letter}${place.lane} ${operand.short(place)}</span>` : "";
-    const html = `<b>${code.toString(2).padStart(4, "0")}</b>${owner}`;
-    const data = `data-code="${code}" ${attributes(operand, "e", row, chunk, place)}`;
-    return [laneClass(operand, place.lane) + bad, labelled(data, `${binary(code)}${bad ? ", not defined" : ""}`), html];
+    const text = code.toString(2).padStart(4, "0") + (operand.tmem ? ` ${laneName(operand, place)} ${operand.short(place)}` : "");
+    const data = `data-code="${code}" ${attributes(operand, "e", row, chunk, place, text, bad && "not defined")}`;
+    return [laneClass(operand, place.lane) + bad, data, text];
   },
   d(model, result, operand, row, column) {
-    const [classes, data, html] = CELLS.plain(model, result, operand, row, column);
+    if (!model.multiplies) return CELLS.plain(model, result, operand, row, column);
     const place = operand.place(row, column);
     const i = row * model.view.columns + column;
     const [before, after] = [result.before[i], result.d[i]];
-    if (!model.multiplies) return [classes, data, html];
-    const value = `data-value="${after}" ${labelled(data, `value ${shown(after)}${before === after ? "" : `, was ${shown(before)}`}`)}`;
-    const who = `<b>${operand.letter}${place.lane}</b>`; // and its register: see the box of what is chosen
-    if (before === after) return [classes, value, `${who} <i>${shown(after)}</i>`];
-    return [`${classes} changed`, value, `${who} <i><s>${shown(before)}&rarr;</s>${shown(after)}</i>`];
+    const text = (roomy.matches ? `${laneName(operand, place)} ` : "") + shown(after); // its register: see the box of what is chosen
+    const was = before === after ? "" : `, was ${shown(before)}`;
+    const data = `data-value="${after}" ${attributes(operand, "d", row, column, place, text, `value ${shown(after)}${was}`)}`;
+    return [laneClass(operand, place.lane) + (was && " changed"), data, text];
   },
 };
 
@@ -181,11 +179,11 @@ class TmemPanel {
     let [classes, text, more] = [laneClass(operand, lane) + cut, `${row},${column}`, ""];
     if (this.name === "e") {
       const code = result.selection.code(row, column);
-      text += `<br><b>${code.toString(2).padStart(4, "0")}</b>`;
-      more = ` data-code="${code}"`;
+      text += `\n${code.toString(2).padStart(4, "0")}`;
+      more = `data-code="${code}" `;
       if (model.form.verdicts[code]) classes += " bad";
     }
-    return `<td class="${classes}" ${attributes(operand, this.name, row, column, place, copy)}${more}>${text}</td>`;
+    return `<td class="${classes}" ${more}${attributes(operand, this.name, row, column, place, text, "", copy)}>${text}</td>`;
   }
 
   light(keys, chosen) {
@@ -206,7 +204,7 @@ const copiesText = (operand) => (operand.copies > 1 ? `, ${operand.copies} copie
 function heading(panel, more, turn) {
   const { operand } = panel;
   const evidence = `<small title="${escaped(`${operand.section}; ${operand.evidence}`)}">${escaped(operand.evidence.split(":")[0])}</small>`;
-  const save = '<button data-save="svg" title="this panel as a picture" aria-label="this panel as a picture: ${escaped(panel.title)}">SVG</button>';
+  const save = `<button data-save="svg" title="this panel as a picture" aria-label="SVG of the panel ${escaped(panel.title)}">SVG</button>`;
   return `<h2>${escaped(panel.title + more)} ${evidence}${turn}${save}</h2>`;
 }
 

@@ -6,36 +6,49 @@ const LETTER = 6.2; // and of a letter of it
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
+const words = (x, y, size, text, more = "") => `<text x="${x}" y="${y}" font-size="${size}" text-anchor="start"${more}>${escaped(text)}</text>`;
+
 /** The cells of one panel, at (left, top) of the picture; a canvas goes in as it is drawn. */
 function panelSvg(panel, left, top) {
   const canvas = panel.querySelector("canvas");
   const table = canvas || panel.querySelector("table");
-  const origin = table.getBoundingClientRect();
   const heading = panel.querySelector("h2");
-  const title = heading ? heading.firstChild.textContent : table.getAttribute("aria-label");
-  const parts = [`<text x="${left + 2}" y="${top + 12}" font-size="11" text-anchor="start">${escaped(title)}</text>`];
-  if (canvas) {
-    parts.push(`<image x="${left}" y="${top + 20}" width="${origin.width}" height="${origin.height}" href="${canvas.toDataURL()}"/>`);
-    return parts.join("");
-  }
+  const title = words(left + 2, top + 12, 11, heading ? heading.firstChild.textContent : table.getAttribute("aria-label"));
+  if (!canvas) return title + tableSvg(table, left, top + 20, frameOf(panel));
+  const { width, height } = canvas.getBoundingClientRect();
+  return `${title}<image x="${left}" y="${top + 20}" width="${width}" height="${height}" href="${canvas.toDataURL()}"/>`;
+}
+
+/** What a picture shows of a panel: all of a matrix; of Tensor Memory, 128 lanes high, what its box shows. */
+const frameOf = (panel) => panel.querySelector(panel.classList.contains("tmem") ? ".scroll" : "table");
+
+/** The cells of a table, in their places and with their marks; of a table in a frame those that are whole in it. */
+function tableSvg(table, left, top, frame = table) {
+  const origin = frame.getBoundingClientRect();
+  const head = table.tHead ? table.tHead.getBoundingClientRect().height : 0;
+  const inside = (box, cell) => frame === table || (box.right <= origin.right + 1 && (cell.closest("thead") || (box.top >= origin.top + head - 1 && box.bottom <= origin.bottom + 1)));
+  const parts = [];
   for (const cell of table.querySelectorAll("th, td")) {
     const box = cell.getBoundingClientRect();
-    if (!box.width) continue;
+    if (!box.width || !inside(box, cell)) continue;
     const style = getComputedStyle(cell);
-    const [x, y] = [box.left - origin.left + left, box.top - origin.top + top + 20];
-    const heads = cell.tagName === "TH" || cell.classList.contains("corner");
-    const fill = cell.classList.contains("pruned") ? "url(#pruned)" : heads ? "none" : style.backgroundColor;
+    const [x, y] = [box.left - origin.left + left, box.top - origin.top + top];
+    const has = (name) => cell.classList.contains(name);
+    const heads = cell.tagName === "TH" || has("corner");
+    const fill = has("pruned") ? "url(#pruned)" : heads ? "none" : style.backgroundColor;
     const data = Object.entries(cell.dataset)
       .map(([name, value]) => ` data-${name}="${escaped(value)}"`)
       .join("");
-    const wide = cell.classList.contains("chosen") ? 3 : cell.classList.contains("lit") ? 1.8 : 0.5;
+    const wide = has("chosen") ? 3 : has("lit") ? 1.8 : has("changed") ? 1 : 0.5;
     const size = `x="${x}" y="${y}" width="${box.width}" height="${box.height}"`;
-    parts.push(`<rect ${size} fill="${fill}" stroke="${wide > 1 ? colour("strong") : heads ? "none" : colour("line")}" stroke-width="${wide}"${data}/>`);
+    const line = `stroke="${wide > 0.5 ? colour("strong") : heads ? "none" : colour("line")}" stroke-width="${wide}"`;
+    parts.push(`<rect ${size} fill="${fill}" ${line}${has("changed") ? ' stroke-dasharray="3 2"' : ""}${data}/>`);
     const lines = style.fontSize === "0px" ? [] : cell.innerText.split("\n").filter(Boolean);
     const step = parseFloat(style.fontSize);
     const middle = y + box.height / 2 - ((lines.length - 1) * step) / 2 + step / 3;
-    const weight = cell.classList.contains("lit") ? ' font-weight="bold"' : "";
-    lines.forEach((line, i) => parts.push(`<text x="${x + box.width / 2}" y="${middle + step * i}" font-size="${step}"${weight}>${escaped(line)}</text>`));
+    const weight = has("lit") || has("bad") ? ' font-weight="bold"' : "";
+    const mark = has("bad") ? ` fill="${colour("bad")}" text-decoration="underline"` : "";
+    lines.forEach((text, i) => parts.push(`<text x="${x + box.width / 2}" y="${middle + step * i}" font-size="${step}"${weight}${mark}>${escaped(text)}</text>`));
   }
   return parts.join("");
 }
@@ -52,8 +65,8 @@ function framed(parts, width, height) {
 }
 
 function asSvg(panel) {
-  const origin = (panel.querySelector("canvas") || panel.querySelector("table")).getBoundingClientRect();
-  const name = `<text x="2" y="12" font-size="12" text-anchor="start">${escaped(view.model.form.opcode)}</text>`;
+  const origin = sizeOf(panel);
+  const name = words(2, 12, 12, view.model.form.opcode);
   return framed([name, panelSvg(panel, 0, 16)], Math.max(origin.width + 4, 420), origin.height + 42);
 }
 
@@ -67,35 +80,63 @@ function wrapped(text, letters) {
   return lines;
 }
 
-/** All panels in their places on the page (whole, where a box scrolls), and the explanation under them. */
-function viewSvg() {
-  const panels = [...document.querySelectorAll("#panels .panel")].filter((panel) => panel.getClientRects().length);
-  const parts = [`<text x="8" y="16" font-size="13" text-anchor="start">${escaped(view.model.form.opcode)}</text>`];
-  const columns = new Map(); // where the next panel of each column of the page begins
-  const heights = new Map();
-  let width = 700;
-  const lefts = [...new Set(panels.map((panel) => Math.round(panel.getBoundingClientRect().left)))].sort((x, y) => x - y);
-  let left = 8;
-  for (const at of lefts) {
-    const mine = panels.filter((panel) => Math.round(panel.getBoundingClientRect().left) === at);
-    const sizes = mine.map((panel) => (panel.querySelector("canvas") || panel.querySelector("table")).getBoundingClientRect());
-    columns.set(at, left);
-    heights.set(at, 24);
-    mine.forEach((panel, i) => {
-      parts.push(panelSvg(panel, left, heights.get(at)));
-      heights.set(at, heights.get(at) + sizes[i].height + 32);
-    });
-    left += Math.max(...sizes.map((size) => size.width)) + 16;
+const sizeOf = (panel) => (panel.querySelector("canvas") || frameOf(panel)).getBoundingClientRect();
+
+/** The forms that are compared, beside each other: facts, and the map of A under them. Gives the parts, and how wide and high they are. */
+function cardsSvg(top) {
+  const parts = [];
+  let [left, bottom] = [8, top];
+  for (const card of comparing() ? document.querySelectorAll("#compare article") : []) {
+    const [title, opcode] = [card.querySelector("h3").innerText, card.querySelector("code").innerText.trim()];
+    const facts = [...card.querySelectorAll("dt")].map((dt) => `${dt.innerText}: ${dt.nextElementSibling.innerText}`);
+    const lines = [opcode, ...facts];
+    parts.push(words(left, top + LINE, 12, title, ' font-weight="bold"'));
+    lines.forEach((line, i) => parts.push(words(left, top + LINE * (i + 2), 11, line)));
+    const below = top + LINE * (lines.length + 2);
+    const map = card.querySelector(".panel");
+    parts.push(panelSvg(map, left, below));
+    left += Math.max(sizeOf(map).width, LETTER * Math.max(...lines.map((line) => line.length))) + 20;
+    bottom = Math.max(bottom, below + sizeOf(map).height + 40);
   }
-  width = Math.max(width, left);
-  let top = Math.max(24, ...heights.values()) + LINE;
-  const paragraphs = $("info").innerText.split("\n").filter(Boolean);
-  for (const line of paragraphs.flatMap((text) => wrapped(text, width / LETTER))) {
-    parts.push(`<text x="8" y="${top}" font-size="12" text-anchor="start">${escaped(line.trim())}</text>`);
+  return { parts, right: left, bottom };
+}
+
+/** All panels in their places on the page (whole, where a box scrolls), the bits of the lane's metadata, and under all what is said. */
+function viewSvg() {
+  drawPending();
+  const panels = [...document.querySelectorAll("#panels > :not(#compare) .panel")].filter((panel) => panel.getClientRects().length);
+  const cards = cardsSvg(24);
+  const parts = [words(8, 16, 13, view.model.form.opcode), ...cards.parts];
+  let [left, bottom] = [8, cards.bottom];
+  for (const at of [...new Set(panels.map((panel) => Math.round(panel.getBoundingClientRect().left)))].sort((x, y) => x - y)) {
+    const mine = panels.filter((panel) => Math.round(panel.getBoundingClientRect().left) === at);
+    let top = cards.bottom;
+    for (const panel of mine) {
+      parts.push(panelSvg(panel, left, top));
+      top += sizeOf(panel).height + 32;
+    }
+    bottom = Math.max(bottom, top);
+    left += Math.max(...mine.map((panel) => sizeOf(panel).width)) + 16;
+  }
+  const width = Math.max(700, left, cards.right);
+  let top = bottom + LINE;
+  for (const text of [$("info"), $("changes"), $("legality")].flatMap((box) => saidIn(box)).flatMap((text) => wrapped(text, width / LETTER))) {
+    parts.push(words(8, top, 12, text.trim()));
     top += LINE;
+  }
+  for (const table of view.model.sparsity ? document.querySelectorAll("#ruler table") : []) {
+    parts.push(words(8, top + 4, 11, table.getAttribute("aria-label")), tableSvg(table, 8, top + 10));
+    top += table.getBoundingClientRect().height + 2 * LINE;
   }
   return { svg: framed(parts, Math.ceil(width), Math.ceil(top)), width: Math.ceil(width), height: Math.ceil(top) };
 }
+
+/** The lines of a box, without what is folded. */
+const saidIn = (box) =>
+  box.innerText
+    .split("\n")
+    .filter(Boolean)
+    .filter((line) => ![...box.querySelectorAll("details, p:has(button)")].some((fold) => fold.innerText.includes(line)));
 
 /** The picture as the pixels of a PNG, twice as fine as the page. */
 async function asPng({ svg, width, height }, scale = 2) {

@@ -124,7 +124,7 @@ function answerQuiz(given) {
 function ask() {
   quiz.given = null;
   const seed = (quizSeed() === null ? Date.now() : quizSeed() * 7 + 1) % 1000003;
-  go({ quiz: String(seed), at: "", step: "" }, true);
+  go({ quiz: String(seed), at: "", step: "", tour: "" }, true);
   const first = $("quiz").querySelector("[data-answer]");
   if (first) first.focus();
 }

@@ -29,7 +29,9 @@ function markSteps() {
 const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
 const calm = window.matchMedia("(prefers-reduced-motion: reduce)");
 
-const isDark = () => (view.fields.theme ? view.fields.theme === "dark" : systemDark.matches);
+const paper = { on: false }; // while the page is printed, which is always light
+
+const isDark = () => !paper.on && (view.fields.theme ? view.fields.theme === "dark" : systemDark.matches);
 
 /** Light or dark, as the link, the choice or the system says. */
 function applyTheme() {

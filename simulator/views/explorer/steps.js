@@ -37,24 +37,63 @@ function stepsOf(model, { selection }, at) {
   const formulas = Object.fromEntries(operand.formulas([row, s, 0]).map(([name, formula, numbers, value]) => [name, formulaText(name, formula, numbers, value)]));
   const inLane = heldBy(operand, place.lane, () => true);
   const inWord = heldBy(operand, place.lane, (word) => word === place.word);
+  const name = bold(nameOfA(selection, row, s));
   const found = [
-    { title: "element", html: `${bold(nameOfA(selection, row, s))} is column ${s} of row ${row} as A is stored.`, lights: [a, ...logical] },
-    {
-      title: "lane",
-      html: `${formulas[operand.lane]} It is lane ${place.lane}${operand.tmem ? " of Tensor Memory" : ` of the warp: T<sub>${place.lane}</sub> in the figures of PTX`}.`,
-      lights: inLane,
-    },
+    { title: "element", html: elementWords(model, name, row, s), lights: [a, ...logical] },
+    { title: "lane", html: `${formulas[operand.lane]} ${laneWords(model, row, place, inLane.length)}`, lights: inLane },
   ];
-  if (operand.reg) found.push({ title: operand.tmem ? "column" : "register", html: `${formulas[operand.reg]} It is ${code(operand.wordName(place.word))}.`, lights: inWord });
-  const bits = `${formulas[operand.part] || ""} It is bits ${place.high}:${place.low}: ${code(operand.nameOf(place))}.`;
-  found.push({ title: "bits", html: bits, lights: [a, ...logical] });
-  if (model.sparsity) found.push(codeStep(model, selection, row, s));
+  if (operand.reg) found.push({ title: operand.tmem ? "column" : "register", html: `${formulas[operand.reg]} ${wordWords(operand, place)}`, lights: inWord });
+  found.push({ title: "bits", html: `${operand.parts > 1 ? formulas[operand.part] : ""} ${bitsWords(operand, place)}`, lights: [a, ...logical] });
+  if (model.sparsity) found.push(codeStep(model, selection, row, s, place));
   const last = model.view.columns - 1;
   const rows = ks.flatMap((k) => range(last + 1).map((n) => ["b", k, model.columnOfB(row, n)]));
-  found.push({ title: "row of B", html: `${bold(nameOfA(selection, row, s))} multiplies row ${ks.join(" and ")} of B.`, lights: [a, ...logical, ...rows] });
+  found.push({ title: "row of B", html: rowWords(model, selection, name, row, s), lights: [a, ...logical, ...rows] });
   const sums = range(last + 1).flatMap((n) => [["d", row, n], ["c", row, n]]);
-  found.push({ title: "D", html: `The products are added to row ${row} of D: ${bold(`D[${row}][0..${last}]`)}.`, lights: [a, ...rows, ...sums] });
+  found.push({ title: "D", html: sumWords(model, name, row), lights: [a, ...rows, ...sums] });
   return found;
+}
+
+function elementWords(model, name, row, s) {
+  if (!model.sparsity) return `${name}: row ${row}, column ${s}.`;
+  const { stored, chunk } = model.sparsity;
+  return `${name} is column ${s} of row ${row} as A is stored, which of every ${chunk} columns has the ${stored > 1 ? `${stored} that are` : "one that is"} kept, without gaps. Which those are, the metadata says; but first: where is it?`;
+}
+
+/** Who else is in the row, and how much a lane holds: counted, whatever the form. */
+function laneWords(model, row, place, held) {
+  const { a } = model.operands;
+  const lanes = new Set(range(a.columns).map((s) => a.place(row, s).lane)).size;
+  const who = a.tmem ? ` of Tensor Memory` : ` of the warp, T<sub>${place.lane}</sub> in the figures of PTX,`;
+  const share = lanes > 1 ? `${lanes} lanes share a row` : "a row is one lane's";
+  return `Lane ${place.lane}${who} holds it. Lit is all that this lane holds of A: ${held} elements; ${share}.`;
+}
+
+function wordWords(operand, place) {
+  if (operand.tmem) return `It is in column ${place.word} of Tensor Memory, counted from where A begins: ${code(operand.wordName(place.word))}.`;
+  return `It is in ${code(operand.wordName(place.word))}, one of ${operand.words} registers of A in each lane (numbered from 0). Lit is what else is in it.`;
+}
+
+function bitsWords(operand, place) {
+  const room = operand.parts > 1 ? `32 bits have room for ${operand.parts} elements of ${operand.bits} bits; the first is in the lowest bits. ` : "";
+  return `${room}It is bits ${place.high}:${place.low}: ${code(operand.nameOf(place))}.`;
+}
+
+/** Why this row of B: what the multiplexer had to choose from. */
+function rowWords(model, selection, name, row, s) {
+  const ks = selection.columns(row, s);
+  if (!model.sparsity) return `A sum runs over k: column ${ks[0]} of A meets row ${ks[0]} of B.`;
+  const { chunk, stored } = model.sparsity;
+  const c = chunkOf(model, s);
+  const first = c * chunk;
+  if (ks.length > 1) return `${name} multiplies what is joined of rows ${ks.join(" and ")} of B: 16 bits of each.`;
+  const pruned = chunk - new Set(range(stored).flatMap((i) => selection.columns(row, c * stored + i))).size;
+  return `${name} multiplies row ${ks[0]} of B. A multiplexer has rows ${first} to ${first + chunk - 1} before it, and the code says which it takes. So the ${pruned > 1 ? `${pruned} pruned columns of the chunk cost` : "pruned column of the chunk costs"} no multiplication.`;
+}
+
+function sumWords(model, name, row) {
+  const last = model.view.columns - 1;
+  const others = model.stored - 1;
+  return `${name} takes part in ${last + 1} sums, one for each column of B: ${bold(`D[${row}][0..${last}]`)}. To each the other ${others} ${model.sparsity ? "stored " : ""}elements of row ${row} add theirs, and C the start: ${model.stored} products, not ${model.view.k}.`.replace(`, not ${model.stored}.`, ".");
 }
 
 const formulaText = (name, formula, numbers, value) =>
@@ -69,17 +108,27 @@ const heldBy = (operand, lane, passes) =>
     .map(([row, column]) => ["a", row, column]);
 
 /** The code of the chunk: who holds it, and what it selects. */
-function codeStep(model, selection, row, s) {
-  const { chunk, stored } = model.sparsity;
+function codeStep(model, selection, row, s, place) {
+  const { chunk, stored, unit } = model.sparsity;
   const c = chunkOf(model, s);
   const value = selection.code(row, c);
   const at = s % stored;
   const ks = selection.columns(row, s);
-  const what = ks.length > 1 ? `joins halves of columns ${ks.join(" and ")}` : `says column ${ks[0] - c * chunk} of the chunk (${c * chunk} to ${(c + 1) * chunk - 1}), which is column ${ks[0]}`;
+  const first = c * chunk;
+  const { e } = model.operands;
+  const owner = e.place(row, c).lane;
+  const where = `Columns ${first} to ${first + chunk - 1} are chunk ${c}; its code ${code(binary(value))} is in ${code(placesOf(model, "e", row, c))}${owner === place.lane ? "" : `: another lane than the element's, for metadata has places of its own${model.selectors.length > 1 ? `, and selector ${model.selector} says whose are read` : ""}`}.`;
+  const i = Math.floor(at / unit);
+  const index = (value >> (2 * i)) & 3;
+  const bits = `Bits ${2 * i + 1}..${2 * i} of the code, ${index.toString(2).padStart(2, "0")}, are for stored`;
+  const pair = `pair ${index} of its columns, ${first + index * unit} and ${first + index * unit + 1}`;
+  let what = `${bits} element ${at} of the chunk: column ${index} of the four, which is column ${ks[0]}.`;
+  if (ks.length > 1) what = `Its two indices join halves of columns ${ks.join(" and ")}.`;
+  else if (stored === 1) what = `It says column ${ks[0] - first} of the chunk: column ${ks[0]}.`;
+  else if (unit > 1) what = `${bits} pair ${i} of the chunk: ${pair}. So this element is column ${ks[0]}.`;
   const verdict = model.form.verdicts[value];
-  const bad = verdict ? ` PTX does not define this code (${escaped(verdict)}); shown is ${escaped(model.form.source)}.` : "";
-  const html = `${codeText(model, selection, row, c)}. For stored element ${at} of its chunk it ${what}.${bad}`;
-  return { title: "code", html, lights: [["e", row, c], ...range(chunk).map((i) => ["logical", row, c * chunk + i])] };
+  const bad = verdict ? ` <span class="bad">PTX does not define this code (${escaped(verdict)})</span>; shown is ${escaped(model.form.source)}.` : "";
+  return { title: "code", html: `${where} ${what}${bad}`, lights: [["e", row, c], ...range(chunk).map((k) => ["logical", row, first + k])] };
 }
 
 /** The number of the step that is shown, or -1. */

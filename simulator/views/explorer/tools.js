@@ -30,8 +30,9 @@ function drawLanes(model) {
   for (let lane = 0; lane < count; lane++) {
     if (model.tmem && lane % 32 === 0) html.push(`<span class="warp">warp ${lane / 32}</span>`);
     const what = picked.has(lane) ? "its metadata is read" : model.sparsity ? "its metadata is not read with this selector" : "";
+    const name = `${model.tmem ? "" : "T"}${lane}`;
     const classes = `lane ${model.tmem ? "m" : "l"}${lane}${picked.has(lane) ? " picked" : ""}`;
-    html.push(`<button class="${classes}" data-choose-lane="${lane}" tabindex="-1" title="${what}" aria-label="lane ${lane}${what ? `: ${what}` : ""}">${model.tmem ? "" : "T"}${lane}</button>`);
+    html.push(`<button class="${classes}" data-choose-lane="${lane}" tabindex="-1" title="${what}" aria-label="${name}: lane ${lane}${what && `, ${what}`}">${name}</button>`);
   }
   $("lanes").innerHTML = html.join("");
   $("lanes").className = model.tmem ? "quarters" : "strip";
@@ -48,7 +49,7 @@ function lanesText(model, selector) {
   return lanes.length === rests.length * 8
     ? rests.length === 4
       ? "all lanes"
-      : `lanes 4g + ${rests.join(", 4g + ")}`
+      : `lanes ${rests.map((rest) => (rest ? `4g + ${rest}` : "4g")).join(", ")}`
     : lanes.map((lane) => `T${lane}`).join(" ");
 }
 

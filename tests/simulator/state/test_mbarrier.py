@@ -23,7 +23,7 @@ INIT = "@%p0 mbarrier.init.shared::cta.b64 [%r1+{place}], {count};\n"
 
 
 def barriers(size: int = 64) -> Mbarriers:
-    return Mbarriers(OrderedMemory(size, 2))
+    return Mbarriers(OrderedMemory(size, 2).data)
 
 
 def run(path: Path, text: str, **options: object) -> simulator.Report:
@@ -127,16 +127,16 @@ def test_words_in_memory_are_opaque_but_whole() -> None:
     """The object is 8 bytes of shared memory; a store into it is found, and inval frees it."""
     ours = barriers()
     ours.init(16, 7)
-    assert ours.shared.data[16:24].any()
-    assert not ours.shared.data[:16].any()
-    assert not ours.shared.data[24:].any()
-    ours.shared.data[20] ^= 1
+    assert ours.data[16:24].any()
+    assert not ours.data[:16].any()
+    assert not ours.data[24:].any()
+    ours.data[20] ^= 1
     with pytest.raises(AddressError, match="overwritten by a store"):
         ours.arrive(16)
-    ours.shared.data[20] ^= 1
+    ours.data[20] ^= 1
     ours.arrive(16)
     ours.inval(16)
-    ours.shared.data[16:24] = 0
+    ours.data[16:24] = 0
     ours.init(20 - 4, 1)
 
 

@@ -32,7 +32,7 @@ SIZES = ((1280, 720), (800, 600), (390, 844), (1920, 1080))
 @in_each_browser
 def test_keyboard(browse: Callable[..., Any], browser: str) -> None:
     """Every matrix, the bits and the lanes are one tab stop each; arrows, Home, End and Enter do the rest; the focus
-    stays through a flipped bit; a label says where each cell is."""
+    stays through a flipped bit; a label says what stands in each cell and where the cell is."""
     found = browse("keyboard", size=(1280, 720), browser=browser)
     assert found["opened"] <= 32
     assert list(found["walks"]) == ["logical", "a", "b", "e", "d", "c"]
@@ -48,11 +48,11 @@ def test_keyboard(browse: Callable[..., Any], browser: str) -> None:
     assert (found["lane"], found["lanes"], found["bits"]) == ("lane.1", 1, 2)
     operands = layout_of(ORDERED, Choice()).operands
     names = {"logical": "A", "a": "A stored", "e": "metadata"}
-    for name, row, column, label, lane, register, bits in found["labels"]:
+    for name, row, column, label, lane, register, bits, text in found["labels"]:
         what, across = names.get(name, name.upper()), "chunk" if name == "e" else "column"
         operand = operands["a" if name == "logical" else name]
         where = f", lane {lane}" + f" register {register}" * (operand.mapping.place_shape[1] > 1 and name != "e")
-        assert label.startswith(f"{what} row {row} {across} {column}{where}"), label
+        assert label.startswith(f"{' '.join(text.split())}: {what} row {row} {across} {column}{where}"), label
         if operand.bits < 32:
             assert f" bits {bits}" in label
         if name != "logical":
@@ -103,6 +103,10 @@ def test_steps_and_pictures(browse: Callable[..., Any], browser: str) -> None:
     assert found["cells"] == 16 * (16 + 16) + 32 * 8 + 3 * 16 * 8  # logical (kept alone), stored, B, metadata, D, C
     assert found["wrong"] == 0
     assert found["png"] == ["image/png", True, True]
+    dashed, underlined, cards = found["marks"]  # of two codes with bits flipped, beside other forms
+    assert dashed == [[row, n] for row in (5, 13) for n in range(8)]
+    assert underlined == ["1111", "0001"]
+    assert [card.split()[0] for card in cards] == ["mma.sp", "wgmma.sp", "tcgen05.mma.sp"]
     assert found["theme"] == ["dark", "rgb(22, 24, 28)", True]
 
 
@@ -173,6 +177,34 @@ def test_quiz(browse: Callable[..., Any]) -> None:
     assert chosen
     assert not asking
     assert found["ended"]
+
+
+@needs_chromium
+def test_tour(browse: Callable[..., Any]) -> None:
+    """What the stops say and light up is what the layout has; each can be read whole, on a phone too."""
+    found = browse("tour", f"#form={DENSE}", size=(390, 844))
+    assert found["hidden"]
+    assert found["after"] == [True, f"#form={ORDERED}"]
+    stops = found["stops"]
+    assert len(stops) == 9
+    assert all(stop["seen"] for stop in stops)
+    layout = layout_of(ORDERED, Choice())
+    a, e = layout.operands["a"], layout.operands["e"]
+    (place,), (chunk,) = a.places(5, 6), e.places(5, 3)
+    words, lit = [stop["words"] for stop in stops], [stop["lit"] for stop in stops]
+    ((_, k),) = lit[1]["logical"]
+    assert f"is A[5][{k}]" in words[1]
+    assert f"T{place.lane} holds that element" in words[2]
+    assert {tuple(at) for at in lit[2]["a"]} == set(map(tuple, np.argwhere(a.grid["lane"] == place.lane).tolist()))
+    assert a.name_of(place) in words[3]
+    assert e.name_of(chunk) in words[4]
+    assert lit[4]["e"] == [[5, 3]]
+    assert "16 products, not 32" in words[5]
+    assert len(lit[5]["b"]) == 16
+    assert f"{stops[6]['changed']} elements of D change" in words[6]
+    assert [stop["changed"] for stop in stops] == [0] * 6 + [16, 0, 0]
+    assert [stop["cards"] for stop in stops] == [0] * 7 + [3, 0]
+    assert "tour=8" in found["linked"]
 
 
 @pytest.mark.exhaustive

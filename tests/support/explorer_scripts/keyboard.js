@@ -49,7 +49,7 @@ async function run() {
   focused().click();
   const labels = [...document.querySelectorAll("#panels td[data-lane]")].map((cell) => {
     const { operand, row, column, lane, reg, bits: range } = cell.dataset;
-    return [operand, +row, +column, cell.getAttribute("aria-label"), +lane, +reg, range];
+    return [operand, +row, +column, cell.getAttribute("aria-label"), +lane, +reg, range, cell.textContent];
   });
   return { opened, walks, bit, kept, flipped: [...flipped], undone, redone, lane: atText(view.at), lanes: lanes.length, bits: bits.length, labels };
 }
