@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simulator.folding import fold, lines_within, wrapped
@@ -25,6 +25,7 @@ def letters(text: str) -> Counter[str]:
     return Counter(text.replace(" ", "").replace("\n", ""))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a machine that others keep busy
 @given(WORDS, st.integers(20, 40))
 def test_words_are_wrapped_and_kept(text: str, width: int) -> None:
     for lines in (wrapped(text, width), fold(text, width).split("\n")):
@@ -32,6 +33,7 @@ def test_words_are_wrapped_and_kept(text: str, width: int) -> None:
         assert letters("".join(lines)) == letters(text)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(CELL, min_size=3, max_size=3), min_size=1, max_size=4), st.text("<>", min_size=3, max_size=3))
 def test_tables_are_folded_and_kept(rows: list[list[str]], align: str) -> None:
     with lines_within(30):
