@@ -102,6 +102,7 @@ class GlobalMemory:
         self.machine, self.shared, self.queues, self.observer = machine, shared, queues, machine.observer
         self.memory, self.sms = memory, sms
         self.rates = (l2.read_bytes, l2.write_bytes) if l2 is not None and sms > 1 else None
+        self.request_bytes = l2.request_bytes if l2 is not None else 0
         self.l2_free = [0] * (
             2 * machine.ctas
         )  # when L2 serves this SM next: reads, then writes; in cycles times the rate
@@ -161,7 +162,8 @@ class GlobalMemory:
             if fact.where and fact.where[0] >= _LOCAL_SECTOR:
                 self.lines[cta].update(dict.fromkeys(fact.where, start))
             return self.store_free[cta] - now
-        arrival = self.share(cta, begin + (rules.copy_latency if copies else rules.latency), fact.sectors * 32)
+        size = fact.sectors * SECTOR_BYTES + fact.lines * self.request_bytes
+        arrival = self.share(cta, begin + (rules.copy_latency if copies else rules.latency), size)
         return self.arrive(warp, operation, fact, arrival, now)
 
     def arrive(self, warp: Warp, operation: TimedOperation, fact: FetchFacts, arrival: int, now: int) -> int:
@@ -193,7 +195,8 @@ class GlobalMemory:
         arrival = max(begin + rules.l1_latency, later)
         if missing:
             latency = (rules.latency if fact.kind == "load" else rules.copy_latency) + self.further(lines)
-            arrival = max(arrival, self.share(cta, begin + latency, len(missing) * SECTOR_BYTES))
+            size = len(missing) * SECTOR_BYTES + len(lines) * self.request_bytes
+            arrival = max(arrival, self.share(cta, begin + latency, size))
             if fact.kind in _CACHED:
                 kept.update(dict.fromkeys(missing, arrival))
         return self.arrive(warp, operation, fact, arrival, now)
@@ -241,7 +244,8 @@ class GlobalMemory:
         return start + cycles
 
     def share(self, cta: int, soonest: int, size: int, *, write: bool = False) -> int:
-        """The cycle in which L2 has served `size` bytes that it can serve from `soonest` on."""
+        """The cycle in which L2 has served `size` bytes, those of requests included, that it can serve from `soonest`
+        on."""
         if self.rates is None:
             return soonest
         rate, place = self.rates[write], cta + self.machine.ctas * write
@@ -257,7 +261,8 @@ class GlobalMemory:
             piece = min(_BULK_LINES, lines - first)
             last = first + piece == lines
             cycles = -(-piece * LINE_BYTES // rules.bulk_bytes)
-            arrival = self.share(warp.cta, self.bring(warp.cta, soonest, cycles, bulk=True), piece * LINE_BYTES)
+            size = piece * (LINE_BYTES + self.request_bytes)
+            arrival = self.share(warp.cta, self.bring(warp.cta, soonest, cycles, bulk=True), size)
             self.fly(arrival, Flight(warp, piece, None, fact, fact.bytes if last else 0))
         return 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from simulator.state.global_memory import LINE_BYTES
 from simulator.timing.tables import Cycles, Delay
 from simulator.toml_tables import Between
 
@@ -65,11 +66,19 @@ class L2:
         read_bytes: bytes in a cycle that all SMs together read from it.
         write_bytes: bytes in a cycle that they write to it.
         capacity: its size in bytes.
+        request_bytes: bytes of that bandwidth that a request takes beside what it reads: one for each line of 128 bytes
+            that an access touches.
     """
 
     read_bytes: BytesPerCycle
     write_bytes: BytesPerCycle
     capacity: Annotated[int, Between(1, 1 << 40, "bytes")]
+    request_bytes: Annotated[int, Between(0, 1024, "bytes")] = 0
+
+    def read_cycles(self, size: float, lines: float | None = None) -> float:
+        """Cycles in which it can serve reads of `size` bytes in `lines` lines (None: whole ones), of all SMs."""
+        requests = size / LINE_BYTES if lines is None else lines
+        return (size + requests * self.request_bytes) / self.read_bytes
 
 
 @dataclass(frozen=True)

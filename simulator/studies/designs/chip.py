@@ -176,7 +176,7 @@ def need(form: MmaForm, tile: tuple[int, int, int, int], config: Config, dense: 
         times.interval,
         instructions / config.sm.sub_cores * times.interval,
         shared / _WAVEFRONT * config.shared.cycles,
-        moved / (config.l2.read_bytes / config.chip.sms),
+        config.l2.read_cycles(moved * config.chip.sms),
         instructions / config.sm.sub_cores * plain.interval * form.k_stored / dense.k,
         times.words,
         shared,

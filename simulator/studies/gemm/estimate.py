@@ -205,7 +205,7 @@ def _persistent(kernel: Kernel, asked: tuple[int, int, int]) -> Estimate:
     stage = tile.bytes_a + tile.bytes_b + tile.bytes_extra
     read = kernel.tiles * tile.group * kernel.iterations * stage * kernel.multicast
     shares |= {
-        "L2 reads": read / chip.l2.read_bytes / cycles,
+        "L2 reads": chip.l2.read_cycles(read) / cycles,
         "stores": tile.bytes_d * kernel.m * kernel.n / chip.l2.write_bytes / cycles,
         "device memory": dram / cycles,
         "waves": 1 - prod(sizes[:2]) / tile.bm / tile.bn * tile.group / (kernel.rounds * chip.chip.sms),
@@ -384,11 +384,11 @@ def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, cy
     """The parts of the time for which the units of an SM are busy, and the part that L2 would need alone."""
     assert chip.l2 is not None
     whole = max(timing.cycles, 1)
-    bytes_read = (m // tile.bm) * (n // tile.bn) * (k // tile.bk) * tile.stage_bytes
+    stages = (m // tile.bm) * (n // tile.bn) * (k // tile.bk)
     return {
         "tensor": max(busy[Unit.TENSOR] for busy in timing.busy) / (whole * chip.sm.tensor_pipes),
         "shared memory": timing.shared_busy / whole,
         "path to L2": timing.memory_busy / whole,
-        "L2 reads": bytes_read / chip.l2.read_bytes / cycles,
+        "L2 reads": chip.l2.read_cycles(stages * tile.stage_bytes, stages * tile.stage_lines) / cycles,
         "stores": tile.bytes_d * m * n / chip.l2.write_bytes / cycles,
     }

@@ -15,6 +15,7 @@ from functools import cache
 from isa import IsaError, MmaForm, Target, mma_form
 from isa.arguments import integer
 from isa.forms.mma import mma_forms
+from simulator.state.global_memory import LINE_BYTES
 
 STEP_BYTES = 32  # of a row of A, as it is stored, that one matrix instruction takes
 ROWS = (64, 128, 256)  # bytes of a tile's row that the turning of columns is made for
@@ -249,6 +250,12 @@ class Tile:
     def stage_bytes(self) -> int:
         """Bytes of one stage in shared memory."""
         return self.bm * self.row_a + self.bn * self.row_b + self.bytes_e
+
+    @property
+    def stage_lines(self) -> int:
+        """Lines of global memory from which one stage comes."""
+        rows = self.bm * -(-self.row_a // LINE_BYTES) + self.bn * -(-self.row_b // LINE_BYTES)
+        return rows + -(-self.bytes_e // LINE_BYTES)
 
     @property
     def shared_bytes(self) -> int:

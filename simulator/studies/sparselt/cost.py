@@ -7,6 +7,7 @@ chip has it), not the library's own; its tiles are filled up where the matrices 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 from isa.errors import IsaError
@@ -83,7 +84,7 @@ def cost(
     assert chip.l2 is not None
     assert chip.hbm is not None
     partial = 4 * m * n * batches * slices if slices > 1 else 0
-    reduction = -(-partial // chip.l2.write_bytes) + -(-partial // chip.l2.read_bytes)
+    reduction = -(-partial // chip.l2.write_bytes) + ceil(chip.l2.read_cycles(partial))
     reading = -(-m * n * batches * c_bits // 8 // chip.hbm.bytes)
     cycles = found.cycles + reduction + reading
     time = found.time_us + (reduction + reading) / chip.chip.clock_mhz

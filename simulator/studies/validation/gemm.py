@@ -248,27 +248,35 @@ def _memory_row(line: dict[str, str], config: Config) -> Row:
 def chip_rows(config: Config, short: bool) -> list[Row]:
     """GEMMs of 4096 x 4096 x 4096 with four stages: cycles of the kernel, from the begin of the first CTA to the end of
     the last."""
-    rows = []
-    for line in _table("h100_gemm_chip.csv"):
-        whole = (line["m"], line["n"], line["k"], line["stages"]) == ("4096", "4096", "4096", "4")
-        if not whole or (short and line["variant"] not in ("f16_256x128x64_w4x2_s4", "s8_128x128x256_w2x4_s4")):
-            continue
-        along_m, along_n = (int(part) for part in line["variant"].split("_w")[1].split("_")[0].split("x"))
-        tile = Tile(
-            line["type"],
-            int(line["bm"]),
-            int(line["bn"]),
-            int(line["bk"]),
-            along_m,
-            along_n,
-            int(line["stages"]),
-            line["sparse"] == "1",
-        )
-        kind = ("" if tile.sparse else "dense ") + tile.type
-        keys = (("type", kind), ("tile", f"{tile.bm}x{tile.bn}x{tile.bk}, {tile.warps} warps"))
-        measured = float(line["first_to_last_us"]) * float(line["mhz"])
-        rows.append(Row(line["variant"], keys, measured, estimate(tile, 4096, 4096, 4096, config).cycles))
-    return rows
+    chosen = ("f16_256x128x64_w4x2_s4", "s8_128x128x256_w2x4_s4")
+    lines = (line for line in _four_stages() if _size(line) == (4096, 4096, 4096))
+    return [_kernel(config, line) for line in lines if not short or line["variant"] in chosen]
+
+
+def size_rows(config: Config, short: bool) -> list[Row]:
+    """The same kernels on all other sizes that were measured."""
+    lines = [line for line in _four_stages() if _size(line) != (4096, 4096, 4096)]
+    return [_kernel(config, line) for line in (lines[::17] if short else lines)]
+
+
+def _four_stages() -> list[dict[str, str]]:
+    return [line for line in _table("h100_gemm_chip.csv") if line["stages"] == "4"]
+
+
+def _size(line: dict[str, str]) -> tuple[int, int, int]:
+    return int(line["m"]), int(line["n"]), int(line["k"])
+
+
+def _kernel(config: Config, line: dict[str, str]) -> Row:
+    """One kernel on the whole chip."""
+    along_m, along_n = (int(part) for part in line["variant"].split("_w")[1].split("_")[0].split("x"))
+    sizes = (int(line["bm"]), int(line["bn"]), int(line["bk"]))
+    tile = Tile(line["type"], *sizes, along_m, along_n, int(line["stages"]), line["sparse"] == "1")
+    m, n, k = _size(line)
+    kind = ("" if tile.sparse else "dense ") + tile.type
+    named = (("type", kind), ("tile", f"{tile.bm}x{tile.bn}x{tile.bk}, {tile.warps} warps"), ("size", f"{m}x{n}x{k}"))
+    measured = float(line["first_to_last_us"]) * float(line["mhz"])
+    return Row(line["variant"], named, measured, estimate(tile, m, n, k, config).cycles)
 
 
 GROUPS = {
@@ -296,6 +304,14 @@ GROUPS = {
             chip_rows,
             ("type",),
             seconds=20,
+        ),
+        Group(
+            "sizes",
+            "the same kernels on other sizes (held out), cycles of the kernel",
+            SOURCE,
+            size_rows,
+            ("size", "type"),
+            seconds=30,
         ),
     )
 }
