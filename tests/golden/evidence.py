@@ -131,6 +131,7 @@ ROWS = (
         r"([\d,]+) verdicts, [\d,]+ of them of legal texts: ([\d,]+) disagreements",
     ),
     _timed("time of streams of instructions, H100", "h100_sxm", "uniform"),
+    _timed("time of loops of unlike matrix instructions, H100", "h100_sxm", "programs"),
     _timed("time of the main loops of GEMMs, one SM of an H100", "h100_sxm", "gemm"),
     _timed("time of whole GEMMs, H100", "h100_sxm", "chip"),
     _timed("energy of GEMMs, H100", "h100_sxm", "energy"),
