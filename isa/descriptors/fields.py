@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from isa.descriptors.bitfields import Field, Value, reserved
+from isa.descriptors.bitfields import Field, Severity, Value, reserved
 
 _F8: Mapping[int, Value] = {0: "e4m3", 1: "e5m2", 3: "e2m3", 4: "e3m2", 5: "e2m1"}
 TYPES_OF_KIND: Mapping[str, Mapping[int, Value]] = {
@@ -60,7 +60,8 @@ _PLAIN = (
     reserved(29, 1, "reserved (PTX ISA 9.4: selects K, sm_107 only)", right="0 below sm_107"),
     Field("max_shift", 30, 2, "largest column shift of B, for reuse in .ws", names={"": {0: 0, 1: 8, 2: 16, 3: 32}}),
 )
-_MX_HEAD = (reserved(0, 2, "reserved (no sparsity selector in the mx kinds: taken as 0)"), _SPARSE, reserved(3, 1))
+_NO_SELECTOR = "reserved (no sparsity selector in the mx kinds: taken as 0)"  # PTX ISA 9.0, 9.7.16.10.8.4
+_MX_HEAD = (reserved(0, 2, _NO_SELECTOR, severity=Severity.WARNING), _SPARSE, reserved(3, 1))
 _MX_B_ID = Field(
     "b_scale_id", 4, 2, "first byte of B's scale factors in their column: 0-3 with 1X, 0 or 2 with 2X, 0 with 4X"
 )

@@ -357,10 +357,10 @@ CATALOGUE: list[tuple[str, InstructionDescriptor, dict[str, Any], str, str, str]
         legal("mxf8f6f4", reserved=1),
         SPARSE,
         "reserved",
-        "illegal",
+        "warning",
         "no sparsity selector in the mx kinds",
     ),
-    ("selector-mxf4", legal("mxf4", reserved=2), SPARSE, "reserved", "illegal", "no sparsity selector in the mx kinds"),
+    ("selector-mxf4", legal("mxf4", reserved=2), SPARSE, "reserved", "warning", "no sparsity selector in the mx kinds"),
     (
         "sparse-bit-missing",
         legal("f16", sparse=False),
