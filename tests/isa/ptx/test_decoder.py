@@ -829,7 +829,7 @@ def _beside(text: str) -> bool:
     if text.startswith(("ldmatrix", "mapa")) and ".shared" not in text:
         return True  # reads generic addresses: ptxas takes it, we do not
     if re.match(r"cp\.async\.mbarrier\.arrive(\.noinc)?\.b64 \[%rs", text):
-        return True  # a generic address in 16 bits: ptxas takes it in all other mbarrier instructions, and stumbles here
+        return True  # a generic address in 16 bits, which ptxas takes in all other mbarrier instructions
     # operands of 32 bits may have any name in a trace; kernels of nvcc declare %rd with 64 and %rs with 16
     return bool(re.search(r"\.[busf]32 .*%r[ds]", text)) and not text.startswith(("ld", "st", "cp"))
 
