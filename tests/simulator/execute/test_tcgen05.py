@@ -830,7 +830,6 @@ WRONG = [
     Wrong("selector of i8", I8, r"the sparsity selector of \.kind::i8 must be 0, not 2", flip={"idesc": 2}),
     Wrong("selector 2", PLAIN, "sparsity selector 2 has no known meaning", flip={"idesc": 2}),
     Wrong("selector 3", PLAIN, "sparsity selector 3 has no known meaning", flip={"idesc": 3}),
-    Wrong("bits 0-1 of an mx kind", MX8, "reserved", flip={"idesc": 1}),
     Wrong("sparsity version 1", MX4, "sparsity version 1", flip={"idesc": 1 << 12}),
     # shapes
     Wrong("M = 32 without .ws", PLAIN, "M = 32 with", flip=bits_of(m=128, wrong_m=32)),
@@ -956,6 +955,16 @@ def test_wrong_calls_are_refused(wrong: Wrong) -> None:
         it.run(target=wrong.target)
     assert refused.value.legal
     nothing_happened(it)
+
+
+def test_a_selector_of_an_mx_kind_is_taken_as_0() -> None:
+    """PTX ISA 9.0, 9.7.16.10.8.4."""
+    plain, selecting = scene(MX8), scene(MX8)
+    spoil(selecting, {"idesc": 1}, None)
+    plain.run()
+    selecting.run()
+    words = [[cta.tmem.words for cta in it.ctas] for it in (plain, selecting)]
+    assert all((one == other).all() for one, other in zip(*words, strict=True))
 
 
 def test_unknown_arithmetic_is_refused() -> None:
