@@ -162,8 +162,8 @@ class GlobalMemory:
             if fact.where and fact.where[0] >= _LOCAL_SECTOR:
                 self.lines[cta].update(dict.fromkeys(fact.where, start))
             return self.store_free[cta] - now
-        size = fact.sectors * SECTOR_BYTES + fact.lines * self.request_bytes
-        arrival = self.share(cta, begin + (rules.copy_latency if copies else rules.latency), size)
+        soonest = begin + (rules.copy_latency if copies else rules.latency)
+        arrival = self.share(cta, soonest, fact.sectors * SECTOR_BYTES, fact.lines)
         return self.arrive(warp, operation, fact, arrival, now)
 
     def arrive(self, warp: Warp, operation: TimedOperation, fact: FetchFacts, arrival: int, now: int) -> int:
@@ -195,8 +195,7 @@ class GlobalMemory:
         arrival = max(begin + rules.l1_latency, later)
         if missing:
             latency = (rules.latency if fact.kind == "load" else rules.copy_latency) + self.further(lines)
-            size = len(missing) * SECTOR_BYTES + len(lines) * self.request_bytes
-            arrival = max(arrival, self.share(cta, begin + latency, size))
+            arrival = max(arrival, self.share(cta, begin + latency, len(missing) * SECTOR_BYTES, len(lines)))
             if fact.kind in _CACHED:
                 kept.update(dict.fromkeys(missing, arrival))
         return self.arrive(warp, operation, fact, arrival, now)
@@ -243,13 +242,13 @@ class GlobalMemory:
             self.observer.serve("path from L2", cta, start, start + cycles)
         return start + cycles
 
-    def share(self, cta: int, soonest: int, size: int, *, write: bool = False) -> int:
-        """The cycle in which L2 has served `size` bytes, those of requests included, that it can serve from `soonest`
-        on."""
+    def share(self, cta: int, soonest: int, size: int, lines: int = 0, *, write: bool = False) -> int:
+        """The cycle in which L2 has served `size` bytes, and requests for `lines` lines, that it can serve from
+        `soonest` on."""
         if self.rates is None:
             return soonest
         rate, place = self.rates[write], cta + self.machine.ctas * write
-        self.l2_free[place] = max(soonest * rate, self.l2_free[place] + size * self.sms)
+        self.l2_free[place] = max(soonest * rate, self.l2_free[place] + (size + lines * self.request_bytes) * self.sms)
         return -(-self.l2_free[place] // rate)
 
     def bulk(self, core: Pipes, warp: Warp, fact: BulkFacts, now: int) -> int:
@@ -261,8 +260,8 @@ class GlobalMemory:
             piece = min(_BULK_LINES, lines - first)
             last = first + piece == lines
             cycles = -(-piece * LINE_BYTES // rules.bulk_bytes)
-            size = piece * (LINE_BYTES + self.request_bytes)
-            arrival = self.share(warp.cta, self.bring(warp.cta, soonest, cycles, bulk=True), size)
+            there = self.bring(warp.cta, soonest, cycles, bulk=True)
+            arrival = self.share(warp.cta, there, piece * LINE_BYTES, piece)
             self.fly(arrival, Flight(warp, piece, None, fact, fact.bytes if last else 0))
         return 1
 

@@ -218,14 +218,10 @@ class _Block:
         rule, operation = self.config.schedule, self.last
         assert operation is not None
         ends = [*(slot for slot, _ in self.upkeep[1:]), cycle]
-        codes = (
-            [
-                2 * (slot - self.at) + (always or 0 < rule.integer_yields <= end - slot)
-                for (slot, always), end in zip(self.upkeep, ends, strict=True)
-            ]
-            if self.upkeep
-            else []
-        )
+        codes = [
+            2 * (slot - self.at) + (always or 0 < rule.integer_yields <= end - slot)
+            for (slot, always), end in zip(self.upkeep, ends, strict=False)  # without upkeep there is one end more
+        ]
         wait = (self.upkeep[0][0] if self.upkeep else cycle) - self.at
         shortest = rule.integer_yields if operation.unit in _INTEGER else rule.yields
         operation.yields = 0 < shortest <= wait
