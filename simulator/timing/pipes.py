@@ -47,7 +47,6 @@ class Pipes(CoreRecord):
             late = result_until - operation.result_from
             if late > 0:
                 cycle += late
-            cycle = self.stores_until if self.stores_until > cycle else cycle
             cycle = self.ports_until if self.ports_until > cycle else cycle
             return self.metadata_until if operation.sparse and self.metadata_until > cycle else cycle
         return cycle
@@ -82,6 +81,7 @@ class Pipes(CoreRecord):
                 begin = max(now, self.free[unit] + self.config.pipe.sparse_after_dense)
             self.result_until, self.dense = operation.result_until, not operation.sparse
             self.reads_until, self.spare = now + operation.ports, operation.spare
+            begin += self.share_port(operation, now - self.config.pipe.port_delay)
         self.free[unit] = begin + operation.interval
         if unit is _CONTROL and self.config.sequences is not None:
             self.last_issue = now + self.config.sequences.fetch
@@ -94,6 +94,29 @@ class Pipes(CoreRecord):
             for other in self.mine:
                 if other.comparison > now:
                     self.collide(other, other.comparison)
+
+    def send(self, now: int, cycles: int) -> int:
+        """Gives the port to shared memory to an access for so many cycles; returns the first of them."""
+        if self.port_until <= now:
+            self.port_from = self.port_until = now
+        self.port_until += cycles
+        return self.port_until - cycles
+
+    def share_port(self, operation: TimedOperation, now: int) -> int:
+        """Gives the port to a matrix instruction whose registers come that way, between two registers of accesses;
+        what has not been sent goes on behind it. Returns the cycles that the instruction waits: for the second half
+        of a register, or for a cycle if an access begins with its addresses then."""
+        if now >= self.port_until:
+            self.port_from = self.port_until = now + operation.port
+            return 0
+        if now < self.port_from:
+            late, taken = 0, max(now + operation.port - self.port_from, 0)
+        else:
+            register = self.config.shared.port_cycles
+            late, taken = (now - self.port_from) % register or now == self.port_from, operation.port
+        self.port_from += taken
+        self.port_until += taken
+        return int(late)
 
     def share(self, now: int) -> None:
         """Lets an integer or float instruction read its registers while the matrix instruction in the pipe reads its

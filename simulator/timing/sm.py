@@ -212,6 +212,8 @@ class Sm(Machine):
             latency = self.access(core, warp, operation, now)
         else:
             core.take(warp, operation, now)
+            if unit is _TENSOR and core.stores:
+                self.shared.leave_gap(core, warp.cta, operation, now)
             if unit in _PIPES:
                 self.counters.busy[unit][core.number] += operation.interval
         for register in operation.writes:

@@ -150,11 +150,20 @@ class Pipe:
             instruction in it has no cycle to spare (`TensorClass.spare`).
         access: cycles that an access to shared memory loses at most, and the pipe with it, while a matrix instruction
             reads registers.
+        port: cycles for which a matrix instruction takes the port to shared memory, beyond those in which it needs the
+            multipliers (`TensorClass.multiply`): its registers come that way; 0: it does not take the port.
+        port_delay: cycles after the port begins to send a register that a matrix instruction which issues finds the
+            port taken.
+        gap: registers of a store from which on a matrix instruction that comes between them leaves a gap in the
+            wavefronts of the SM, which has turned to this store; 0: none does.
     """
 
     sparse_after_dense: Delay
     integer: Delay
     access: Delay
+    port: Delay = 0
+    port_delay: Delay = 0
+    gap: Delay = 0
 
 
 NO_SCHEDULE, NO_PIPE = Schedule(10**9, 1, 0), Pipe(0, 0, 0)  # of a config without these tables

@@ -51,7 +51,7 @@ def first_holder(lines: list[str], register: int) -> int:
 
 def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
     """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, the
-    address registers, the stalls, and the yield hints.
+    address registers, the stalls, the yield hints, and the loop's counter.
 
     None where the machine code has an instruction that sass.py does not know.
     """
@@ -74,6 +74,7 @@ def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]
         "registers": registers,
         "stalls": sass.stalls(body),
         "hints": sass.hints(body),
+        "counter": sass.counter(body),
     }
 
 
