@@ -80,7 +80,7 @@ class Pipes(CoreRecord):
             if self.dense and operation.sparse:
                 begin = max(now, self.free[unit] + self.config.pipe.sparse_after_dense)
             self.result_until, self.dense = operation.result_until, not operation.sparse
-            self.reads_until, self.spare = now + operation.ports, operation.spare
+            self.reads_until, self.accessed, self.spare = now + operation.ports, 0, operation.spare
             begin += self.share_port(operation, now - self.config.pipe.port_delay)
         self.free[unit] = begin + operation.interval
         if unit is _CONTROL and self.config.sequences is not None:
@@ -116,6 +116,9 @@ class Pipes(CoreRecord):
             late, taken = (now - self.port_from) % register or now == self.port_from, operation.port
         self.port_from += taken
         self.port_until += taken
+        for warp in self.mine:
+            if warp.sent > now + self.config.shared.operand_latency:
+                warp.sent += taken
         return int(late)
 
     def share(self, now: int) -> None:
@@ -127,10 +130,17 @@ class Pipes(CoreRecord):
             else:
                 self.free[_TENSOR] += self.config.pipe.integer
 
-    def collide(self, warp: Warp, cycle: int, most: int = 1 << 30) -> int:
+    def access(self, now: int) -> None:
+        """Notes an access to shared memory: integer instructions behind it find ports taken longer by the matrix
+        instruction that reads through them."""
+        if self.reads_until >= now and not self.accessed:
+            self.reads_until += self.config.pipe.access
+            self.accessed = 1
+
+    def collide(self, warp: Warp, cycle: int) -> int:
         """Delays an instruction in `cycle` whose ports are taken by a matrix instruction: warp and tensor pipe lose the
-        time until they are free, at most `most` cycles; returns the cycles lost."""
-        lost = max(min(self.reads_until - cycle, most), 0)
+        time until they are free; returns the cycles lost."""
+        lost = max(self.reads_until - cycle, 0)
         if lost:
             warp.issue_not_before += lost
             self.free[_TENSOR] += lost

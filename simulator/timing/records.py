@@ -192,7 +192,7 @@ class CoreRecord(ctypes.Structure):
         ports_until, metadata_until: until which cycle ports that tensor pipes share, and the path of metadata, are
             taken.
         reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
-            instructions use.
+            instructions use; `accessed`: whether an access to shared memory has come since.
         spare: how many integer and float instructions can still issue, before that one's interval is over, without
             delaying the tensor pipe.
         port_from, port_until: the cycles from and until which the port to shared memory sends what has been issued,
@@ -212,6 +212,7 @@ class CoreRecord(ctypes.Structure):
     result_until: int
     dense: int
     reads_until: int
+    accessed: int
     spare: int
     port_from: int
     port_until: int

@@ -15,6 +15,7 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 from __future__ import annotations
 
 import ctypes
+import re
 from array import array
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ from simulator.timing.records import NEVER, SmRecord, link
 from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
 
+TAKEN, GAP = b"\1", b"\2"  # what is in a slot
+_FREE, _FREE_TO_LOADS = ([re.compile(rb"%b{%d}" % (kind, n), re.S) for n in range(64)] for kind in (rb"\0", rb"[\0\2]"))
 STORES = 3  # as many as half of what a matrix instruction takes of the port, at least
 WINDOW = 1 << 14  # cycles of which is known whether they are taken, at first
 
@@ -51,7 +54,8 @@ class SharedMemory:
     Attributes:
         slots: slots of a cycle, as many as the server gives wavefronts in `cycles` cycles; a wavefront takes as many
             slots as that are cycles.
-        window: how many slots of each SM are in `taken`: a byte for each, 1 where a wavefront is served. The first of
+        window: how many slots of each SM are in `taken`: a byte for each, TAKEN where a wavefront is served, GAP where a store
+            could have been. The first of
             SM s is slot first[s].
         taken_until: for each SM, the slot after the last that is taken.
         turn: when the next access of each warp may begin.
@@ -102,7 +106,7 @@ class SharedMemory:
         count = warp.wavefronts(operation)
         if 0 < core.config.pipe.gap <= values:
             core.stores = min(core.stores + 1, STORES)
-        first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now)
+        first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now, load=not values)
         self.wait(core, first, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else self.served)
@@ -115,7 +119,7 @@ class SharedMemory:
         gap = min(operation.port // 2, core.stores) if core.port_until > now else 0
         core.stores = 0
         if gap:
-            self.place(sm, now, gap, now)
+            self.place(sm, now, gap, now, mark=GAP)
 
     @property
     def served(self) -> int:
@@ -130,16 +134,21 @@ class SharedMemory:
         if core.accesses_made >= length:
             core.free[Unit.SHARED] = max(now + 1, ring[core.accesses_made % length])
 
-    def place(self, sm: int, soonest: int, count: int, now: int) -> tuple[int, int]:
-        """Takes slots for `count` wavefronts of one access from cycle `soonest` on; returns the cycles in which the
-        first and the last of them begin."""
+    def place(
+        self, sm: int, soonest: int, count: int, now: int, *, load: bool = True, mark: bytes = TAKEN
+    ) -> tuple[int, int]:
+        """Takes slots for `count` wavefronts of one access from cycle `soonest` on, or leaves gaps there; returns the
+        cycles in which the first and the last of them begin. A load fills gaps, too."""
         rule, slots = self.rule, self.slots
         slot = first = last = soonest * slots
         spacing = max(rule.cycles, rule.wavefront_interval * slots)
         self.make_room(sm, max(slot, self.taken_until[sm]) + count * spacing, now * slots)
-        begin, wavefront = sm * self.window - self.first[sm], b"\1" * rule.cycles
+        begin, wavefront = sm * self.window - self.first[sm], mark * rule.cycles
+        free = (_FREE_TO_LOADS if load else _FREE)[rule.cycles]
         for number in range(count):
-            slot = self.taken.find(bytes(rule.cycles), begin + slot) - begin
+            found = free.search(self.taken, begin + slot)
+            assert found is not None
+            slot = found.start() - begin
             self.taken[begin + slot : begin + slot + rule.cycles] = wavefront
             first, last = slot if number == 0 else first, slot
             if self.observer is not None:

@@ -223,7 +223,7 @@ class Sm(Machine):
 
     def access(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
-        core.collide(warp, now, self.config.pipe.access)
+        core.access(now)
         served = self.shared.serve(core, warp, operation, now)
         self.counters.shared[warp.cta] += served.cycles
         warp.access = now + operation.interval

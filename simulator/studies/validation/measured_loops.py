@@ -189,7 +189,7 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
             item.stall, item.yields = end - begin, bool(entry % 2)
             item.upkeep = tuple(x - 2 * begin for x in others if begin <= x // 2 and (last or x // 2 < end))
             items.append(item)
-    item.stall += max(part.stalls[-1], 1 + config.loop.cycles)
+    item.stall += max(part.stalls[-1] + 1, 1 + config.loop.cycles)
     (end_of_loop,) = code.ends.values()
     items.append(end_of_loop)
     return TimedCode(code.warps, items, nesting(items), code.ends, scheduled=True)

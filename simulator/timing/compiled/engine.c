@@ -60,8 +60,8 @@ static void turn_to_pipe(const Sm *sm, Core *core) {
     }
 }
 
-static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle, int64_t limit) {
-    int64_t lost = most(least(core->reads_until - cycle, limit), 0);
+static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle) {
+    int64_t lost = most(core->reads_until - cycle, 0);
     warp->issue_not_before += lost;
     core->free_array[sm->tensor] += lost;
     return lost;
@@ -98,6 +98,11 @@ static int64_t share_port(const Sm *sm, Core *core, const Item *item, int64_t no
     }
     core->port_from += taken;
     core->port_until += taken;
+    for (int64_t i = 0; i < core->warps; i++) {
+        Warp *other = core->warps_array[i];
+        if (other->sent > now + sm->operand_latency)
+            other->sent += taken;
+    }
     return late;
 }
 
@@ -114,6 +119,7 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         core->dense = !item->sparse;
         core->reads_until = now + item->ports;
         core->spare = item->spare;
+        core->accessed = 0;
         begin += share_port(sm, core, item, now - sm->port_delay);
     }
     free[unit] = begin + item->interval;
@@ -121,7 +127,7 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         core->last_issue = now + sm->fetch;
     } else if (unit == sm->alu || unit == sm->fma) {
         share(sm, core, now);
-        free[unit] += collide(sm, core, warp, now, NEVER);
+        free[unit] += collide(sm, core, warp, now);
     }
     if (item->compare)
         warp->comparison = now + item->compare;
@@ -129,7 +135,7 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         for (int64_t i = 0; i < core->warps; i++) {
             Warp *other = core->warps_array[i];
             if (other->comparison > now)
-                collide(sm, core, other, other->comparison, NEVER);
+                collide(sm, core, other, other->comparison);
         }
 }
 
@@ -144,26 +150,29 @@ static int64_t wavefronts(Warp *warp) {
     return cost->entries_array[position];
 }
 
+enum { TAKEN = 1, GAP };
+
 /* Whether `count` wavefronts from `soonest` on find their cycles in the window as it is. */
 static int has_room(const Sm *sm, int64_t cta, int64_t soonest, int64_t count) {
     int64_t slots = sm->wavefronts, spacing = most(sm->cycles, sm->wavefront_interval * slots);
     return most(soonest * slots, sm->taken_until_array[cta]) + count * spacing <= sm->first_array[cta] + sm->window;
 }
 
-static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int64_t *first, int64_t *last) {
+static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int mark, int load, int64_t *first,
+                  int64_t *last) {
     uint8_t *taken = sm->taken_array + cta * sm->window - sm->first_array[cta];
     int64_t slots = sm->wavefronts, cycle = soonest * slots, width = sm->cycles; /* in slots */
     *first = *last = cycle;
     for (int64_t number = 0; number < count; number++) {
         for (int64_t clear = 0; clear < width;) {
-            if (taken[cycle + clear]) {
+            if (taken[cycle + clear] == TAKEN || (taken[cycle + clear] && !load)) {
                 cycle += clear + 1;
                 clear = 0;
             } else {
                 clear++;
             }
         }
-        memset(taken + cycle, 1, width);
+        memset(taken + cycle, mark, width);
         if (number == 0)
             *first = cycle;
         *last = cycle;
@@ -194,19 +203,22 @@ static void leave_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t
     int64_t gap = core->port_until > now ? least(item->port / 2, core->stores) : 0, first, last;
     core->stores = 0;
     if (gap)
-        place(sm, cta, now, gap, &first, &last);
+        place(sm, cta, now, gap, GAP, 0, &first, &last);
 }
 
 /* `Sm.access` with `SharedMemory.serve`. */
 static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
-    collide(sm, core, warp, now, sm->access);
+    if (core->reads_until >= now && !core->accessed) {
+        core->reads_until += sm->access;
+        core->accessed = 1;
+    }
     int64_t first, last, values = item->sent - 1;
     int64_t soonest = values_sent(sm, core, warp, item, now);
     send(core, now, item->sent * sm->port_cycles);
     int64_t count = wavefronts(warp);
     if (sm->gap && values >= sm->gap)
         core->stores = least(core->stores + 1, sm->stores);
-    place(sm, warp->cta, soonest, count, &first, &last);
+    place(sm, warp->cta, soonest, count, TAKEN, !values, &first, &last);
     wait_for_first(sm, core, first, now);
     sm->turn_array[warp->place] = last + sm->wavefront_interval;
     int64_t read = core->port_until + sm->operand_latency;
@@ -591,6 +603,7 @@ static void core_state(const Sm *sm, Core *core, Out *out) {
     put(out, matters ? core->result_until : -1);
     put(out, matters ? core->dense : -1);
     put_left(out, core->reads_until, now);
+    put(out, core->reads_until >= now ? core->accessed : 0);
     put(out, core->stores);
     put_left(out, core->ports_until, now);
     put_left(out, core->metadata_until, now);
