@@ -119,7 +119,7 @@ class SharedMemory:
         gap = min(operation.port // 2, core.stores) if core.port_until > now else 0
         core.stores = 0
         if gap:
-            self.place(sm, now, gap, now, mark=GAP)
+            self.place(sm, now, gap, now, load=False, mark=GAP)
 
     @property
     def served(self) -> int:

@@ -242,7 +242,8 @@ def counter(body: list[Instruction]) -> list[list[int]]:
     """For each statement of the trace text those of its `hints` that belong to integer instructions: the addition and
     the comparison of the loop's counter. Those of the uniform datapath are none."""
     return [
-        [code for code, x in behind if x.opcode.split(".")[0] in ("VIADD", "IADD3", "ISETP")] for behind in _behind(body)
+        [code for code, x in behind if x.opcode.split(".")[0] in ("VIADD", "IADD3", "ISETP")]
+        for behind in _behind(body)
     ]
 
 
