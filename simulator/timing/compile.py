@@ -152,7 +152,7 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
     operation.integer = not form.d_type.is_float
     operation.reading = config.reading(tensor)
     operation.result_from, operation.result_until = tensor.result_from, tensor.result_until
-    operation.ports, operation.spare = tensor.ports, tensor.spare
+    operation.ports, operation.spare, operation.port = tensor.ports, tensor.spare, tensor.port
     faster = min(operation.interval - tensor.interval, 0)
     operation.shortest_stall = max(tensor.stall + faster, 1)  # as ptxas would write it
     return operation

@@ -125,5 +125,6 @@ class SubCore(Pipes):
         paths = (max(self.ports_until - now, 0), max(self.metadata_until - now, 0))
         issues = self.issues if self.last_issue >= now else 0
         free = (cycle - now if cycle + self.unlike_margin > oldest else NEVER for cycle in self.free)
-        until = (max(self.reads_until - now, 0), max(self.stores_until - now, 0))
+        accessed = self.accessed if self.reads_until >= now else 0
+        until = (max(self.reads_until - now, 0), accessed, self.stores)
         return [tick, max(self.last_issue - now, -1), issues, remembered, *pipe, *until, *paths, *others, spare, *free]

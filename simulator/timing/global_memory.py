@@ -212,12 +212,11 @@ class GlobalMemory:
         """Takes the sub-core's port, for a while the pipe to shared memory, then the path; returns when the last line
         has been asked for."""
         rules, shared = self.memory, self.shared
-        sent = max(now, shared.port[core.number])
-        shared.port[core.number] = sent + rules.port_cycles
+        sent = core.send(now, rules.port_cycles)
         if self.observer is not None:
-            self.observer.serve("shared", warp.cta, sent, shared.port[core.number], core.number)
+            self.observer.serve("shared", warp.cta, sent, core.port_until, core.number)
         warp.access = now + shared.rule.warp_interval
-        warp.sent = shared.port[core.number] + shared.rule.operand_latency
+        warp.sent = core.port_until + shared.rule.operand_latency
         for register in operation.reads:
             warp.pinned[register] = warp.sent
         place = warp.place

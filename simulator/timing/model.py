@@ -108,6 +108,7 @@ class TimedOperation:
         integer: whether it is a matrix instruction of integers.
         result_from, result_until, ports, spare: of its `TensorClass`.
         reading: cycles for which it takes ports of the register file that tensor pipes share.
+        port: cycles for which a matrix instruction takes the port to shared memory.
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
         stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first
             `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
@@ -148,6 +149,7 @@ class TimedOperation:
     result_from: int = 0
     result_until: int = 0
     ports: int = 0
+    port: int = 0
     reading: int = 0
     spare: int = 0
     shortest_stall: int = 1

@@ -47,7 +47,6 @@ class Pipes(CoreRecord):
             late = result_until - operation.result_from
             if late > 0:
                 cycle += late
-            cycle = self.stores_until if self.stores_until > cycle else cycle
             cycle = self.ports_until if self.ports_until > cycle else cycle
             return self.metadata_until if operation.sparse and self.metadata_until > cycle else cycle
         return cycle
@@ -81,7 +80,8 @@ class Pipes(CoreRecord):
             if self.dense and operation.sparse:
                 begin = max(now, self.free[unit] + self.config.pipe.sparse_after_dense)
             self.result_until, self.dense = operation.result_until, not operation.sparse
-            self.reads_until, self.spare = now + operation.ports, operation.spare
+            self.reads_until, self.accessed, self.spare = now + operation.ports, 0, operation.spare
+            begin += self.share_port(operation, now - self.config.pipe.port_delay)
         self.free[unit] = begin + operation.interval
         if unit is _CONTROL and self.config.sequences is not None:
             self.last_issue = now + self.config.sequences.fetch
@@ -95,6 +95,32 @@ class Pipes(CoreRecord):
                 if other.comparison > now:
                     self.collide(other, other.comparison)
 
+    def send(self, now: int, cycles: int) -> int:
+        """Gives the port to shared memory to an access for so many cycles; returns the first of them."""
+        if self.port_until <= now:
+            self.port_from = self.port_until = now
+        self.port_until += cycles
+        return self.port_until - cycles
+
+    def share_port(self, operation: TimedOperation, now: int) -> int:
+        """Gives the port to a matrix instruction whose registers come that way, between two registers of accesses;
+        what has not been sent goes on behind it. Returns the cycles that the instruction waits: for the second half
+        of a register, or for a cycle if an access begins with its addresses then."""
+        if now >= self.port_until:
+            self.port_from = self.port_until = now + operation.port
+            return 0
+        if now < self.port_from:
+            late, taken = 0, max(now + operation.port - self.port_from, 0)
+        else:
+            register = self.config.shared.port_cycles
+            late, taken = (now - self.port_from) % register or now == self.port_from, operation.port
+        self.port_from += taken
+        self.port_until += taken
+        for warp in self.mine:
+            if warp.sent > now + self.config.shared.operand_latency:
+                warp.sent += taken
+        return int(late)
+
     def share(self, now: int) -> None:
         """Lets an integer or float instruction read its registers while the matrix instruction in the pipe reads its
         own: in a cycle that this one can spare, or in one that the pipe loses."""
@@ -104,10 +130,17 @@ class Pipes(CoreRecord):
             else:
                 self.free[_TENSOR] += self.config.pipe.integer
 
-    def collide(self, warp: Warp, cycle: int, most: int = 1 << 30) -> int:
+    def access(self, now: int) -> None:
+        """Notes an access to shared memory: integer instructions behind it find ports taken longer by the matrix
+        instruction that reads through them."""
+        if self.reads_until >= now and not self.accessed:
+            self.reads_until += self.config.pipe.access
+            self.accessed = 1
+
+    def collide(self, warp: Warp, cycle: int) -> int:
         """Delays an instruction in `cycle` whose ports are taken by a matrix instruction: warp and tensor pipe lose the
-        time until they are free, at most `most` cycles; returns the cycles lost."""
-        lost = max(min(self.reads_until - cycle, most), 0)
+        time until they are free; returns the cycles lost."""
+        lost = max(self.reads_until - cycle, 0)
         if lost:
             warp.issue_not_before += lost
             self.free[_TENSOR] += lost

@@ -94,6 +94,7 @@ class ItemRecord(ctypes.Structure):
     result_until: int
     ports: int
     reading: int
+    port: int
     spare: int
     stall: int
     operand_stall: int
@@ -191,11 +192,13 @@ class CoreRecord(ctypes.Structure):
         ports_until, metadata_until: until which cycle ports that tensor pipes share, and the path of metadata, are
             taken.
         reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
-            instructions use.
+            instructions use; `accessed`: whether an access to shared memory has come since.
         spare: how many integer and float instructions can still issue, before that one's interval is over, without
             delaying the tensor pipe.
-        stores_until: the cycle until which the port to shared memory carries values of stores; matrix instructions
-            wait for it.
+        port_from, port_until: the cycles from and until which the port to shared memory sends what has been issued,
+            without a pause; if that is over, it is free.
+        stores: stores, up to a number, that have been issued since the last matrix instruction and that one would
+            leave a gap in.
         accesses: a ring of the first wavefronts of its last accesses to shared memory; `accesses_made` have been made.
         warps: its warps.
     """
@@ -209,8 +212,11 @@ class CoreRecord(ctypes.Structure):
     result_until: int
     dense: int
     reads_until: int
+    accessed: int
     spare: int
-    stores_until: int
+    port_from: int
+    port_until: int
+    stores: int
     ports_until: int
     metadata_until: int
     others_array: Integers
@@ -242,7 +248,7 @@ class SmRecord(ctypes.Structure):
         pipe_taken, produced_by: by unit, the reason for a stall.
         stalls .. shared_busy: counters (`simulator.timing.counters`).
         queue_full, room_since: for each SM, whether the queue of its tcgen05 unit is full, and since when it has room.
-        window, taken, first, taken_until, port, turn: see `simulator.timing.shared_memory`.
+        window, taken, first, taken_until, turn: see `simulator.timing.shared_memory`.
     """
 
     now: int
@@ -266,6 +272,9 @@ class SmRecord(ctypes.Structure):
     sparse_after_dense: int
     integer: int
     access: int
+    port_delay: int
+    gap: int
+    stores: int
     fetch: int
     cycles: int
     wavefronts: int
@@ -303,7 +312,6 @@ class SmRecord(ctypes.Structure):
     taken_array: Bytes
     first_array: Integers
     taken_until_array: Integers
-    port_array: Integers
     turn_array: Integers
 
 

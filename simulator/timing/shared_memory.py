@@ -15,6 +15,7 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 from __future__ import annotations
 
 import ctypes
+import re
 from array import array
 from typing import NamedTuple
 
@@ -22,10 +23,13 @@ from isa.forms.record import Unit
 from simulator.timing.model import TimedOperation
 from simulator.timing.observer import TimingObserver
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import SmRecord, link
+from simulator.timing.records import NEVER, SmRecord, link
 from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
 
+TAKEN, GAP = b"\1", b"\2"  # what is in a slot
+_FREE, _FREE_TO_LOADS = ([re.compile(rb"%b{%d}" % (kind, n), re.S) for n in range(64)] for kind in (rb"\0", rb"[\0\2]"))
+STORES = 3  # as many as half of what a matrix instruction takes of the port, at least
 WINDOW = 1 << 14  # cycles of which is known whether they are taken, at first
 
 
@@ -50,10 +54,10 @@ class SharedMemory:
     Attributes:
         slots: slots of a cycle, as many as the server gives wavefronts in `cycles` cycles; a wavefront takes as many
             slots as that are cycles.
-        window: how many slots of each SM are in `taken`: a byte for each, 1 where a wavefront is served. The first of
+        window: how many slots of each SM are in `taken`: a byte for each, TAKEN where a wavefront is served, GAP where a store
+            could have been. The first of
             SM s is slot first[s].
         taken_until: for each SM, the slot after the last that is taken.
-        port: when each sub-core's port takes the next access.
         turn: when the next access of each warp may begin.
     """
 
@@ -63,8 +67,8 @@ class SharedMemory:
         self.rule, self.record, self.observer, self.cores = rule, record, observer, cores
         sms, self.slots = record.sms, rule.wavefronts
         self.first, self.taken_until = array("q", [0] * sms), array("q", [0] * sms)
-        self.port, self.turn = array("q", [0] * len(cores)), array("q", [0] * warps)
-        link(record, first=self.first, taken_until=self.taken_until, port=self.port, turn=self.turn)
+        self.turn = array("q", [0] * warps)
+        link(record, first=self.first, taken_until=self.taken_until, turn=self.turn)
         self.accesses = [array("q", [0] * rule.queue) for _ in cores]
         for core, ring in zip(cores, self.accesses, strict=True):
             link(core, accesses=ring)
@@ -95,19 +99,27 @@ class SharedMemory:
     def serve(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> Access:
         """Gives an access that is issued now its place, and returns when it is done."""
         rule, values = self.rule, operation.sent - 1
-        sent = max(now, self.port[core.number])
-        self.port[core.number] = sent + operation.sent * rule.port_cycles
+        sent = core.send(now, operation.sent * rule.port_cycles)
         if self.observer is not None:
-            self.observer.serve("shared", warp.cta, sent, self.port[core.number], core.number)
+            self.observer.serve("shared", warp.cta, sent, core.port_until, core.number)
         soonest = sent + (values * rule.port_cycles + rule.store_latency if values else 0)
         count = warp.wavefronts(operation)
-        if values:
-            core.stores_until = self.port[core.number]
-        first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now)
+        if 0 < core.config.pipe.gap <= values:
+            core.stores = min(core.stores + 1, STORES)
+        first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now, load=not values)
         self.wait(core, first, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else self.served)
-        return Access(count * rule.cycles, ready, self.port[core.number] + rule.operand_latency)
+        return Access(count * rule.cycles, ready, core.port_until + rule.operand_latency)
+
+    def leave_gap(self, core: Pipes, sm: int, operation: TimedOperation, now: int) -> None:
+        """Takes the wavefronts that the SM cannot give while a matrix instruction comes between the registers of a store:
+        half of what it takes of the port, as two sub-cores send at a time, but no more than stores have come since the
+        last one."""
+        gap = min(operation.port // 2, core.stores) if core.port_until > now else 0
+        core.stores = 0
+        if gap:
+            self.place(sm, now, gap, now, load=False, mark=GAP)
 
     @property
     def served(self) -> int:
@@ -122,16 +134,21 @@ class SharedMemory:
         if core.accesses_made >= length:
             core.free[Unit.SHARED] = max(now + 1, ring[core.accesses_made % length])
 
-    def place(self, sm: int, soonest: int, count: int, now: int) -> tuple[int, int]:
-        """Takes slots for `count` wavefronts of one access from cycle `soonest` on; returns the cycles in which the
-        first and the last of them begin."""
+    def place(
+        self, sm: int, soonest: int, count: int, now: int, *, load: bool = True, mark: bytes = TAKEN
+    ) -> tuple[int, int]:
+        """Takes slots for `count` wavefronts of one access from cycle `soonest` on, or leaves gaps there; returns the
+        cycles in which the first and the last of them begin. A load fills gaps, too."""
         rule, slots = self.rule, self.slots
         slot = first = last = soonest * slots
         spacing = max(rule.cycles, rule.wavefront_interval * slots)
         self.make_room(sm, max(slot, self.taken_until[sm]) + count * spacing, now * slots)
-        begin, wavefront = sm * self.window - self.first[sm], b"\1" * rule.cycles
+        begin, wavefront = sm * self.window - self.first[sm], mark * rule.cycles
+        free = (_FREE_TO_LOADS if load else _FREE)[rule.cycles]
         for number in range(count):
-            slot = self.taken.find(bytes(rule.cycles), begin + slot) - begin
+            found = free.search(self.taken, begin + slot)
+            assert found is not None
+            slot = found.start() - begin
             self.taken[begin + slot : begin + slot + rule.cycles] = wavefront
             first, last = slot if number == 0 else first, slot
             if self.observer is not None:
@@ -165,6 +182,8 @@ class SharedMemory:
             state += (
                 max(ring[made % len(ring)] - now, 0) for made in range(core.accesses_made - waiting, core.accesses_made)
             )
-        state += (max(cycle - now, 0) for cycle in self.port)
+        for core in self.cores:
+            matters = core.port_until > now - core.config.pipe.port_delay
+            state += (core.port_from - now, core.port_until - now) if matters else (NEVER, NEVER)
         state += (max(cycle - now, 0) for cycle in self.turn)
         return state

@@ -212,6 +212,8 @@ class Sm(Machine):
             latency = self.access(core, warp, operation, now)
         else:
             core.take(warp, operation, now)
+            if unit is _TENSOR and core.stores:
+                self.shared.leave_gap(core, warp.cta, operation, now)
             if unit in _PIPES:
                 self.counters.busy[unit][core.number] += operation.interval
         for register in operation.writes:
@@ -221,7 +223,7 @@ class Sm(Machine):
 
     def access(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
-        core.collide(warp, now, self.config.pipe.access)
+        core.access(now)
         served = self.shared.serve(core, warp, operation, now)
         self.counters.shared[warp.cta] += served.cycles
         warp.access = now + operation.interval

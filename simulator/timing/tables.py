@@ -148,13 +148,19 @@ class Pipe:
             waits, not itself.
         integer: cycles that an integer or float instruction takes from the busy tensor pipe, if the matrix
             instruction in it has no cycle to spare (`TensorClass.spare`).
-        access: cycles that an access to shared memory loses at most, and the pipe with it, while a matrix instruction
-            reads registers.
+        access: cycles for which integer and float instructions behind an access to shared memory find the ports of a
+            matrix instruction taken longer.
+        port_delay: cycles after the port begins to send a register that a matrix instruction which issues finds the
+            port taken.
+        gap: registers of a store from which on a matrix instruction that comes between them leaves a gap in the
+            wavefronts of the SM, which has turned to this store; 0: none does.
     """
 
     sparse_after_dense: Delay
     integer: Delay
     access: Delay
+    port_delay: Delay = 0
+    gap: Delay = 0
 
 
 NO_SCHEDULE, NO_PIPE = Schedule(10**9, 1, 0), Pipe(0, 0, 0)  # of a config without these tables
@@ -266,6 +272,8 @@ class TensorClass:
             where that is positive.
         ports: cycles after issue in which it reads registers through ports that integer instructions use: when one
             issues in them, its warp and the pipe lose what is left of them.
+        port: cycles for which it takes the port to shared memory, through which some of its registers come; 0: it does
+            not.
         multiply: cycles of `interval` for which it needs the multipliers; 0: all of them, whatever `[operands]` says.
         pattern: the sparsity of a hypothetical instruction (`isa.sparsity`), such as "1:4"; "" for those of PTX.
         spare: cycles of the interval in which it reads no registers: so many integer and float instructions may issue
@@ -288,6 +296,7 @@ class TensorClass:
     result_until: Delay = 0
     ports: Delay = 0
     spare: Delay = 0
+    port: Delay = 0
     multiply: Delay = 0
     pattern: Annotated[str, Choice(("", *PATTERNS))] = ""
 

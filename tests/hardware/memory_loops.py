@@ -22,7 +22,7 @@ import sass
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_shared_memory.json"
-GROUPS = ("shared", "gemm", "memory", "memory_fresh")
+GROUPS = ("shared", "gemm", "memory", "memory_fresh", "memory_held")
 MOVE = re.compile(r"(?:add\.s32|mov\.b32) %r(\d+), (.*);")
 KINDS = {"LDSM": r"ldmatrix", "LDS": r"ld\.", "STS": r"st\."}
 
@@ -51,7 +51,7 @@ def first_holder(lines: list[str], register: int) -> int:
 
 def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
     """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, the
-    address registers, the stalls, and the yield hints.
+    address registers, the stalls, the yield hints, and the loop's counter.
 
     None where the machine code has an instruction that sass.py does not know.
     """
@@ -74,6 +74,7 @@ def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]
         "registers": registers,
         "stalls": sass.stalls(body),
         "hints": sass.hints(body),
+        "counter": sass.counter(body),
     }
 
 
@@ -90,7 +91,7 @@ def entry(
     return {
         "name": program.name,
         "group": program.group,
-        "kind": "held out" if program.group == "memory_fresh" else program.labels.get("kind", "gemm"),
+        "kind": "held out" if program.group == "memory_held" else program.labels.get("kind", "gemm"),
         "sub_cores": program.sub_cores,
         "counts": [int(rows[0]["iterations_low"]), int(rows[0]["iterations_high"])],
         "image": program.image,

@@ -332,10 +332,12 @@ def memory_programs() -> Iterator[Program]:
     for generator in (ports, queues, overwritten, chases, mixtures, beside):
         yield from generator()
     yield from (chance(seed) for seed in range(40))
-    yield from fresh()
+    yield from fresh("memory_fresh", range(1000, 1060))
+    yield from fresh("memory_held", range(2000, 2060))
 
 
-def fresh(number: int = 60) -> Iterator[Program]:
-    """Measured when yield hints had been added to the rules; nothing was changed for them."""
-    for seed in range(1000, 1000 + number):
-        yield replace(chance(seed), group="memory_fresh")
+def fresh(group: str, seeds: range) -> Iterator[Program]:
+    """More random bodies: `memory_fresh` was measured when yield hints had been added to the rules, `memory_held` when
+    the sharing of the port had been; nothing was changed for it."""
+    for seed in seeds:
+        yield replace(chance(seed), group=group)

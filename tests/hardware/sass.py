@@ -234,14 +234,30 @@ def stalls(body: list[Instruction]) -> list[int]:
 def hints(body: list[Instruction]) -> list[list[int]]:
     """For each statement of the trace text 1 if it has the yield hint (else 0), and for each instruction behind it that
     is no statement twice the cycles between the two, and 1 if that one has the hint."""
-    found: list[list[int]] = []
+    yields = [x.yields for x in body if kept(x)]
+    return [[int(hint), *(code for code, _ in behind)] for hint, behind in zip(yields, _behind(body), strict=True)]
+
+
+def counter(body: list[Instruction]) -> list[list[int]]:
+    """For each statement of the trace text those of its `hints` that belong to integer instructions: the addition and
+    the comparison of the loop's counter. Those of the uniform datapath are none."""
+    return [
+        [code for code, x in behind if x.opcode.split(".")[0] in ("VIADD", "IADD3", "ISETP")]
+        for behind in _behind(body)
+    ]
+
+
+def _behind(body: list[Instruction]) -> list[list[tuple[int, Instruction]]]:
+    """For each statement of the trace text the instructions behind it that are no statements: twice the cycles between
+    the two, and 1 if it has the yield hint."""
+    found: list[list[tuple[int, Instruction]]] = []
     since = 0
     for x in body:
         if kept(x):
-            found.append([int(x.yields)])
+            found.append([])
             since = 0
         elif found:
-            found[-1].append(2 * since + x.yields)
+            found[-1].append((2 * since + x.yields, x))
         since += x.cycles
     return found
 

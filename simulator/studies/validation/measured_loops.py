@@ -8,7 +8,8 @@ all that follow), `registers` by name as [value of lane 0, step from lane to lan
 registers...] and `end`: the machine code waits there for the loads into these registers, since they share a scoreboard
 with one that is needed, or since nothing reads them; and `stalls`: for how many cycles the warp issues nothing after
 each instruction, and after the branch; and `hints`: for each instruction 1 if it has the yield hint, and the
-instructions behind it that no trace has (`TimedOperation.upkeep`). A trace cannot say that: here it is a part of the
+instructions behind it that no trace has (`TimedOperation.upkeep`); and `counter`: which of these are integer
+instructions. A trace cannot say that: here it is a part of the
 program that was measured.
 """
 
@@ -25,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import isa
+from isa.forms.record import Unit
 from simulator.execute.cta_state import CtaState
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
@@ -35,7 +37,7 @@ from simulator.studies.validation.streams import STAGGER, repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation
+from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -53,6 +55,7 @@ class Part:
         stalls: for each step, cycles from its issue until the warp may issue the next as the machine code has them, and
             as the last those after the branch; none where the machine code is not known.
         hints: for each step whether it has the yield hint, and its upkeep.
+        counter: for each step which of its upkeep are integer instructions, which meet ports and pipes.
     """
 
     first: int
@@ -63,6 +66,7 @@ class Part:
     end: tuple[int, ...]
     stalls: tuple[int, ...] = ()
     hints: tuple[tuple[int, ...], ...] = ()
+    counter: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -136,9 +140,7 @@ class Loop:
                     item.unread = wait
                 else:
                     item.reads = (*item.reads, *wait)
-            if part.stalls:
-                _write_stalls(timed, part, config)
-            codes.append(timed)
+            codes.append(_as_compiled(timed, part, config) if part.stalls else timed)
         return TimedParts(config, self, tuple(codes), numbering.total)
 
 
@@ -172,14 +174,30 @@ class TimedParts:
         return simulate(self.config, codes, warps, self.registers, stagger=STAGGER).cycles
 
 
-def _write_stalls(code: TimedCode, part: Part, config: Config) -> None:
-    """Gives the operations of a loop the stalls and yield hints of its machine code; a branch takes what any branch
-    takes, at least."""
-    operations = [item for item in code.items if isinstance(item, TimedOperation)]
-    for operation, stall, (yields, *upkeep) in zip(operations, part.stalls[:-1], part.hints, strict=True):
-        operation.stall, operation.yields, operation.upkeep = stall, bool(yields), tuple(upkeep)
-    operations[-1].stall += max(part.stalls[-1], 1 + config.loop.cycles)
-    code.scheduled = True
+def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
+    """The code of a loop with the stalls and yield hints of its machine code, and with its counter: the addition and
+    the comparison, which no trace has, issue where ptxas put them. A branch takes what any branch takes, at least."""
+    items: list[TimedOperation | TimedLoop] = []
+    compiled = zip(part.stalls[:-1], part.hints, part.counter, strict=True)
+    for operation, (stall, (yields, *behind), counter) in zip(operations_of(code), compiled, strict=True):
+        codes = (int(yields), *counter)
+        ends = (*(entry // 2 for entry in counter), stall)
+        others = [entry for entry in behind if entry not in counter]
+        for entry, end in zip(codes, ends, strict=True):
+            item = _addition(config) if entry in counter else operation
+            begin, last = entry // 2, end == stall
+            item.stall, item.yields = end - begin, bool(entry % 2)
+            item.upkeep = tuple(x - 2 * begin for x in others if begin <= x // 2 and (last or x // 2 < end))
+            items.append(item)
+    item.stall += max(part.stalls[-1] + 1, 1 + config.loop.cycles)
+    (end_of_loop,) = code.ends.values()
+    items.append(end_of_loop)
+    return TimedCode(code.warps, items, nesting(items), code.ends, scheduled=True)
+
+
+def _addition(config: Config) -> TimedOperation:
+    """An integer instruction whose operands are there and whose result nothing of the loop needs."""
+    return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, (), (), 0)
 
 
 def read_loops(path: Path) -> Iterator[Loop]:
@@ -218,7 +236,8 @@ def _part(entry: Mapping[str, Any]) -> Part:
     }
     steps, waits = zip(*body, strict=True)
     hints = tuple(map(tuple, entry["hints"]))
-    return Part(first, last, steps, registers, waits, tuple(entry["end"]), tuple(entry["stalls"]), hints)
+    counter = tuple(map(tuple, entry["counter"]))
+    return Part(first, last, steps, registers, waits, tuple(entry["end"]), tuple(entry["stalls"]), hints, counter)
 
 
 @cache

@@ -15,6 +15,7 @@ from simulator.arithmetic.compiled import library
 from simulator.timing.cores import SubCore
 from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.timing.records import ItemRecord, fields, link
+from simulator.timing.shared_memory import STORES
 from simulator.timing.sm import ASYNCHRONOUS, Sm
 from simulator.timing.tables import POLICIES
 
@@ -91,7 +92,7 @@ class CompiledEngine:
         record.policy, record.width = POLICIES.index(config.issue.policy), config.issue.width
         record.others, record.metadata_cycles = config.sm.tensor_pipes - 1, config.sm.metadata_cycles
         for table, names in (
-            (config.pipe, ("sparse_after_dense", "integer", "access")),
+            (config.pipe, ("sparse_after_dense", "integer", "access", "port_delay", "gap")),
             (
                 config.shared,
                 (
@@ -108,6 +109,7 @@ class CompiledEngine:
             for name in names:
                 setattr(record, name, getattr(table, name))
         record.fetch = config.sequences.fetch if config.sequences is not None else -1
+        record.stores = STORES
         record.loop_minimum = config.loop.minimum
         record.units, record.reasons = len(Unit), len(StallReason)
         record.tensor, record.alu, record.fma = Unit.TENSOR, Unit.ALU, Unit.FMA

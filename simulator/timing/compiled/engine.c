@@ -43,7 +43,7 @@ static int64_t pipe_free(const Sm *sm, const Core *core, const Item *item) {
         const int64_t *other = sm->others ? other_pipe(sm, core) : NULL;
         int64_t result_until = other ? other[1] : core->result_until;
         cycle = (other ? other[0] : cycle) + most(result_until - item->result_from, 0);
-        cycle = most(most(cycle, core->stores_until), core->ports_until);
+        cycle = most(cycle, core->ports_until);
         return item->sparse ? most(cycle, core->metadata_until) : cycle;
     }
     return cycle;
@@ -60,8 +60,8 @@ static void turn_to_pipe(const Sm *sm, Core *core) {
     }
 }
 
-static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle, int64_t limit) {
-    int64_t lost = most(least(core->reads_until - cycle, limit), 0);
+static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle) {
+    int64_t lost = most(core->reads_until - cycle, 0);
     warp->issue_not_before += lost;
     core->free_array[sm->tensor] += lost;
     return lost;
@@ -74,6 +74,36 @@ static void share(const Sm *sm, Core *core, int64_t now) {
         core->spare -= 1;
     else
         core->free_array[sm->tensor] += sm->integer;
+}
+
+static int64_t send(Core *core, int64_t now, int64_t cycles) {
+    if (core->port_until <= now)
+        core->port_from = core->port_until = now;
+    core->port_until += cycles;
+    return core->port_until - cycles;
+}
+
+static int64_t share_port(const Sm *sm, Core *core, const Item *item, int64_t now) {
+    int64_t late = 0, taken = item->port;
+    if (now >= core->port_until) {
+        core->port_from = core->port_until = now + item->port;
+        return 0;
+    }
+    if (now < core->port_from) {
+        taken = most(now + item->port - core->port_from, 0);
+    } else {
+        late = (now - core->port_from) % sm->port_cycles;
+        if (now == core->port_from)
+            late = 1;
+    }
+    core->port_from += taken;
+    core->port_until += taken;
+    for (int64_t i = 0; i < core->warps; i++) {
+        Warp *other = core->warps_array[i];
+        if (other->sent > now + sm->operand_latency)
+            other->sent += taken;
+    }
+    return late;
 }
 
 static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
@@ -89,13 +119,15 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         core->dense = !item->sparse;
         core->reads_until = now + item->ports;
         core->spare = item->spare;
+        core->accessed = 0;
+        begin += share_port(sm, core, item, now - sm->port_delay);
     }
     free[unit] = begin + item->interval;
     if (unit == sm->control && sm->fetch >= 0) {
         core->last_issue = now + sm->fetch;
     } else if (unit == sm->alu || unit == sm->fma) {
         share(sm, core, now);
-        free[unit] += collide(sm, core, warp, now, NEVER);
+        free[unit] += collide(sm, core, warp, now);
     }
     if (item->compare)
         warp->comparison = now + item->compare;
@@ -103,7 +135,7 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         for (int64_t i = 0; i < core->warps; i++) {
             Warp *other = core->warps_array[i];
             if (other->comparison > now)
-                collide(sm, core, other, other->comparison, NEVER);
+                collide(sm, core, other, other->comparison);
         }
 }
 
@@ -118,26 +150,29 @@ static int64_t wavefronts(Warp *warp) {
     return cost->entries_array[position];
 }
 
+enum { TAKEN = 1, GAP };
+
 /* Whether `count` wavefronts from `soonest` on find their cycles in the window as it is. */
 static int has_room(const Sm *sm, int64_t cta, int64_t soonest, int64_t count) {
     int64_t slots = sm->wavefronts, spacing = most(sm->cycles, sm->wavefront_interval * slots);
     return most(soonest * slots, sm->taken_until_array[cta]) + count * spacing <= sm->first_array[cta] + sm->window;
 }
 
-static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int64_t *first, int64_t *last) {
+static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int mark, int load, int64_t *first,
+                  int64_t *last) {
     uint8_t *taken = sm->taken_array + cta * sm->window - sm->first_array[cta];
     int64_t slots = sm->wavefronts, cycle = soonest * slots, width = sm->cycles; /* in slots */
     *first = *last = cycle;
     for (int64_t number = 0; number < count; number++) {
         for (int64_t clear = 0; clear < width;) {
-            if (taken[cycle + clear]) {
+            if (taken[cycle + clear] == TAKEN || (taken[cycle + clear] && !load)) {
                 cycle += clear + 1;
                 clear = 0;
             } else {
                 clear++;
             }
         }
-        memset(taken + cycle, 1, width);
+        memset(taken + cycle, mark, width);
         if (number == 0)
             *first = cycle;
         *last = cycle;
@@ -159,24 +194,34 @@ static void wait_for_first(const Sm *sm, Core *core, int64_t first, int64_t now)
 
 /* The first cycle in which the values of an access can be served, as `serve` works it out. */
 static int64_t values_sent(const Sm *sm, const Core *core, const Warp *warp, const Item *item, int64_t now) {
-    int64_t sent = most(now, sm->port_array[core->number]), values = item->sent - 1;
+    int64_t sent = most(now, core->port_until), values = item->sent - 1;
     int64_t soonest = sent + (values ? values * sm->port_cycles + sm->store_latency : 0);
     return most(soonest, sm->turn_array[warp->place]);
 }
 
+static void leave_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t now) {
+    int64_t gap = core->port_until > now ? least(item->port / 2, core->stores) : 0, first, last;
+    core->stores = 0;
+    if (gap)
+        place(sm, cta, now, gap, GAP, 0, &first, &last);
+}
+
 /* `Sm.access` with `SharedMemory.serve`. */
 static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
-    collide(sm, core, warp, now, sm->access);
-    int64_t *port = &sm->port_array[core->number], first, last;
+    if (core->reads_until >= now && !core->accessed) {
+        core->reads_until += sm->access;
+        core->accessed = 1;
+    }
+    int64_t first, last, values = item->sent - 1;
     int64_t soonest = values_sent(sm, core, warp, item, now);
-    *port = most(now, *port) + item->sent * sm->port_cycles;
+    send(core, now, item->sent * sm->port_cycles);
     int64_t count = wavefronts(warp);
-    if (item->sent > 1)
-        core->stores_until = *port;
-    place(sm, warp->cta, soonest, count, &first, &last);
+    if (sm->gap && values >= sm->gap)
+        core->stores = least(core->stores + 1, sm->stores);
+    place(sm, warp->cta, soonest, count, TAKEN, !values, &first, &last);
     wait_for_first(sm, core, first, now);
     sm->turn_array[warp->place] = last + sm->wavefront_interval;
-    int64_t read = *port + sm->operand_latency;
+    int64_t read = core->port_until + sm->operand_latency;
     sm->shared_busy_array[warp->cta] += count * sm->cycles;
     warp->access = now + item->interval;
     for (int64_t i = 0; i < item->reads_count; i++)
@@ -255,6 +300,8 @@ static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t n
         latency = access_shared(sm, core, warp, item, now);
     } else {
         take(sm, core, warp, item, now);
+        if (item->unit == sm->tensor && core->stores)
+            leave_gap(sm, core, warp->cta, item, now);
         if (item->unit == sm->tensor)
             sm->tensor_busy_array[core->number] += item->interval;
         else if (item->unit == sm->alu)
@@ -413,8 +460,10 @@ static int for_python(const Sm *sm, const Core *core, const Warp *warp, int64_t 
     const Item *item = next_of(warp);
     if (ends_program(warp))
         return 1;
-    if (item->python || item->unit != sm->shared)
+    if (item->python || (item->unit != sm->shared && !core->stores))
         return 0;
+    if (item->unit != sm->shared)
+        return !has_room(sm, warp->cta, sm->now, core->stores);
     const struct CostRecord *cost = &warp->costs_array[warp->pc];
     int64_t count = cost->entries_array[cost->length == 1 ? 0 : warp->turns_array[warp->pc]];
     return !has_room(sm, warp->cta, values_sent(sm, core, warp, item, now), count);
@@ -554,7 +603,8 @@ static void core_state(const Sm *sm, Core *core, Out *out) {
     put(out, matters ? core->result_until : -1);
     put(out, matters ? core->dense : -1);
     put_left(out, core->reads_until, now);
-    put_left(out, core->stores_until, now);
+    put(out, core->reads_until >= now ? core->accessed : 0);
+    put(out, core->stores);
     put_left(out, core->ports_until, now);
     put_left(out, core->metadata_until, now);
     for (int64_t i = 0; i < sm->others; i++) {
@@ -586,8 +636,12 @@ static void shared_state(const Sm *sm, Out *out) {
         for (int64_t made = core->accesses_made - waiting; made < core->accesses_made; made++)
             put_left(out, core->accesses_array[made % sm->queue], now);
     }
-    for (int64_t i = 0; i < sm->cores; i++)
-        put_left(out, sm->port_array[i], now);
+    for (int64_t i = 0; i < sm->cores; i++) {
+        const Core *core = sm->cores_array[i];
+        int matters = core->port_until > now - sm->port_delay;
+        put(out, matters ? core->port_from - now : NEVER);
+        put(out, matters ? core->port_until - now : NEVER);
+    }
     for (int64_t i = 0; i < sm->warps; i++)
         put_left(out, sm->turn_array[i], now);
 }

@@ -247,9 +247,9 @@ HANDMADE: list[tuple[str, str, int]] = [
     ),
     ("write after write of a loaded value", LOAD.format(0, 9) + MOV.format(0, 1), SHARED.latency + ALU.latency),
     (
-        "a store holds back the tensor pipe",
+        "a store holds back the tensor pipe no more than a load",
         "st.shared.v4.b32 [%r9], {%r0, %r1, %r2, %r3};" + s(20),
-        5 * SHARED.port_cycles + L,
+        1 + L,
     ),
     ("a load does not", LOAD.format(40, 9) + s(20), 1 + L),
     (
@@ -649,9 +649,10 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     turn = [0] * count
     result = Stepped(0, [0] * count, [[0, 0] for _ in cores], 0)
     unit = 0
-    port, taken = [0] * count, set[int]()
+    port, taken, gaps = [(0, 0)] * count, set[int](), set[int]()  # the port sends from .. until; cycles of the SM
+    stores = [0] * count  # since the last matrix instruction
+    longer = [0] * count  # how much longer integers find the ports of that one taken
     firsts: list[list[int]] = [[] for _ in cores]
-    carried = [0] * count  # until when a store's values are on their way
     arrived: dict[int, list[Thread]] = {}
     now = 0
     while not all(thread.done for thread in threads):
@@ -663,7 +664,6 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                 not (t.done or t.waits or t.gate > now)
                 and operands_ready(t, now, timed[id(t.code)])
                 and free[number][unit_of(t.operation)] + turnaround(pipes[number], t.operation, config) <= now
-                and (unit_of(t.operation) != "tensor" or carried[number] <= now)
                 for t in core
             ]
             if not any(able):
@@ -699,26 +699,26 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                         queue.clear()
                 case "shared":
                     before = pipes[number]
-                    lost = min(before[1] + before[0].ports - now, config.pipe.access) if before else 0
-                    if lost > 0:
-                        free[number]["tensor"] += lost
-                        thread.gate += lost
+                    if before and before[1] + before[0].ports >= now:
+                        longer[number] = config.pipe.access
                     table = costs[id(thread.code), op.index]
                     run = thread.runs.get(op.index, 0)
                     thread.runs[op.index] = run + 1
                     waves = table[run % len(table)][thread.code.warps.index(thread.number)]
                     rule, operation = config.shared, timed[id(thread.code)][op.index]
                     assert isinstance(operation, TimedOperation)
-                    sent = max(now, port[number])
-                    port[number] = sent + operation.sent * rule.port_cycles
+                    first, sent = port[number] if port[number][1] > now else (now, now)
+                    port[number] = (first, sent + operation.sent * rule.port_cycles)
                     at = sent + (
                         (operation.sent - 1) * rule.port_cycles + rule.store_latency if operation.sent > 1 else 0
                     )
                     at, places = max(at, thread.turn), []
                     for _ in range(waves):
-                        while any(cycle in taken for cycle in range(at, at + rule.cycles)):
+                        blocked = taken | gaps if operation.sent > 1 else taken
+                        while any(cycle in blocked for cycle in range(at, at + rule.cycles)):
                             at += 1
                         taken |= set(range(at, at + rule.cycles))
+                        gaps -= taken
                         places.append(at)
                         at += rule.wavefront_interval
                     result.shared_busy += waves * rule.cycles
@@ -726,9 +726,9 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     firsts[number].append(places[0])
                     if len(firsts[number]) >= rule.queue:
                         free[number]["shared"] = max(now + 1, firsts[number][-rule.queue])
-                    if operation.sent > 1:
-                        carried[number] = port[number]
-                    thread.sent = port[number] + rule.operand_latency
+                    if operation.sent > config.pipe.gap > 0:
+                        stores[number] = min(stores[number] + 1, 3)
+                    thread.sent = port[number][1] + rule.operand_latency
                     thread.pinned |= dict.fromkeys(op.reads, thread.sent)
                     end = places[-1] + (latency_of(op, config) if op.writes else rule.cycles)
                 case name:
@@ -739,11 +739,24 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     if found:
                         if before and found.sparse and not before[0].sparse:
                             begin = max(now, free[number][name] + config.pipe.sparse_after_dense)
-                        pipes[number], spare[number] = (found, now), found.spare
+                        pipes[number], spare[number], longer[number] = (found, now), found.spare, 0
+                        seen = now - config.pipe.port_delay
+                        moved, late = moved_port(port[number], seen, found.port, config)
+                        for other in core if port[number][1] > seen else ():
+                            if other.sent > seen + config.shared.operand_latency:
+                                other.sent += moved[1] - port[number][1]
+                        port[number], begin = moved, begin + late
+                        at = now
+                        for _ in range(min(found.port // 2, stores[number]) if moved[1] > now else 0):
+                            while any(c in taken | gaps for c in range(at, at + config.shared.cycles)):
+                                at += 1
+                            gaps |= set(range(at, at + config.shared.cycles))
+                            at += config.shared.wavefront_interval
+                        stores[number] = 0
                     free[number][name] = begin + interval
                     result.busy[number][name == "alu"] += interval
                     end = now + latency_of(op, config)
-                    lost = before[1] + before[0].ports - now if before else 0
+                    lost = before[1] + before[0].ports + longer[number] - now if before and not found else 0
                     if not found and lost <= 0 and free[number]["tensor"] > now:
                         free[number]["tensor"] += 0 if spare[number] else config.pipe.integer
                         spare[number] = max(spare[number] - 1, 0)
@@ -758,6 +771,18 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
         now += 1
         assert now < 10**6
     return result
+
+
+def moved_port(sends: tuple[int, int], now: int, takes: int, config: Config) -> tuple[tuple[int, int], int]:
+    """What the port sends when a matrix instruction takes it in cycle `now`, and how late that one is."""
+    first, end = sends
+    if now >= end:
+        return (now + takes, now + takes), 0
+    if now < first:
+        first = max(first, now + takes)
+        return (first, end + first - sends[0]), 0
+    in_register = (now - first) % config.shared.port_cycles
+    return (first + takes, end + takes), in_register or int(now == first)
 
 
 def turnaround(last: tuple[TensorClass, int] | None, op: Operation, config: Config) -> int:
