@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -81,6 +82,13 @@ class Parser(argparse.ArgumentParser):
         if unknown is not None:
             self.error(f"no option '{unknown}'{did_you_mean(unknown, self._option_string_actions)}")
         return found, more
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Writes the help or the version: an error of standard output gets out, which argparse keeps to itself."""
+        if file is not None and file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """ArgumentError for a value that is none of the choices, with the nearest of them."""

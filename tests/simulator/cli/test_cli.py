@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import isa
+from simulator.cli.main import main
 from simulator.cli.verbs import VERBS
 from simulator.resources import folder
 from simulator.version import __version__
@@ -335,6 +337,46 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0"
     assert not done.stderr
+
+
+@over("arguments", [("--version",), ("--help",), ("run", "--help"), ("forms",)], ids=" ".join)
+def test_a_full_disk_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """Whether each line is written at once, as with PYTHONUNBUFFERED, or everything at the end."""
+    for at_once in (False, True):
+        with open("/dev/full", "wb", buffering=0) as full, suppress(OSError):  # which the stream meets again as it ends
+            with io.TextIOWrapper(full, write_through=at_once) as stream:
+                monkeypatch.setattr(sys, "stdout", stream)
+                assert main(arguments) == 2
+        assert capsys.readouterr().err == "tcsim: standard output cannot be written: No space left on device\n"
+
+
+_INTERRUPTED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from simulator.cli.main import command
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == sys.argv[2]:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                if name == "numpy":
+                    raise ImportError("as an extension that cannot load another") from None
+                raise
+
+sys.meta_path.insert(0, Finder())
+sys.exit(command())
+"""
+
+
+@pytest.mark.parametrize("loaded", ["argparse", "simulator.cli.run", "numpy"])
+def test_interrupted_while_it_loads(loaded: str) -> None:
+    command = [sys.executable, "-c", _INTERRUPTED, "run", loaded]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "tcsim: interrupted\n")
 
 
 def test_importing_isa_loads_nothing_heavy() -> None:
