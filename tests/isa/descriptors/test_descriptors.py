@@ -689,6 +689,8 @@ def test_words_say_what_fields_mean() -> None:
         "bits 17-22 n                 128",
     ):
         assert line in text
+    taken_as_0 = str(legal("mxf4nvf4", scale_type="ue4m3", reserved=1))
+    assert "bits 0-1   reserved          0x1, should be 0 (else a warning)" in taken_as_0
 
 
 # Shared-memory descriptor

@@ -179,6 +179,22 @@ def test_run_prints_a_report(tcsim: Tcsim, trace: Path) -> None:
         assert words in out
 
 
+def test_run_shows_how_far_it_is_on_a_terminal(tcsim: Tcsim, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 turns of one instruction and one before them, executed for both warps at once, timed for each."""
+    trace.write_text(TRACE.replace(".repeat 3", ".repeat 100"))
+    monkeypatch.setattr("simulator.progress.Pace.QUIET", 0.0)
+    monkeypatch.setattr("simulator.progress.Pace.EVERY", 0.0)
+    monkeypatch.setattr("simulator.cli.answer.Meter._EVERY", 0.0)
+    code, out, err = tcsim("run", trace, "--exact")
+    assert (code, err) == (0, "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    code, shown, err = tcsim("run", trace, "--exact")
+    assert (code, shown) == (0, out)
+    assert err.count("] 64 of 101 executed") == 2  # on the chip's machine, and with exact sums
+    assert "of 202 timed" in err
+    assert err.endswith("\r\x1b[K")
+
+
 def test_run_json_has_what_the_design_promises(tcsim: Tcsim, trace: Path) -> None:
     code, out, _ = tcsim("run", trace, "--format", "json")
     report = json.loads(out)
@@ -345,10 +361,10 @@ def test_a_full_disk_is_an_error(
 ) -> None:
     """Whether each line is written at once, as with PYTHONUNBUFFERED, or everything at the end."""
     for at_once in (False, True):
-        with open("/dev/full", "wb", buffering=0) as full, suppress(OSError):  # which the stream meets again as it ends
-            with io.TextIOWrapper(full, write_through=at_once) as stream:
-                monkeypatch.setattr(sys, "stdout", stream)
-                assert main(arguments) == 2
+        full = io.TextIOWrapper(open("/dev/full", "wb", buffering=0), write_through=at_once)  # noqa: SIM115
+        with suppress(OSError), full:  # as the stream ends, it meets the error again
+            monkeypatch.setattr(sys, "stdout", full)
+            assert main(arguments) == 2
         assert capsys.readouterr().err == "tcsim: standard output cannot be written: No space left on device\n"
 
 
