@@ -15,7 +15,7 @@ from simulator.cli.main import main
 from tests.support import processor_times
 from tests.support.cases import EXHAUSTIVE, examples
 
-# Tests start a hundred processes that import the package: compiled once, even where the environment says not to keep it.
+# Tests start a hundred processes that import the package: it is compiled once, whatever the environment says.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
