@@ -143,21 +143,23 @@ class History:
 
     def order(self, released: Sequence[NDArray[np.int32]]) -> bytes:
         """A digest of all that `read` and `write` compare: of the counts of each warp only their order matters."""
-        digest = blake2b(self.writer.tobytes())
-        written = self.written.copy()
+        touched = np.flatnonzero((self.writer >= 0) | (self.reads >= 0).any(axis=0))
+        writer, written, reads = self.writer[touched], self.written[touched], self.reads[:, touched]
+        digest = blake2b(touched.tobytes())
+        digest.update(writer.tobytes())
         for warp, clock in enumerate(self.clock.tolist()):
-            mine = self.writer == warp
+            mine = writer == warp
             occurring = np.zeros(clock + 2, np.bool_)
             occurring[[0, clock + 1]] = True  # that of no access, and the current one
             clocks = np.array([each[warp] for each in released], np.int32)
-            for counts in (self.reads[warp], self.seen[:, warp], written[mine], clocks):
+            for counts in (reads[warp], self.seen[:, warp], written[mine], clocks):
                 occurring[counts + 1] = True
             ranks = np.cumsum(occurring, dtype=np.int32)
             written[mine] = ranks[written[mine] + 1]
-            for counts in (self.reads[warp], self.seen[:, warp], clocks):
+            for counts in (reads[warp], self.seen[:, warp], clocks):
                 digest.update(ranks[counts + 1].tobytes())
             digest.update(ranks[-1:].tobytes())
-        digest.update(np.where(self.writer >= 0, written, 0).tobytes())
+        digest.update(np.where(writer >= 0, written, 0).tobytes())
         return digest.digest()
 
     def _unseen_writes(self, places: Addresses, warps: NDArray[np.intp]) -> int:
