@@ -143,9 +143,9 @@ class History:
 
     def order(self, released: Sequence[NDArray[np.int32]]) -> bytes:
         """A digest of all that `read` and `write` compare: of the counts of each warp only their order matters."""
-        touched = np.flatnonzero((self.writer >= 0) | (self.reads >= 0).any(axis=0))
-        writer, written, reads = self.writer[touched], self.written[touched], self.reads[:, touched]
-        digest = blake2b(touched.tobytes())
+        starts = self._starts()
+        writer, written, reads = self.writer[starts], self.written[starts], self.reads[:, starts]
+        digest = blake2b(starts.tobytes())
         digest.update(writer.tobytes())
         for warp, clock in enumerate(self.clock.tolist()):
             mine = writer == warp
@@ -161,6 +161,14 @@ class History:
             digest.update(ranks[-1:].tobytes())
         digest.update(np.where(writer >= 0, written, 0).tobytes())
         return digest.digest()
+
+    def _starts(self) -> NDArray[np.intp]:
+        """The first of each run of bytes that were written and read alike: accesses are of many bytes."""
+        fresh = np.ones(self.writer.size, np.bool_)
+        fresh[1:] = (self.reads[:, 1:] != self.reads[:, :-1]).any(axis=0)
+        for each in (self.writer, self.written):
+            fresh[1:] |= each[1:] != each[:-1]
+        return np.flatnonzero(fresh)
 
     def _unseen_writes(self, places: Addresses, warps: NDArray[np.intp]) -> int:
         writer = self.writer[places]
