@@ -45,7 +45,13 @@ def _sessions() -> list[tuple[str, str]]:
     return found
 
 
-LONG = ("$ tcsim sweep ",)  # many runs, as the Python example of the page
+LONG = (
+    "$ tcsim sweep ",  # many runs, as the Python example of the page
+    "$ tcsim launch tests/golden/launches/f16_ragged.json --config",
+    "$ tcsim check tests/golden/planted",
+    "$ tcsim roofline digits/f16 digits/s8",
+    "$ tcsim validate --config h100_sxm --group energy",
+)
 
 
 @pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.exhaustive)])

@@ -206,7 +206,7 @@ def test_models_do_what_their_rows_say(opcode: str, how: dict[str, Any]) -> None
     if how.get("where") == "dead" and subject.form.metadata.selectors == 1:
         return
     every = _every(subject, **how)
-    chosen = every[np.random.default_rng(1).permutation(len(every))[:25]]
+    chosen = every[np.random.default_rng(1).permutation(len(every))[: examples(25, 10)]]
     results = subject.run(chosen)
     registers, _ = subject.faulty(chosen)
     for i, (fault, result) in enumerate(zip(chosen, results, strict=True)):

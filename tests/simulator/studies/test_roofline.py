@@ -84,7 +84,7 @@ def test_a_launch_by_hand() -> None:
     assert path.bytes >= 512 * copies
     assert shared.tensor_limit == 2048
     with pytest.raises(ViewError, match="without a config"):
-        roofline([simulator.launch(GOLDEN / "launches" / "f16_one_cta.json")])
+        roofline([simulator.launch(GOLDEN / "launches" / "barriers.json")])
 
 
 def test_peaks_of_the_h100(folder: Path) -> None:
@@ -237,7 +237,7 @@ def test_command_line(tcsim: Tcsim, tmp_path: Path) -> None:
     picture = tmp_path / "roof.png"
     arguments = (
         "roofline",
-        "digits/f16",
+        "digits/s8",
         "digits/f16_tcgen05@b200",
         "--config",
         "h100_sxm,a100",
@@ -248,7 +248,7 @@ def test_command_line(tcsim: Tcsim, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     document = json.loads(out)
     runs = [(point["trace"], point["config"]) for point in document["points"]]
-    assert runs == [("digits/f16", "h100_sxm"), ("digits/f16", "a100"), ("digits/f16_tcgen05", "b200")]
+    assert runs == [("digits/s8", "h100_sxm"), ("digits/s8", "a100"), ("digits/f16_tcgen05", "b200")]
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(io.StringIO(tcsim(*arguments, "--format", "csv")[1])))
     assert [float(row["share"]) for row in rows] == [point["share"] for point in document["points"]]
