@@ -27,7 +27,7 @@ from isa.descriptors.zero_column_mask import TABLE as MASK_TABLE
 from isa.descriptors.zero_column_mask import ZeroColumnMask
 from isa.shared_memory.descriptor import SWIZZLES, SharedMemoryDescriptor
 from isa.shared_memory.descriptor import TABLE as SMEM_TABLE
-from tests.support.cases import over
+from tests.support.cases import examples, over
 from tests.support.paths import ROOT
 
 TABLES: dict[str, tuple[tuple[Field, ...], int]] = {
@@ -83,7 +83,7 @@ def test_every_value_of_every_field_round_trips(name: str) -> None:
     table, width = TABLES[name]
     codes = 0
     for item in table:
-        for code in range(1 << item.width):
+        for code in (*range(0, 1 << item.width, examples(1, 9) if item.width > 8 else 1), (1 << item.width) - 1):
             word = code << item.low
             descriptor = read(name, word)
             assert descriptor.encode() == int(descriptor) == word
