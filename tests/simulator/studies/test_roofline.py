@@ -22,7 +22,7 @@ from simulator.studies.roofline import Point, roofline
 from simulator.studies.roofline.plot import draw, write_plot
 from simulator.timing.config import load_config
 from tests.simulator.timing import test_engine as engine
-from tests.support.cases import examples, over
+from tests.support.cases import examples, exhaustive, over
 from tests.support.paths import GOLDEN, ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -210,7 +210,7 @@ def test_words_do_not_overlap(shipped: dict[str, Report]) -> None:
         assert box.x1 <= figure.bbox.x1
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("suffix", ["svg", *(pytest.param(x, marks=exhaustive) for x in ("png", "pdf"))])
 def test_equal_numbers_give_equal_files(shipped: dict[str, Report], tmp_path: Path, suffix: str) -> None:
     found = roofline([shipped["digits/f16"]])
     for name in "ab":
