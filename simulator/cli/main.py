@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from simulator.cli import BAD, DONE, say
+from simulator.cli import BAD, DONE, drop, say
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 
@@ -51,12 +51,12 @@ def main(arguments: list[str] | tuple[str, ...] | None = None) -> int:
         finally:  # after --help and --version, too, which end by SystemExit
             sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone: not an error
-        _drop_output()
+        drop(sys.stdout)
         return DONE
     except KeyboardInterrupt:
         return _interrupted()
     except OSError as error:  # what files are concerned, `answer` tells
-        _drop_output()
+        drop(sys.stdout)
         say(f"standard output cannot be written: {error.strerror or error}")
         return BAD
 
@@ -65,12 +65,3 @@ def _interrupted() -> int:
     """Says so; returns the exit code."""
     say("interrupted")
     return INTERRUPTED
-
-
-def _drop_output() -> None:
-    """Keeps the interpreter from writing at its exit what could not be written."""
-    import os
-    from contextlib import suppress
-
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from simulator.cli import BAD
+from simulator.cli import BAD, drop
 from simulator.cli.answer import text_width
 from simulator.errors import did_you_mean, one_line
 from simulator.folding import fold, lines_within
@@ -84,11 +84,16 @@ class Parser(argparse.ArgumentParser):
         return found, more
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Writes the help or the version: an error of standard output gets out, which argparse keeps to itself."""
-        if file is not None and file is sys.stdout:
+        """Writes the help, the version or an error. That standard output cannot be written gets out, which argparse
+        keeps to itself."""
+        if file is sys.stdout and file is not None:
             file.write(message)
-        else:
-            super()._print_message(message, file)
+        elif file is not None:
+            try:
+                file.write(message)
+                file.flush()
+            except OSError:
+                drop(file)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """ArgumentError for a value that is none of the choices, with the nearest of them."""

@@ -88,6 +88,7 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
         (("run", "digits/f16", "--compare", "-1"), ("-1",)),
         (("run", "digits/f16", "--format", "xml"), ("xml", "json")),
         (("run", "digits/e4m3", "--config", "a100"), ("e4m3.trace:86", "sm_80", "a100", "sm_89")),
+        (("run", ""), ("'': no name of a file", "the path of a trace")),
         (("run", "digits/f16", "--output", "/nowhere/at/all/x.npz"), ("/nowhere/at/all/x.npz", "cannot be written")),
         (("decode", "mov.b32 %r0, 1;", "--target", "sm_12"), ("sm_12", "sm_90")),
         (("validate", "--config", "jetson_thor", "--set", "name=own"), ("own", "h100_sxm")),
@@ -366,6 +367,20 @@ def test_a_full_disk_is_an_error(
             monkeypatch.setattr(sys, "stdout", full)
             assert main(arguments) == 2
         assert capsys.readouterr().err == "tcsim: standard output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("redirected", "said"),
+    [
+        ("run nosuch 2> /dev/full", ""),  # nobody can be told: the exit code alone says it
+        ("nosuch 2> /dev/full", ""),
+        ("decode - <&-", "tcsim: stdin is closed; legal: one PTX instruction\n"),
+    ],
+)
+def test_streams_that_cannot_be_used(redirected: str, said: str) -> None:
+    command = ["bash", "-c", f"{sys.executable} -m simulator {redirected}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
 
 
 _INTERRUPTED = """

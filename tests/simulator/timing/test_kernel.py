@@ -166,7 +166,7 @@ def test_launches_have_the_views_of_traces(tcsim: Tcsim, tmp_path: Path) -> None
     options = [
         word for pair in zip(("--timeline", "--kanata", "--gantt"), map(str, files), strict=True) for word in pair
     ]
-    code, out, err = tcsim("launch", capture, "--config", "h100_sxm", *options, "--timeline-cycles", "2000:3000")
+    code, _, err = tcsim("launch", capture, "--config", "h100_sxm", *options, "--timeline-cycles", "2000:3000")
     assert code == 0, err
     slices = check_chrome(json.loads(files[0].read_text()))
     assert any("mma.sp" in entry["name"] and entry["args"].get("source") for rows in slices.values() for entry in rows)
