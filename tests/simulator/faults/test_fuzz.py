@@ -31,7 +31,7 @@ GROUPS = {
 
 
 @over("seed", range(3), distinct=alike)
-@over("kind", SUBJECTS)
+@over("kind", SUBJECTS, distinct=alike)  # their files are read by the same functions
 def test_nothing_but_clear_errors_comes_out(kind: str, seed: int, tmp_path: Path, tcsim: Tcsim) -> None:
     rng = random.Random(f"{kind} {seed}")
     few = {True: "count = 8", False: ""}
