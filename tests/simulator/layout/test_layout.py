@@ -21,6 +21,7 @@ from simulator.layout.check import check_formulas, evaluate
 from simulator.layout.provenance import Term, explain
 from simulator.layout.queries import what, where
 from tests.support.cases import over
+from tests.support.layouts import all_layouts
 
 Tcsim = Callable[..., tuple[int, str, str]]
 F16 = "mma.sp.m16n8k32.f32.f16.f16.f32"
