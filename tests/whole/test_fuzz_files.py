@@ -30,7 +30,7 @@ LAUNCHES = GOLDEN / "launches"
 SHARE = 60  # of the inputs of each kind that the tests try by default
 SEEDS = int(os.environ.get("TCSIM_FUZZ_SEEDS", "0"))
 MANY = 8 if SEEDS else 1  # times as many for each seed
-"""`make fuzz` sets 120: some 430,000 inputs here and 600,000 of test_fuzz.py, an hour and a half of a core."""
+"""`make fuzz` sets 120: some 440,000 inputs here and 600,000 of test_fuzz.py, an hour and a half of a core."""
 
 
 @dataclass(frozen=True)
