@@ -192,7 +192,7 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
         known = f"{', '.join(names)}, or the path of a TOML file"
         raise ConfigError(str(name), "", f"no such {what}{hint}{because}", known) from None
     try:
-        return Tables(str(path), tomllib.loads(read_text(path, legal, MOST_TOML)))
+        return Tables(str(path), _parsed(read_text(path, legal, MOST_TOML)))
     except InputError as error:
         raise ConfigError(str(path), "", error.reason, error.legal) from None
     except tomllib.TOMLDecodeError as error:
@@ -201,6 +201,12 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
         why = "values nested too deeply" if isinstance(error, RecursionError) else str(error).partition(":")[0]
         reason = f"not a TOML file that can be read: {why}"
         raise ConfigError(str(path), "", reason, legal) from None
+
+
+@lru_cache(maxsize=32)
+def _parsed(text: str) -> dict[str, Any]:
+    """What a text holds, parsed once: configs are asked for again and again, by every run. Nobody changes it."""
+    return tomllib.loads(text)
 
 
 def convert(value: Any, hint: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,10 @@ from hypothesis import settings
 from simulator.cli.main import main
 from tests.support import processor_times
 from tests.support.cases import EXHAUSTIVE, examples
+
+# Tests start a hundred processes that import the package: it is compiled once, whatever the environment says.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,6 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("tcsim", max_examples=examples(100))
     settings.load_profile("tcsim")
     processor_times.register(config)
+
+
+def pytest_collection_finish() -> None:
+    """The collector of garbage need not look again and again at what stays: modules, and the cases of all tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture

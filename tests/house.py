@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "simulator.inputs",
         "simulator.folding",
         "simulator.locks",
+        "simulator.progress",
         "simulator.resources",
     ),
     ("simulator.tables", "simulator.toml_tables", "simulator.parallel", "simulator.parts", "simulator.statistics"),

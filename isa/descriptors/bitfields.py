@@ -123,6 +123,13 @@ class Field:
             right = f"0 to {top}" + f" or {legal}" * bool(legal)
         return IsaError(str(value), -1, reason, right, rule=rule, operand=self.name)
 
+    @property
+    def demand(self) -> str:
+        """What a field of reserved bits is to hold, and how strictly."""
+        return (
+            f"must be {self.right}" if self.severity is Severity.ILLEGAL else f"should be {self.right} (else a warning)"
+        )
+
     def explain(self, code: int, variant: str) -> str:
         """A code explained in words."""
         value = self.value(code, variant)
@@ -191,7 +198,7 @@ class Descriptor:
         for item in self.table:
             code = (word & item.mask) >> item.low
             said = (
-                ("zero" if not code else f"0x{code:x}, must be {item.right}")
+                ("zero" if not code else f"0x{code:x}, {item.demand}")
                 if item.name == "reserved"
                 else item.explain(code, self.variant)
             )

@@ -113,7 +113,7 @@ def table_markdown(table: tuple[Field, ...]) -> str:
     lines = ["| bits | field | meaning | values |", "| --- | --- | --- | --- |"]
     for item in table:
         if item.name == "reserved":
-            values = f"must be {item.right}"
+            values = item.demand
         elif item.names:
             own = {kind: names for kind, names in item.names.items() if not kind or FAMILIES[kind] is table}
             listed = {

@@ -3,14 +3,30 @@ go to stdout, messages to stderr; exit code 0 means done, 1 that the answer is n
 
 from __future__ import annotations
 
+import os
 import sys
+
+TYPE_CHECKING = False  # that of typing, without loading it
+if TYPE_CHECKING:
+    from typing import TextIO
 
 DONE, NO, BAD = 0, 1, 2
 
 
 def say(message: object) -> None:
-    """Writes one line for a person to stderr, if that is open."""
+    """Writes one line for a person to stderr, if that is open and can be written."""
     if sys.stderr is not None:
         from simulator.errors import one_line
 
-        print(f"tcsim: {one_line(str(message))}", file=sys.stderr)
+        try:
+            print(f"tcsim: {one_line(str(message))}", file=sys.stderr, flush=True)
+        except OSError:  # nobody can be told; the exit code says it all the same
+            drop(sys.stderr)
+
+
+def drop(stream: TextIO) -> None:
+    """Keeps the interpreter from writing at its exit what could not be written to a standard stream."""
+    from contextlib import suppress
+
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -52,6 +52,8 @@ def _instruction(options: argparse.Namespace) -> tuple[str, int]:
     if not text.strip():
         raise UnreadableError("no instruction", '"bar.sync 0;", a file that ends in .ptx, or - for stdin')
     if text == "-":
+        if sys.stdin is None:
+            raise UnreadableError("stdin is closed", "one PTX instruction")
         try:
             text = sys.stdin.read()
         except UnicodeDecodeError:

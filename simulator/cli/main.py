@@ -1,13 +1,39 @@
 """Where the command line begins: runs a verb, and says in one line what ends it early.
 
-What this module imports is little, so that an interruption while Python starts is told in one line, too.
+What this module imports is little, so that an interruption while everything else is loaded is told in one line, too;
+one while Python itself starts, its first 0.03 s, ends with Python's words.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 
-from simulator.cli import BAD, DONE, say
+from simulator.cli import BAD, DONE, drop, say
+
+INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
+
+
+def command() -> int:
+    """What a process of the command line runs: `main`, with Ctrl-C as one line from here to the end of Python."""
+    heard = []
+
+    def hear(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once, without a word
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, and stays so
+        signal.signal(signal.SIGINT, hear)
+    try:
+        return main()
+    except Exception:
+        if not heard:
+            raise
+        return _interrupted()  # an extension that was being loaded has made another error of it
+    finally:
+        if signal.getsignal(signal.SIGINT) is hear:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def main(arguments: list[str] | tuple[str, ...] | None = None) -> int:
@@ -25,21 +51,17 @@ def main(arguments: list[str] | tuple[str, ...] | None = None) -> int:
         finally:  # after --help and --version, too, which end by SystemExit
             sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output has gone: not an error
-        _drop_output()
+        drop(sys.stdout)
         return DONE
     except KeyboardInterrupt:
-        say("interrupted")
-        return 130
+        return _interrupted()
     except OSError as error:  # what files are concerned, `answer` tells
-        _drop_output()
+        drop(sys.stdout)
         say(f"standard output cannot be written: {error.strerror or error}")
         return BAD
 
 
-def _drop_output() -> None:
-    """Keeps the interpreter from writing at its exit what could not be written."""
-    import os
-    from contextlib import suppress
-
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _interrupted() -> int:
+    """Says so; returns the exit code."""
+    say("interrupted")
+    return INTERRUPTED

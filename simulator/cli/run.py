@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from isa.errors import POLICIES
-from simulator.cli.answer import answer, say_how_long
+from simulator.cli.answer import Meter, answer, say_how_long
 from simulator.cli.config_option import add_config, choose_config
 from simulator.cli.timeline_option import add_timeline, asked_timeline, timeline_files, write_timeline
 
@@ -81,16 +81,18 @@ def _run(options: argparse.Namespace) -> str:
     program = load(options.trace)
     if options.arithmetic != "none":
         say_how_long(program, "--arithmetic none tells the cycles alone, at once")
-    report = run(
-        program,
-        options.config,
-        arithmetic=options.arithmetic,
-        undefined=options.undefined,
-        compare=COMPARED if options.compare is None else options.compare,
-        exact=True if options.exact_output else options.exact,
-        skip=not options.no_skip,
-        timeline=timeline,
-    )
+    with Meter() as show:
+        report = run(
+            program,
+            options.config,
+            arithmetic=options.arithmetic,
+            undefined=options.undefined,
+            compare=COMPARED if options.compare is None else options.compare,
+            exact=True if options.exact_output else options.exact,
+            skip=not options.no_skip,
+            timeline=timeline,
+            progress=show if show.shows else None,
+        )
     if options.exact_output and not report.exact:
         raise ViewError(f"no exact results: {report.exact_left_out}", "a trace with .store, --arithmetic chip")
     if timeline is not None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from simulator.cli import BAD
+from simulator.cli import BAD, drop
 from simulator.cli.answer import text_width
 from simulator.errors import did_you_mean, one_line
 from simulator.folding import fold, lines_within
@@ -81,6 +82,18 @@ class Parser(argparse.ArgumentParser):
         if unknown is not None:
             self.error(f"no option '{unknown}'{did_you_mean(unknown, self._option_string_actions)}")
         return found, more
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Writes the help, the version or an error. That standard output cannot be written gets out, which argparse
+        keeps to itself."""
+        if file is sys.stdout and file is not None:
+            file.write(message)
+        elif file is not None:
+            try:
+                file.write(message)
+                file.flush()
+            except OSError:
+                drop(file)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """ArgumentError for a value that is none of the choices, with the nearest of them."""

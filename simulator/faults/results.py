@@ -15,7 +15,8 @@ import numpy as np
 
 from simulator.errors import MissingDependency, TraceError
 from simulator.faults import outcomes, table
-from simulator.faults.table import HEXADECIMAL, FaultList, Kind, Progress, read_head, unseen
+from simulator.faults.table import HEXADECIMAL, FaultList, Kind, read_head
+from simulator.progress import Progress, unseen
 
 _FIELDS = dict((*table.FIELDS, *outcomes.FIELDS))
 RESULTS = Kind("# tcsim fault results 1", tuple(_FIELDS), "file of results", "tcsim faults run")

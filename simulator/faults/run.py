@@ -13,11 +13,12 @@ from simulator.faults import outcomes, table
 from simulator.faults.outcomes import Results
 from simulator.faults.results import RESULTS
 from simulator.faults.subjects import make
-from simulator.faults.table import BLOCK, FaultList, Faults, Progress, unseen, write_head
+from simulator.faults.table import BLOCK, FaultList, Faults, write_head
 from simulator.faults.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
 from simulator.files import complete, reading
 from simulator.parallel import worked
 from simulator.parts import Parts
+from simulator.progress import Progress, unseen
 from simulator.version import __version__
 
 FAULTS, JOINED = "faults", "rows of results joined"  # what progress is told of

@@ -9,7 +9,7 @@ warp, or cycles; -1: the whole run). Files of results have the same shape and mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,14 +63,6 @@ class FaultList(NamedTuple):
     path: Path
     about: dict[str, str]
     rows: int
-
-
-Progress = Callable[[int, int, str], None]
-"""What long work calls: how much is done, how much there is, and of what."""
-
-
-def unseen(done: int, count: int, what: str) -> None:
-    """The `Progress` that nobody looks at."""
 
 
 def empty(count: int) -> Faults:

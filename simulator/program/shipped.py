@@ -25,6 +25,8 @@ def find_trace(name: str | Path) -> Path:
     """
     if not isinstance(name, (str, os.PathLike)):
         raise TraceError("", 0, 0, f"{described(name)} in place of a trace", "a path, a name, a text or a Program")
+    if not str(name):
+        raise TraceError("''", 0, 0, "no name of a file", "the path of a trace, or the name of one that comes along")
     path = Path(name)
     shipped = folder("traces") / f"{name}.trace"
     try:

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from simulator.errors import Error
+from simulator.progress import Progress
 from simulator.simulation.demand import multiply_adds
 from simulator.simulation.distance import Distance, distances
 from simulator.simulation.interpreter import Executed
@@ -32,13 +33,16 @@ class ExactResults:
     left_out: str = ""
 
 
-def exact_results(session: Session, executed: Executed, wanted: bool | None) -> ExactResults:
+def exact_results(
+    session: Session, executed: Executed, wanted: bool | None, progress: Progress | None = None
+) -> ExactResults:
     """Runs the program of a session on a machine with exact sums, from the same initial state.
 
     Args:
         session: of the run.
         executed: the run, on the chip's machine.
         wanted: whether to do it; None: if it does not take long.
+        progress: is told now and then how much has been executed.
     """
     if session.arithmetic == "exact":
         return ExactResults(executed.arrays)
@@ -51,7 +55,7 @@ def exact_results(session: Session, executed: Executed, wanted: bool | None) -> 
         more = f"{fma:,} multiply-adds, more than {MOST_MULTIPLY_ADDS:,}"
         return ExactResults(left_out=f"left out: {more}; exact=True (--exact) computes it")
     try:
-        exact = session.run(machines=session.fresh(carries=True))
+        exact = session.run(machines=session.fresh(carries=True), progress=progress)
     except Error as error:  # the exact values may lead elsewhere, where they decide on addresses or waits
         return ExactResults(left_out=f"not computed: with exact values the run stops: {error}")
     return ExactResults(exact.arrays, distances(session.program, executed, exact))

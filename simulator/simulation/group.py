@@ -55,6 +55,11 @@ class Group:
         return Cursor(self.code)
 
 
+def to_execute(groups: list[Group]) -> int:
+    """How many operations the groups execute, each for all of its warps at once."""
+    return sum(operation.executions for group in groups for operation in group.code.operations)
+
+
 def grouped(codes: list[Code]) -> list[Group]:
     """The groups of a program: one for each block of code, or one for each warp where warps may part.
 

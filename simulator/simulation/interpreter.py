@@ -29,11 +29,15 @@ from simulator.execute.dynamic_info import Fact
 from simulator.program.data import store_all
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
-from simulator.simulation.group import Group, grouped
+from simulator.progress import Pace, Progress
+from simulator.simulation.group import Group, grouped, to_execute
 from simulator.simulation.observer import Observer
 from simulator.simulation.relevance import light_executors, relevance
 from simulator.simulation.repeats import Repeats
 from simulator.state import AddressError
+
+_COUNTED = "executed"  # instructions of groups of warps
+_GLANCE = 64  # instructions of a group from one look at the clock to the next
 
 
 @dataclass
@@ -101,6 +105,7 @@ def interpret(
     *,
     flat: bool = True,
     lean: bool = False,
+    progress: Progress | None = None,
 ) -> Executed:
     """Runs a program on CTAs that are ready to run, and leaves them in their final state.
 
@@ -108,13 +113,14 @@ def interpret(
         flat: whether turns of loops in which nothing new happens may be skipped, where no results are computed: what is
             noted is the same, but registers and memory are not those of a whole run.
         lean: whether only what takes time is wanted: neither values nor undefined cases.
+        progress: is told now and then how much has been executed.
 
     Raises:
         TraceError: an access outside of shared memory, or an instruction that cannot be executed.
         UndefinedBehavior: under the policy "raise", and for what stops a chip.
         DeadlockError: a barrier that not all warps reach, an mbarrier whose phase is never complete.
     """
-    interpreter = Interpreter(program, machines, observers, flat=flat, lean=lean)
+    interpreter = Interpreter(program, machines, observers, flat=flat, lean=lean, progress=progress)
     interpreter.run()
     return interpreter.executed()
 
@@ -148,6 +154,7 @@ class Interpreter:
         *,
         flat: bool = False,
         lean: bool = False,
+        progress: Progress | None = None,
     ) -> None:
         self.program, self.machines, self.observers = program, machines, tuple(observers)
         self.groups = grouped(program.codes)
@@ -156,6 +163,7 @@ class Interpreter:
         self.ready = list(self.running)
         self.blocked: dict[int, set[int]] = {}  # groups at named barriers: the warps that have not been released
         self.waiting: dict[int, _Stop] = {}  # groups that wait for something else
+        self.done, self.pace = 0, None if progress is None else Pace(progress, _COUNTED, to_execute(self.groups))
         without_values = (lean or flat) and _without_values(program, machines, self.observers)
         lean = lean and without_values
         self.repeats: Repeats | None = None
@@ -306,6 +314,10 @@ class Interpreter:
                 machine.note(item.instruction, group.warps)
             cursor.place += 1
             index += 1
+            if self.pace is not None and not index % _GLANCE:
+                self.done += _GLANCE
+                if self.pace.due:
+                    self.pace.tell(self.done)
 
     def execute(
         self, group: Group, item: Operation, machine: CtaState, instead: Executor | None = None

@@ -8,6 +8,7 @@ from isa.errors import POLICIES
 from simulator.errors import check_option
 from simulator.execute.cta_state import ARITHMETIC
 from simulator.program.program import Program
+from simulator.progress import Progress
 from simulator.simulation.exact import exact_results
 from simulator.simulation.listing import listing_of_program
 from simulator.simulation.observer import TimeView, check_unused
@@ -30,6 +31,7 @@ def run(
     exact: bool | None = None,
     skip: bool = True,
     timeline: TimeView | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Runs a program on one SM of a chip.
 
@@ -46,6 +48,8 @@ def run(
             instructions do at most 2^26 multiply-adds.
         skip: whether the timing engine may skip repetitions of a loop; the cycles are the same.
         timeline: gets what happens when, and where the time goes (`simulator.Timeline`); of one run alone.
+        progress: in a run of more than a second is called now and then with how much is done, how much there is, and of
+            what.
 
     Raises:
         TraceError, ConfigError: a trace, its data or a config that cannot be used.
@@ -59,11 +63,12 @@ def run(
     session = Session(trace, config, arithmetic=arithmetic, undefined=undefined, compare=compare)
     if session.config is not None:
         session.check()
-    executed = session.run(machines=session.fresh(carries=arithmetic == "exact"))
-    results = exact_results(session, executed, exact)
+    executed = session.run(machines=session.fresh(carries=arithmetic == "exact"), progress=progress)
+    results = exact_results(session, executed, exact, progress)
     if session.config is None:
         return report_of(session.program, None, executed, Timing(0, {}, [], [], 0, 0), results)
-    timing = session.time(executed, skip=skip, observer=None if timeline is None else timeline.recorder)
+    observer = None if timeline is None else timeline.recorder
+    timing = session.time(executed, skip=skip, observer=observer, progress=progress)
     report = report_of(session.program, session.config, executed, timing, results)
     if timeline is not None:
         timeline.close(listing_of_program(report.trace, session.program), session.config, timing)

@@ -26,6 +26,7 @@ from simulator.program.data import load_all
 from simulator.program.lowering import Code, Operation, in_order
 from simulator.program.program import Program
 from simulator.program.reader import load
+from simulator.progress import Progress
 from simulator.simulation.interpreter import Executed, interpret
 from simulator.simulation.observer import Observer
 from simulator.simulation.timed import check_config, compiled, timed_codes
@@ -136,10 +137,13 @@ class Session:
 
     # Values
 
-    def run(self, *observers: Observer, machines: list[CtaState] | None = None) -> Executed:
+    def run(
+        self, *observers: Observer, machines: list[CtaState] | None = None, progress: Progress | None = None
+    ) -> Executed:
         """One run from the initial state, or from that of `machines`; errors as `simulator.simulation.interpreter`'s
         `interpret`."""
-        return interpret(self.program, self.copies() if machines is None else machines, observers)
+        machines = self.copies() if machines is None else machines
+        return interpret(self.program, machines, observers, progress=progress)
 
     # What runs
 
@@ -195,6 +199,7 @@ class Session:
         sms: int = 1,
         observer: TimingObserver | None = None,
         flat: bool = True,
+        progress: Progress | None = None,
     ) -> Timing:
         """The cycles of a run.
 
@@ -204,6 +209,7 @@ class Session:
             sms: SMs of the chip that do the same at the same time and share L2.
             observer: is told what happens when.
             flat: whether a run that computes no results may skip what happens again; the cycles are the same.
+            progress: is told now and then how much is timed.
 
         Raises:
             ConfigError: something that takes a time that the config does not tell.
@@ -212,7 +218,17 @@ class Session:
         executed = executed or self.without_results(flat)
         codes = timed_codes(self.program, self._compiled, executed, self.chip)
         total, ctas = self.program.numbering.total, self.program.ctas
-        return simulate(self.chip, codes, self.program.warps, total, skip=skip, ctas=ctas, sms=sms, observer=observer)
+        return simulate(
+            self.chip,
+            codes,
+            self.program.warps,
+            total,
+            skip=skip,
+            ctas=ctas,
+            sms=sms,
+            observer=observer,
+            progress=progress,
+        )
 
     def without_results(self, flat: bool = True) -> Executed:
         """A run that computes no matrix results: what `time` needs."""

@@ -143,22 +143,32 @@ class History:
 
     def order(self, released: Sequence[NDArray[np.int32]]) -> bytes:
         """A digest of all that `read` and `write` compare: of the counts of each warp only their order matters."""
-        digest = blake2b(self.writer.tobytes())
-        written = self.written.copy()
+        starts = self._starts()
+        writer, written, reads = self.writer[starts], self.written[starts], self.reads[:, starts]
+        digest = blake2b(starts.tobytes())
+        digest.update(writer.tobytes())
         for warp, clock in enumerate(self.clock.tolist()):
-            mine = self.writer == warp
+            mine = writer == warp
             occurring = np.zeros(clock + 2, np.bool_)
             occurring[[0, clock + 1]] = True  # that of no access, and the current one
             clocks = np.array([each[warp] for each in released], np.int32)
-            for counts in (self.reads[warp], self.seen[:, warp], written[mine], clocks):
+            for counts in (reads[warp], self.seen[:, warp], written[mine], clocks):
                 occurring[counts + 1] = True
             ranks = np.cumsum(occurring, dtype=np.int32)
             written[mine] = ranks[written[mine] + 1]
-            for counts in (self.reads[warp], self.seen[:, warp], clocks):
+            for counts in (reads[warp], self.seen[:, warp], clocks):
                 digest.update(ranks[counts + 1].tobytes())
             digest.update(ranks[-1:].tobytes())
-        digest.update(np.where(self.writer >= 0, written, 0).tobytes())
+        digest.update(np.where(writer >= 0, written, 0).tobytes())
         return digest.digest()
+
+    def _starts(self) -> NDArray[np.intp]:
+        """The first of each run of bytes that were written and read alike: accesses are of many bytes."""
+        fresh = np.ones(self.writer.size, np.bool_)
+        fresh[1:] = (self.reads[:, 1:] != self.reads[:, :-1]).any(axis=0)
+        for each in (self.writer, self.written):
+            fresh[1:] |= each[1:] != each[:-1]
+        return np.flatnonzero(fresh)
 
     def _unseen_writes(self, places: Addresses, warps: NDArray[np.intp]) -> int:
         writer = self.writer[places]

@@ -17,6 +17,7 @@ from math import prod
 from typing import Any
 
 from simulator.errors import DeadlockError
+from simulator.progress import Pace, Progress
 from simulator.timing import compiled
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore
@@ -31,6 +32,7 @@ from simulator.timing.warp import Warp
 
 PATIENCE = 5.0  # seconds after which a run says how long it will take, if that is longer than as long again
 _LOG = logging.getLogger("tcsim")
+_COUNTED = "timed"  # instructions
 _STEPS = 1024  # that Python takes at a time
 # found sooner than members of their enum
 _NOTHING_BEFORE, _FOR_PYTHON = compiled.Outcome.NOTHING_BEFORE, compiled.Outcome.FOR_PYTHON
@@ -44,8 +46,9 @@ class Engine:
         ahead: the compiled engine, if there is one and nobody observes the run.
     """
 
-    def __init__(self, sm: Sm, ahead: bool) -> None:
+    def __init__(self, sm: Sm, ahead: bool, progress: Progress | None = None) -> None:
         self.sm = sm
+        self.pace = None if progress is None else Pace(progress, _COUNTED, self.total())
         self.ahead = compiled.CompiledEngine(sm) if ahead else None
         self.skipper = Skipper(sm, self.ahead.state if self.ahead is not None else None)
         if sm.observer is not None:
@@ -57,12 +60,14 @@ class Engine:
         Raises:
             DeadlockError: warps are unfinished and nothing is left to happen.
         """
-        sm, calendar, begun = self.sm, self.sm.calendar, time.monotonic()
+        sm, calendar, begun = self.sm, self.sm.calendar, time.monotonic() if self.pace is None else 0.0
         run_ahead = self.in_python if self.ahead is None else self.compiled
         while not sm.over:
             if begun and time.monotonic() - begun > PATIENCE:
                 self.estimate(time.monotonic() - begun)
                 begun = 0.0
+            if self.pace is not None and self.pace.due:
+                self.pace.tell(sum(sm.counters.issued))
             due = calendar.next
             if run_ahead(NEVER if due > NEVER else int(due)):
                 continue
@@ -122,11 +127,15 @@ class Engine:
     def estimate(self, seconds: float) -> None:
         """Says how much is to be timed one by one, and about how long it takes as it goes."""
         done = sum(self.sm.counters.issued)
-        total = sum(len(code.warps) * executions(code) for code in self.sm.codes)
+        total = self.total()
         left = seconds * (total - done) / max(done, 1)
         if left > PATIENCE:
             words = "tcsim: %s instructions are timed one by one, which takes about %s; Ctrl-C ends it"
             _LOG.warning(words, f"{total:,}", _duration(left))
+
+    def total(self) -> int:
+        """How many instructions all warps issue."""
+        return sum(len(code.warps) * executions(code) for code in self.sm.codes)
 
     def deadlock(self) -> DeadlockError:
         """The error that says which warps wait for what never comes."""
@@ -183,6 +192,7 @@ def simulate(
     observer: TimingObserver | None = None,
     cold: bool = False,
     stagger: int = 0,
+    progress: Progress | None = None,
 ) -> Timing:
     """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on
     an SM each.
@@ -195,6 +205,7 @@ def simulate(
         observer: is told about each issue and each unit.
         cold: whether lines that come for the first time come from device memory, and not from L2.
         stagger: by how many cycles each warp of a sub-core begins later than the one before it.
+        progress: is told now and then how many instructions have issued; without it, a run that takes long says so.
 
     Raises:
         DeadlockError: warps are unfinished and nothing is left to happen.
@@ -206,4 +217,4 @@ def simulate(
     for core in sm.cores:
         for place, warp in enumerate(core.mine):
             warp.issue_not_before = place * stagger
-    return Engine(sm, ahead).run()
+    return Engine(sm, ahead, progress).run()

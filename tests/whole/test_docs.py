@@ -45,7 +45,17 @@ def _sessions() -> list[tuple[str, str]]:
     return found
 
 
-LONG = ("$ tcsim sweep ",)  # many runs, as the Python example of the page
+LONG = (
+    "$ tcsim sweep ",  # many runs, as the Python example of the page
+    "$ tcsim launch tests/golden/launches/f16_ragged.json --config",
+    "$ tcsim check tests/golden/planted",
+    "$ tcsim design",
+    "$ tcsim accuracy",
+    "$ tcsim faults cost",
+    "$ tcsim gemm --m 1024",
+    "$ tcsim roofline digits/f16 digits/s8",
+    "$ tcsim validate --config h100_sxm --group energy",
+)
 
 
 @pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
@@ -69,7 +79,7 @@ def check_session(tcsim: Tcsim, page: str, session: str) -> None:
         at = printed.index(line, at) + 1
 
 
-LONG_PAGES = ("timelines.md", "configs.md", "energy.md", "sparselt_matmul.md", "arithmetic.md")
+LONG_PAGES = ("sweep.md", "timelines.md", "configs.md", "energy.md", "sparselt_matmul.md", "arithmetic.md")
 
 
 @over(

@@ -343,10 +343,10 @@ def fuzz(seed: int, texts: int, traces: int, path: Path) -> tuple[int, int]:
 
 
 def test_fuzz(tmp_path: Path) -> None:
-    half = examples(2, 1)
-    texts, traces = fuzz(0, 800 * half, 300 * half, tmp_path / "x.trace")
-    assert 30 * half < texts < 720 * half, "the inputs should be legal often enough, and illegal too"
-    assert 15 * half < traces < 280 * half
+    parts = examples(8, 2)
+    texts, traces = fuzz(0, 200 * parts, 75 * parts, tmp_path / "x.trace")
+    assert 8 * parts < texts < 180 * parts, "the inputs should be legal often enough, and illegal too"
+    assert 4 * parts < traces < 70 * parts
 
 
 @pytest.mark.exhaustive

@@ -70,6 +70,7 @@ WRONG = (
     "{noise}",
     "{empty}",
 )
+PARTS = 22  # of the commands with one wrong value
 LONGEST = 3000  # letters of a line; the longest name all traces, groups or forms that there are
 _ALONE = {("explore", "--serve"), ("sweep", "--dask"), ("faults run", "--dask")}  # starts a server, waits for one
 
@@ -175,15 +176,15 @@ def test_these_commands_are_right(tcsim: Tcsim, tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_share_of_all_errors(tcsim: Tcsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some 250: one option of nine or so with most of the wrong values."""
-    check(tcsim, tmp_path, monkeypatch, slice(0, None, 12))
+    """Some 150: one option of nine or so with most of the wrong values."""
+    check(tcsim, tmp_path, monkeypatch, slice(0, None, PARTS))
 
 
 @exhaustive
-@pytest.mark.parametrize("part", range(1, 12 if PROGRAMS >= 1000 else 3))
+@pytest.mark.parametrize("part", range(1, PARTS if PROGRAMS >= 1000 else 3))
 def test_more_errors(tcsim: Tcsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
-    """Two more twelfths, or with TCSIM_PROGRAMS=1000 all."""
-    check(tcsim, tmp_path, monkeypatch, slice(part, None, 12))
+    """Two more parts, or with TCSIM_PROGRAMS=1000 all."""
+    check(tcsim, tmp_path, monkeypatch, slice(part, None, PARTS))
 
 
 def test_mistakes_by_hand(tcsim: Tcsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

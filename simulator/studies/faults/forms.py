@@ -13,8 +13,8 @@ from simulator.errors import ConfigError
 from simulator.faults.kinds import Group, every_fault
 from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import DETECTORS, MASKED, REASONS, SDC, Results, flag
-from simulator.faults.table import Progress, unseen
 from simulator.layout import Choice
+from simulator.progress import Progress, unseen
 from simulator.tables import Table
 
 SHOWN = ("legality", "ordered", "parity", "secded", "abft")

@@ -20,7 +20,7 @@ from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.ptx.instruction import Address, Immediate, Predicate, Register, Sink, Vector
 from isa.ptx.opcodes import find_form
 from tests.golden import make_ptxas_tcgen05 as golden
-from tests.support.cases import alike, exhaustive, over
+from tests.support.cases import alike, examples, exhaustive, over
 
 OPCODES = list(family_opcodes())
 MMA = "tcgen05.mma.cta_group::1.kind::f16"
@@ -105,7 +105,7 @@ def test_round_trip() -> None:
     for opcode in OPCODES:
         form = find_form(opcode)
         assert form.opcode == opcode
-        for _ in range(2):
+        for _ in range(examples(2, 1)):
             text = golden.legal_text(opcode, generator)
             instruction = isa.decode(text)
             assert instruction.form.opcode == opcode

@@ -353,7 +353,7 @@ def test_no_cases_and_strided_operands() -> None:
 def test_f64(rounding: str) -> None:
     """Chains of multiply-adds in the kernel and in numpy; odd widths as well."""
     rng = np.random.default_rng(ROUNDINGS.index(rounding))
-    for m, n, k in ((8, 8, 4), (16, 8, 16), (3, 5, 7), (1, 9, 1)):
+    for m, n, k in ((3, 5, 7), (1, 9, 1), (8, 8, 4), (16, 8, 16))[: examples(4, 2)]:
         for kind in ("bits", "finite", "near one", "special", "large", "subnormal"):
             a, b, c = (draw_f64(rng, kind, shape) for shape in ((4, m, k), (4, k, n), (4, m, n)))
             wanted = c

@@ -363,7 +363,7 @@ def test_fused_sum_against_fractions(target: str, form: MmaForm, row: SumRow) ->
     e = form.metadata.scatter(codes, 0) if codes is not None else None
     d = form.d.gather(execute_mma(form, form.a.scatter(a), form.b.scatter(b), form.c.scatter(c), e, target=target))
     for case in range(len(KINDS)):
-        for i, j in rng.integers(0, form.c.shape, (4, 2)).tolist():
+        for i, j in rng.integers(0, form.c.shape, (examples(4, 2), 2)).tolist():
             column = b[case, :, form.n * (i // form.m) + j].tolist()  # of the block that row i belongs to
             picked = (
                 column if codes is None else [column[k] for k in logical_columns(codes[case, i].tolist(), form.a_type)]

@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import isa
+from simulator.cli.main import main
 from simulator.cli.verbs import VERBS
 from simulator.resources import folder
 from simulator.version import __version__
@@ -86,6 +88,7 @@ def test_help_of_every_verb(tcsim: Tcsim, verb: str) -> None:
         (("run", "digits/f16", "--compare", "-1"), ("-1",)),
         (("run", "digits/f16", "--format", "xml"), ("xml", "json")),
         (("run", "digits/e4m3", "--config", "a100"), ("e4m3.trace:86", "sm_80", "a100", "sm_89")),
+        (("run", ""), ("'': no name of a file", "the path of a trace")),
         (("run", "digits/f16", "--output", "/nowhere/at/all/x.npz"), ("/nowhere/at/all/x.npz", "cannot be written")),
         (("decode", "mov.b32 %r0, 1;", "--target", "sm_12"), ("sm_12", "sm_90")),
         (("validate", "--config", "jetson_thor", "--set", "name=own"), ("own", "h100_sxm")),
@@ -140,7 +143,7 @@ def test_a_copied_config_is_named_with_its_path(
     own = tcsim(*arguments, "--config", "h100_sxm")[1]
     assert "h100_sxm" in own
     assert "h100_sxm (" not in own.replace("h100_sxm (sm_90a)", "")
-    if arguments[0] == "faults":
+    if arguments[0] not in ("run", "gemm"):  # of one kind each
         return
     for config, path in (("mine.toml", "mine.toml"), ("h100_sxm", "")):
         values = json.loads(tcsim(*arguments, "--config", config, "--format", "json")[1])
@@ -175,6 +178,22 @@ def test_run_prints_a_report(tcsim: Tcsim, trace: Path) -> None:
         "%r0 is read before",
     ):
         assert words in out
+
+
+def test_run_shows_how_far_it_is_on_a_terminal(tcsim: Tcsim, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 turns of one instruction and one before them, executed for both warps at once, timed for each."""
+    trace.write_text(TRACE.replace(".repeat 3", ".repeat 100"))
+    monkeypatch.setattr("simulator.progress.Pace.QUIET", 0.0)
+    monkeypatch.setattr("simulator.progress.Pace.EVERY", 0.0)
+    monkeypatch.setattr("simulator.cli.answer.Meter._EVERY", 0.0)
+    code, out, err = tcsim("run", trace, "--exact")
+    assert (code, err) == (0, "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    code, shown, err = tcsim("run", trace, "--exact")
+    assert (code, shown) == (0, out)
+    assert err.count("] 64 of 101 executed") == 2  # on the chip's machine, and with exact sums
+    assert "of 202 timed" in err
+    assert err.endswith("\r\x1b[K")
 
 
 def test_run_json_has_what_the_design_promises(tcsim: Tcsim, trace: Path) -> None:
@@ -335,6 +354,60 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0"
     assert not done.stderr
+
+
+@over("arguments", [("--version",), ("--help",), ("run", "--help"), ("forms",)], ids=" ".join)
+def test_a_full_disk_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """Whether each line is written at once, as with PYTHONUNBUFFERED, or everything at the end."""
+    for at_once in (False, True):
+        full = io.TextIOWrapper(open("/dev/full", "wb", buffering=0), write_through=at_once)  # noqa: SIM115
+        with suppress(OSError), full:  # as the stream ends, it meets the error again
+            monkeypatch.setattr(sys, "stdout", full)
+            assert main(arguments) == 2
+        assert capsys.readouterr().err == "tcsim: standard output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("redirected", "said"),
+    [
+        ("run nosuch 2> /dev/full", ""),  # nobody can be told: the exit code alone says it
+        ("nosuch 2> /dev/full", ""),
+        ("decode - <&-", "tcsim: stdin is closed; legal: one PTX instruction\n"),
+    ],
+)
+def test_streams_that_cannot_be_used(redirected: str, said: str) -> None:
+    command = ["bash", "-c", f"{sys.executable} -m simulator {redirected}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+_INTERRUPTED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from simulator.cli.main import command
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == sys.argv[2]:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                if name == "numpy":
+                    raise ImportError("as an extension that cannot load another") from None
+                raise
+
+sys.meta_path.insert(0, Finder())
+sys.exit(command())
+"""
+
+
+@pytest.mark.parametrize("loaded", ["argparse", "simulator.cli.run", "numpy"])
+def test_interrupted_while_it_loads(loaded: str) -> None:
+    command = [sys.executable, "-c", _INTERRUPTED, "run", loaded]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "tcsim: interrupted\n")
 
 
 def test_importing_isa_loads_nothing_heavy() -> None:

@@ -31,7 +31,7 @@ GROUPS = {
 
 
 @over("seed", range(3), distinct=alike)
-@over("kind", SUBJECTS)
+@over("kind", SUBJECTS, distinct=alike)  # their files are read by the same functions
 def test_nothing_but_clear_errors_comes_out(kind: str, seed: int, tmp_path: Path, tcsim: Tcsim) -> None:
     rng = random.Random(f"{kind} {seed}")
     few = {True: "count = 8", False: ""}
@@ -44,7 +44,7 @@ def test_nothing_but_clear_errors_comes_out(kind: str, seed: int, tmp_path: Path
     assert tcsim("faults", "list", campaign, "--output", listed) == (0, "", "")
     assert tcsim("faults", "run", listed, "--output", results)[0] == 0
     refused = 0
-    for _ in range(examples(150, 50) if kind == "mma" else 12):
+    for _ in range(examples(150, 30) if kind == "mma" else examples(12, 8)):
         source = rng.choice((campaign, listed, results))
         broken.write_bytes(damaged(source.read_bytes(), rng))
         try:

@@ -213,7 +213,8 @@ def test_a_folder_is_no_output(tmp_path: Path, tcsim: Tcsim) -> None:
 # What a person sees
 
 
-def test_progress_on_a_terminal(listed: Path, tmp_path: Path, tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_on_a_terminal(tmp_path: Path, tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = _listed(tmp_path, tcsim, MmaTarget.batch + 9)
     monkeypatch.setattr("simulator.cli.answer.Meter._EVERY", 0.0)
     _, _, quiet = tcsim("faults", "run", listed, "--output", tmp_path / "r.csv")
     assert "\r" not in quiet

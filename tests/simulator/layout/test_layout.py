@@ -17,10 +17,11 @@ import simulator
 from isa import IsaError, MmaForm
 from isa.types import unpack
 from simulator.layout import Choice, FormLayout, Operand, form_layout, random_words, read_metadata, select
-from simulator.layout.check import check_formulas, evaluate, every_layout
+from simulator.layout.check import check_formulas, evaluate
 from simulator.layout.provenance import Term, explain
 from simulator.layout.queries import what, where
 from tests.support.cases import over
+from tests.support.layouts import all_layouts
 
 Tcsim = Callable[..., tuple[int, str, str]]
 F16 = "mma.sp.m16n8k32.f32.f16.f16.f32"
@@ -147,7 +148,7 @@ def test_the_named_index_bits_hold_the_index() -> None:
 
 EVERY = {
     (operand.mapping, operand.used, operand.name, operand.bits): (found, operand)
-    for found in every_layout()
+    for found in all_layouts()
     for operand in found.operands.values()
 }
 assert len(EVERY) > 300

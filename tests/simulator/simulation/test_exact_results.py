@@ -24,7 +24,7 @@ from tests.golden import reference
 from tests.simulator.arithmetic.test_exact import draw
 from tests.simulator.execute.test_tcgen05 import WIDE, Scene, any_bits, scene
 from tests.support import tcgen05_reference as ref
-from tests.support.cases import over
+from tests.support.cases import examples, over
 from tests.support.small_traces import program, save
 from tests.support.tcgen05_reference import Case
 
@@ -462,16 +462,17 @@ CASES = [
 
 
 @over("case", CASES, ids=str, distinct=lambda case: (case.kind, case.d, case.saturate))
-def test_a_chain_of_64_in_tensor_memory(case: Case) -> None:
+def test_a_chain_in_tensor_memory(case: Case) -> None:
     """Every kind, dense and sparse, of one CTA and of a pair: every cell, with numbers of any size."""
     it = scene(case, any_bits(case, np.random.default_rng(7), finite=True))
     carrying(it)
-    for _ in range(64):
+    length = examples(64, 20)
+    for _ in range(length):
         it.run("exact")
     for cta in it.ctas:
         assert isinstance(cta.tmem, CarryingTensorMemory)
         cta.tmem.settle()
-    it.check(ref.exact_chain(case, it.given, 64))
+    it.check(ref.exact_chain(case, it.given, length))
 
 
 def test_exact_results_do_not_depend_on_the_instruction() -> None:

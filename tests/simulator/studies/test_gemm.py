@@ -173,7 +173,7 @@ def test_estimates() -> None:
 def test_ctas_are_spread_over_sms_and_follow_each_other_in_places() -> None:
     tile = parse_tile("64x64", "f16", stages=4)
     grids = ((1, 1), (11, 12), (22, 24), (32, 33))
-    one, sms, places, more = (estimate(tile, 64 * rows, 64 * columns, 512) for rows, columns in grids)
+    one, sms, places, more = (estimate(tile, 64 * rows, 64 * columns, 256) for rows, columns in grids)
     assert one.resident == 4
     assert [(x.waves, x.next_cycles > 0) for x in (one, sms, places, more)] == [(1, False)] * 3 + [(2, True)]
     assert one.cycles <= sms.cycles < places.cycles  # a CTA has an SM for itself as long as there are any

@@ -22,7 +22,7 @@ from simulator.studies.roofline import Point, roofline
 from simulator.studies.roofline.plot import draw, write_plot
 from simulator.timing.config import load_config
 from tests.simulator.timing import test_engine as engine
-from tests.support.cases import examples, over
+from tests.support.cases import examples, exhaustive, over
 from tests.support.paths import GOLDEN, ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -84,7 +84,7 @@ def test_a_launch_by_hand() -> None:
     assert path.bytes >= 512 * copies
     assert shared.tensor_limit == 2048
     with pytest.raises(ViewError, match="without a config"):
-        roofline([simulator.launch(GOLDEN / "launches" / "f16_one_cta.json")])
+        roofline([simulator.launch(GOLDEN / "launches" / "barriers.json")])
 
 
 def test_peaks_of_the_h100(folder: Path) -> None:
@@ -210,7 +210,7 @@ def test_words_do_not_overlap(shipped: dict[str, Report]) -> None:
         assert box.x1 <= figure.bbox.x1
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("suffix", ["svg", *(pytest.param(x, marks=exhaustive) for x in ("png", "pdf"))])
 def test_equal_numbers_give_equal_files(shipped: dict[str, Report], tmp_path: Path, suffix: str) -> None:
     found = roofline([shipped["digits/f16"]])
     for name in "ab":
@@ -237,7 +237,7 @@ def test_command_line(tcsim: Tcsim, tmp_path: Path) -> None:
     picture = tmp_path / "roof.png"
     arguments = (
         "roofline",
-        "digits/f16",
+        "digits/s8",
         "digits/f16_tcgen05@b200",
         "--config",
         "h100_sxm,a100",
@@ -248,7 +248,7 @@ def test_command_line(tcsim: Tcsim, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     document = json.loads(out)
     runs = [(point["trace"], point["config"]) for point in document["points"]]
-    assert runs == [("digits/f16", "h100_sxm"), ("digits/f16", "a100"), ("digits/f16_tcgen05", "b200")]
+    assert runs == [("digits/s8", "h100_sxm"), ("digits/s8", "a100"), ("digits/f16_tcgen05", "b200")]
     assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(io.StringIO(tcsim(*arguments, "--format", "csv")[1])))
     assert [float(row["share"]) for row in rows] == [point["share"] for point in document["points"]]

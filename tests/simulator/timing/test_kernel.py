@@ -143,10 +143,10 @@ def test_cold_data_and_more_ctas_take_longer(tmp_path: Path) -> None:
     one = simulator.Module(
         f"{HEAD}.entry k() {{ .reg .b32 %r<3>; mov.u32 %r1, %tid.x; bar.sync 0; add.s32 %r2, %r1, 1; ret; }}"
     )
-    counts = [1, 2, 4, 8, 16]
+    counts = [1, 2, 4, 6, 10]
     cycles = [one.get_function()(132 * count, 1024, (), config="h100_sxm").cycles or 0 for count in counts]
     assert 0 < cycles[0] < cycles[2] < cycles[3] < cycles[4]
-    assert cycles[4] - cycles[3] == 2 * (cycles[3] - cycles[2])  # two CTAs at a time: four turns more, then two
+    assert cycles[4] - cycles[3] == 2 * (cycles[3] - cycles[2])  # two CTAs at a time: two turns more, then one
 
 
 def test_launches_have_the_views_of_traces(tcsim: Tcsim, tmp_path: Path) -> None:
@@ -166,15 +166,12 @@ def test_launches_have_the_views_of_traces(tcsim: Tcsim, tmp_path: Path) -> None
     options = [
         word for pair in zip(("--timeline", "--kanata", "--gantt"), map(str, files), strict=True) for word in pair
     ]
-    code, out, err = tcsim("launch", capture, "--config", "h100_sxm", *options, "--timeline-cycles", "2000:3000")
+    code, _, err = tcsim("launch", capture, "--config", "h100_sxm", *options, "--timeline-cycles", "2000:3000")
     assert code == 0, err
     slices = check_chrome(json.loads(files[0].read_text()))
     assert any("mma.sp" in entry["name"] and entry["args"].get("source") for rows in slices.values() for entry in rows)
     check_kanata(files[1].read_text())
     assert "spmm" in files[2].read_text()
-    code, out, _ = tcsim("stalls", capture, "--config", "h100_sxm", "--worst", "3")
-    assert code == 0
-    assert "spmm.cu:25" in out
     code, _, err = tcsim("launch", capture, "--gantt", str(tmp_path / "u.svg"))
     assert (code, "without a config takes no time" in err) == (2, True)
 

@@ -13,7 +13,7 @@ from simulator.timing.engine import executions
 from simulator.views.timeline import Timeline
 from simulator.views.timeline.tracks import tracks
 from tests.simulator.timing.test_compiled_engine import check
-from tests.support.cases import PROGRAMS, case_of, exhaustive, over
+from tests.support.cases import PROGRAMS, case_of, examples, exhaustive, over
 from tests.support.random_traces import random_trace
 
 BODY = {
@@ -159,7 +159,7 @@ def check_variant(number: int, seed: int, most: int = 20_000) -> int:
 
 @pytest.mark.skipif(not compiled.available(), reason="there is no compiled kernel")
 def test_both_engines() -> None:
-    assert sum(check_variant(number, 500 + number, 4_000) for number in range(3 * len(VARIANTS))) > 0
+    assert sum(check_variant(number, 500 + number, 4_000) for number in range(examples(3, 2) * len(VARIANTS))) > 0
 
 
 @pytest.mark.skipif(not compiled.available(), reason="there is no compiled kernel")

@@ -94,7 +94,7 @@ def test_by_hand() -> None:
 def test_sums_and_repetitions(form: isa.MmaForm, warps: int, fresh: str) -> None:
     """Stalls sum, an instruction is issued once in each run, and skipped repetitions count as those that are
     simulated."""
-    runs, copies = examples(40, 20), 3
+    runs, copies = examples(40, 10), 3
     ledgers = []
     timings = []
     for skip in (True, False):

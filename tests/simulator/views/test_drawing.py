@@ -20,13 +20,13 @@ from isa.tensor_memory.datapath import LAYOUTS, datapath
 from isa.tensor_memory.metadata import tmem_metadata
 from isa.tensor_memory.scales import tmem_scales
 from simulator.layout import Choice, FormLayout, Operand, form_layout, read_metadata, select
-from simulator.layout.check import every_layout
 from simulator.views.drawing import PALETTES, Picture, datapath_figure, draw
 from simulator.views.drawing.page import html
 from simulator.views.drawing.svg import HATCH, Cell, Panel, figure, flow
 from simulator.views.drawing.tmem import wide_panel
 from tests.support.cases import PROGRAMS, over
 from tests.support.forms import by_layout
+from tests.support.layouts import all_layouts
 
 Tcsim = Callable[..., tuple[int, str, str]]
 F16 = "mma.sp.m16n8k32.f32.f16.f16.f32"
@@ -124,7 +124,7 @@ def test_pictures_of_every_mma_form_are_the_mapping(form: MmaForm) -> None:
 def _choices() -> Iterator[FormLayout]:
     """Every other form and choice, one for each different set of mappings."""
     seen = set()
-    for found in every_layout():
+    for found in all_layouts():
         default = isinstance(found.form, MmaForm) and found.choice == Choice()
         key = tuple((name, operand.mapping, operand.used) for name, operand in found.operands.items())
         if not default and key not in seen and found.choice.n in ((0, 64, 128) if PROGRAMS >= 1000 else (0, 64)):

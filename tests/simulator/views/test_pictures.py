@@ -20,7 +20,6 @@ from isa import IsaError
 from isa.metadata_formats import metadata_format
 from isa.metadata_formats.formats import TYPES, format_names
 from simulator.layout import Choice, FormLayout, form_layout, read_metadata
-from simulator.layout.check import every_layout
 from simulator.views.drawing import PALETTES, Picture, datapath_figure, draw
 from simulator.views.drawing.metadata_formats import draw_format
 from simulator.views.drawing.sizes import SIZES, Size, laid_out
@@ -28,6 +27,7 @@ from simulator.views.drawing.svg import Cell, Panel
 from simulator.views.drawing.vision import VISIONS, ciede2000, distances, seen, smallest
 from tests.simulator.views.test_drawing import F16, _cells
 from tests.support.cases import over
+from tests.support.layouts import all_layouts
 
 Tcsim = Callable[..., tuple[int, str, str]]
 LAYOUT_F = "tcgen05.mma.sp.cta_group::1.kind::f16"
@@ -89,7 +89,7 @@ def _laid_out() -> Iterator[tuple[FormLayout, str, str]]:
     """Every operand and whole form of different shapes, each in one of the sizes in turn: what is laid out depends on
     the shapes."""
     seen: set[Any] = set()
-    for found in every_layout():
+    for found in all_layouts():
         shapes = {name: (operand.shape, operand.bits, operand.words) for name, operand in found.operands.items()}
         for name in ("all", *found.operands) if found.choice.n in (0, 64) else ():
             key = tuple(shapes.items()) if name == "all" else (name, shapes[name])

@@ -168,7 +168,7 @@ def recorded(
 
 
 @given(engine.programs(60), engine.VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
-@settings(engine.QUIET, max_examples=examples(15, 3))
+@settings(engine.QUIET, max_examples=examples(15, 2))
 def test_stalls_of_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool) -> None:
     """They sum, whatever runs, and repetitions that are skipped count as those that are simulated."""
     found = []
@@ -182,7 +182,7 @@ def test_stalls_of_random_programs(folder: Path, text: str, variant: engine.Vari
 
 
 @given(engine.programs(6), engine.VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
-@settings(engine.QUIET, max_examples=examples(40, 5))
+@settings(engine.QUIET, max_examples=examples(40, 3))
 def test_timelines_of_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool) -> None:
     timeline = Timeline()
     timing = recorded(folder, text, variant, seed, vary, timeline, True)
@@ -193,7 +193,7 @@ def test_timelines_of_random_programs(folder: Path, text: str, variant: engine.V
 
 
 @given(engine.programs(10), engine.VARIANTS, st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 300))
-@settings(engine.QUIET, max_examples=examples(20, 5))
+@settings(engine.QUIET, max_examples=examples(20, 2))
 def test_windows_of_random_programs(
     folder: Path, text: str, variant: engine.Variant, seed: int, first: int, length: int
 ) -> None:
