@@ -18,7 +18,7 @@ from isa import IsaError
 from simulator.cli.main import main
 from simulator.errors import ConfigError
 from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tcgen05_tile, parse_tile, tile_for
-from simulator.studies.gemm.estimate import dram_bytes
+from simulator.studies.gemm.held import dram_bytes
 from simulator.studies.gemm.layout import layout
 from simulator.studies.gemm.tile import instructions
 from simulator.studies.validation import gemm
