@@ -70,7 +70,7 @@ class L2:
             that an access touches.
         burst_bytes: bytes of that bandwidth that an SM may take beyond its share at once, since the others do not ask
             in the same cycles; its share has room for them again when it has asked for less.
-        write_apart_bytes: bytes in a cycle that they write to it where few write at the same time; 0 for `write_bytes`.
+        write_burst_bytes: bytes that an SM may write at once beyond its share where SMs are out of step.
         copies: copies of a line that it holds, one in each of its partitions.
     """
 
@@ -79,7 +79,7 @@ class L2:
     capacity: Annotated[int, Between(1, 1 << 40, "bytes")]
     request_bytes: Annotated[int, Between(0, 1024, "bytes")] = 0
     burst_bytes: Annotated[int, Between(0, 1_048_576, "bytes")] = 0
-    write_apart_bytes: Annotated[int, Between(0, 1_048_576, "bytes a cycle")] = 0
+    write_burst_bytes: Annotated[int, Between(0, 1_048_576, "bytes")] = 0
     copies: Annotated[int, Between(1, 16)] = 1
 
     def read_cycles(self, size: float, lines: float | None = None) -> float:

@@ -6,7 +6,8 @@ allow; when a CTA ends, the next takes its place after a while. The first CTAs o
 prologues and epilogues; those that follow have fallen out of step, so that one stores while its neighbours multiply. So
 the kernel lasts as long as the first CTAs in step and, for each CTA after them, its share of the cycles that a CTA
 takes out of step. All SMs are taken to be as fast as each other, and L2 serves each with a share of its bytes in a
-cycle. Device memory must bring what is touched first while the kernel runs; its latency is paid once.
+cycle. Device memory must bring what is touched first while the kernel runs; its latency is paid once, and by copies of
+what L2 has lost.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from simulator.errors import ConfigError
 from simulator.simulation.energy import RANDOM, Spent
 from simulator.simulation.session import Session
 from simulator.studies.gemm.energy import figures, notes, spent
-from simulator.studies.gemm.held import apart, dram_bytes, occupancy, with_misses
+from simulator.studies.gemm.held import delay, dram_bytes, occupancy, seen_by_sm
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
@@ -174,11 +175,11 @@ def estimate(
     on_sm = -(-ctas // sms)  # CTAs of the fullest SM
     resident, told = occupancy(tile, chip), progress or (lambda *_: None)
     together, waves = min(resident, on_sm), -(-on_sm // resident)
-    one_sm = with_misses(tile, m, n, k, chip)
+    later = delay(tile, m, n, k, chip)
     told(0, 3, "runs of an SM")
-    first = _run(tile, k, one_sm, together, min(sms, ctas))
+    first = _run(tile, k, chip, together, min(sms, ctas), later)
     told(1, 3, "runs of an SM")
-    following = _following(tile, k, apart(one_sm), resident, first.cycles) if waves > 1 else 0
+    following = _following(tile, k, chip, resident, later, first.cycles) if waves > 1 else 0
     cycles = first.cycles + following * (on_sm - together) // resident + chip.hbm.latency
     dram = _dram_cycles(tile, m, n, k, chip)
     cycles = max(cycles, dram)
@@ -187,7 +188,7 @@ def estimate(
     shares["waves"] = 1 - ctas / (waves * resident * sms)
     seconds = _seconds(cycles, chip)
     told(2, 3, "runs of an SM")
-    iteration = _iteration(tile, k, one_sm, together, min(sms, ctas), first.cycles)
+    iteration = _iteration(tile, k, chip, together, min(sms, ctas), later, first.cycles)
     energy = spent(tile, (m, n, k), chip, activity, seconds, dram_bytes(tile, m, n, k, chip))
     run = _Run(ctas, resident, waves, first.cycles, following, iteration, cycles)
     return _answer(tile, chip, asked, (m, n, k), run, shares, energy)
@@ -301,27 +302,37 @@ _BOUND = 0.5  # a limit that takes less than this part of the time does not bind
 
 
 @remembered(keep=16_384)
-def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int, rounds: int = 1, stagger: int = 0) -> Timing:
+def _run(
+    tile: Tile,
+    k: int,
+    chip: Config,
+    ctas: int,
+    sms: int,
+    later: int,
+    rounds: int = 1,
+    stagger: int = 0,
+    apart: bool = False,
+) -> Timing:
     """Runs `rounds` CTAs in each of `ctas` places of one SM, their whole program, with the share of L2 that is left
-    when `sms` such SMs run."""
+    when `sms` such SMs run; copies come `later` by some cycles, and `apart` tells whether the SMs are out of step."""
     text = kernel_trace(tile, k, ctas=ctas, rounds=rounds, stagger=stagger, target=chip.target)
-    return Session(text, chip, arithmetic="none").time(sms=sms)
+    return Session(text, seen_by_sm(tile, chip, later, apart=apart), arithmetic="none").time(sms=sms)
 
 
-def _following(tile: Tile, k: int, chip: Config, places: int, first: int) -> int:
+def _following(tile: Tile, k: int, chip: Config, places: int, later: int, first: int) -> int:
     """Cycles from the begin of a CTA to the begin of the next in its place, where SMs are out of step and the CTAs of
     an SM as well: each place begins by an equal part of a CTA, which takes about `first`, later than the one before."""
     turn = max(chip.loop.minimum, chip.alu.latency)  # of an empty loop, whose sum waits for itself
     if places > 1:
         stagger = first // places // turn
-        one, two = (_run(tile, k, chip, places, chip.chip.sms, rounds, stagger).cycles for rounds in (1, 2))
+        one, two = (_run(tile, k, chip, places, chip.chip.sms, later, n, stagger, True).cycles for n in (1, 2))
         taken = two - one
     else:
-        taken = _run(tile, k, chip, 1, chip.chip.sms).cycles
+        taken = _run(tile, k, chip, 1, chip.chip.sms, later, apart=True).cycles
     return taken + (chip.launch.cta_cycles if chip.launch is not None else 0)
 
 
-def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, cycles: int) -> float:
+def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, later: int, cycles: int) -> float:
     """Cycles of an iteration of the main loop, for each CTA: how much longer a run takes for its further iterations.
 
     Args:
@@ -330,8 +341,8 @@ def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, cycles: in
     few, many = 4 * tile.stages * tile.bk, k
     if many < 2 * few:
         many = 3 * few
-        cycles = _run(tile, many, chip, ctas, sms).cycles
-    return (cycles - _run(tile, few, chip, ctas, sms).cycles) / ((many - few) // tile.bk) / ctas
+        cycles = _run(tile, many, chip, ctas, sms, later).cycles
+    return (cycles - _run(tile, few, chip, ctas, sms, later).cycles) / ((many - few) // tile.bk) / ctas
 
 
 def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:

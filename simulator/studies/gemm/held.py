@@ -17,6 +17,7 @@ from simulator.timing.config import Config
 _REGISTER_UNIT = 8  # registers of a thread are given in eights; CUDA programming guide, occupancy
 _OWN_SHARED = 1024  # bytes of shared memory that each CTA takes beside its own, likewise (compute capability 9.0)
 _ENOUGH = 1e-9  # change of a share from which on it counts as found
+_STEPS = 8  # in which shares are told apart
 
 
 def occupancy(tile: Tile, chip: Config) -> int:
@@ -80,15 +81,25 @@ def missing(tile: Tile, m: int, n: int, k: int, chip: Config) -> float:
     return share
 
 
-def with_misses(tile: Tile, m: int, n: int, k: int, chip: Config) -> Config:
-    """The chip with the latency that copies have on average in this problem."""
-    assert chip.memory is not None
+def delay(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
+    """Cycles that copies come later on average, since L2 has lost some of their lines; in a few steps, so that sizes
+    share runs of the engine."""
     assert chip.hbm is not None
-    later = round(missing(tile, m, n, k, chip) * chip.hbm.latency)
-    return replace(chip, memory=replace(chip.memory, copy_latency=chip.memory.copy_latency + later))
+    return round(missing(tile, m, n, k, chip) * _STEPS) * chip.hbm.latency // _STEPS
 
 
-def apart(chip: Config) -> Config:
-    """The chip as an SM sees it that is out of step with the others, most of which multiply while it stores."""
+def seen_by_sm(tile: Tile, chip: Config, later: int, *, apart: bool) -> Config:
+    """The chip as an SM sees it whose copies come so many cycles later.
+
+    Args:
+        apart: the SM is out of step with the others, most of which multiply while it stores: a part of its tile of D
+            does not wait for its share of what L2 writes.
+    """
+    assert chip.memory is not None
     assert chip.l2 is not None
-    return replace(chip, l2=replace(chip.l2, write_bytes=max(chip.l2.write_bytes, chip.l2.write_apart_bytes)))
+    memory, l2 = replace(chip.memory, copy_latency=chip.memory.copy_latency + later), chip.l2
+    if apart:
+        size, most = tile.bm * tile.bn * tile.bytes_d, max(l2.write_bytes, chip.memory.store_bytes * chip.chip.sms)
+        waits = max(size - l2.write_burst_bytes, 1)
+        l2 = replace(l2, write_bytes=min(l2.write_bytes * size // waits, most))
+    return replace(chip, memory=memory, l2=l2)
