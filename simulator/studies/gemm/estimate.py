@@ -322,12 +322,14 @@ def _run(
 def _following(tile: Tile, k: int, chip: Config, places: int, later: int, first: int) -> int:
     """Cycles from the begin of a CTA to the begin of the next in its place, where SMs are out of step and the CTAs of
     an SM as well: each place begins by an equal part of a CTA, which takes about `first`, later than the one before."""
+    assert chip.l2 is not None
     turn = max(chip.loop.minimum, chip.alu.latency)  # of an empty loop, whose sum waits for itself
+    apart, taken = chip.l2.write_burst_bytes > 0, first
     if places > 1:
         stagger = first // places // turn
-        one, two = (_run(tile, k, chip, places, chip.chip.sms, later, n, stagger, True).cycles for n in (1, 2))
+        one, two = (_run(tile, k, chip, places, chip.chip.sms, later, n, stagger, apart).cycles for n in (1, 2))
         taken = two - one
-    else:
+    elif apart:
         taken = _run(tile, k, chip, 1, chip.chip.sms, later, apart=True).cycles
     return taken + (chip.launch.cta_cycles if chip.launch is not None else 0)
 
