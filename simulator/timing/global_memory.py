@@ -7,7 +7,7 @@ copies come over a path of their own: another unit asks for them, and a store do
 other accesses there, wavefront by wavefront. A group is complete when all of its copies are written.
 
 Everything is taken to be in L2. With `sms` SMs that do the same at the same time each has its share of what L2 reads
-and writes in a cycle.
+and writes in a cycle; reads of a burst do not wait for it (`[l2] burst_bytes`).
 """
 
 from __future__ import annotations
