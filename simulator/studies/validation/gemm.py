@@ -322,7 +322,7 @@ GROUPS = {
         ),
         Group(
             "stages",
-            "kernels with two and three stages (two thirds held out), cycles of the kernel",
+            "kernels with two and three stages (two thirds not fitted to), cycles of the kernel",
             SOURCE,
             stage_rows,
             ("stages", "type", "size"),
