@@ -71,7 +71,6 @@ class Energy:
         hbm_load_byte, hbm_store_byte: a byte between device memory and L2, pJ.
         weights: the parts of what random operands of a matrix instruction take more than zeros: changing bits of A,
             changing bits of B, changing partial products, products that are not zero. They sum to 1.
-        l2_copies: copies of a line that L2 holds, one in each of its partitions.
         tcgen05: what a multiply-add of tcgen05.mma takes, as a multiple of one of mma.
         tensor: matrix instructions.
     """
@@ -95,7 +94,6 @@ class Energy:
     hbm_load_byte: BytePair
     hbm_store_byte: BytePair
     weights: tuple[Share, Share, Share, Share]
-    l2_copies: Annotated[int, Between(1, 16)] = 1
     tcgen05: Annotated[float, Between(0.01, 100)] = 1.0
     tensor: tuple[TensorEnergy, ...] = field(default=(), metadata={"toml": False})
 

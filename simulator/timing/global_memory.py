@@ -7,7 +7,7 @@ copies come over a path of their own: another unit asks for them, and a store do
 other accesses there, wavefront by wavefront. A group is complete when all of its copies are written.
 
 Everything is taken to be in L2. With `sms` SMs that do the same at the same time each has its share of what L2 reads
-and writes in a cycle.
+and writes in a cycle; reads of a burst do not wait for it (`[l2] burst_bytes`).
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ class GlobalMemory:
         self.memory, self.sms = memory, sms
         self.rates = (l2.read_bytes, l2.write_bytes) if l2 is not None and sms > 1 else None
         self.request_bytes = l2.request_bytes if l2 is not None else 0
+        self.burst = l2.burst_bytes * sms if l2 is not None else 0
         self.l2_free = [0] * (
             2 * machine.ctas
         )  # when L2 serves this SM next: reads, then writes; in cycles times the rate
@@ -243,12 +244,13 @@ class GlobalMemory:
 
     def share(self, cta: int, soonest: int, size: int, lines: int = 0, *, write: bool = False) -> int:
         """The cycle in which L2 has served `size` bytes, and requests for `lines` lines, that it can serve from
-        `soonest` on."""
+        `soonest` on. Reads of up to a burst beyond the SM's share are served at once."""
         if self.rates is None:
             return soonest
         rate, place = self.rates[write], cta + self.machine.ctas * write
-        self.l2_free[place] = max(soonest * rate, self.l2_free[place] + (size + lines * self.request_bytes) * self.sms)
-        return -(-self.l2_free[place] // rate)
+        first = soonest * rate - (0 if write else self.burst)
+        self.l2_free[place] = max(first, self.l2_free[place] + (size + lines * self.request_bytes) * self.sms)
+        return max(soonest, -(-self.l2_free[place] // rate))
 
     def bulk(self, core: Pipes, warp: Warp, fact: BulkFacts, now: int) -> int:
         """Issues a bulk copy: its thread goes on after `bulk_cycles`, the lines come in pieces."""
@@ -369,5 +371,6 @@ class GlobalMemory:
         times = tuple(max(cycle - now, 0) for cycle in (*self.free, *self.bulk_free, *self.store_free, *self.turn))
         follows = tuple(self.shared.turn[place] == out for place, out in enumerate(self.out))
         rates = self.rates or (1, 1)
-        l2 = tuple(max(cycle - now * rates[place >= self.machine.ctas], 0) for place, cycle in enumerate(self.l2_free))
+        floors = [now * rates[0] - self.burst] * self.machine.ctas + [now * rates[1]] * self.machine.ctas
+        l2 = tuple(max(cycle - floor, 0) for cycle, floor in zip(self.l2_free, floors, strict=True))
         return (times, follows, l2, flights, groups)

@@ -68,12 +68,19 @@ class L2:
         capacity: its size in bytes.
         request_bytes: bytes of that bandwidth that a request takes beside what it reads: one for each line of 128 bytes
             that an access touches.
+        burst_bytes: bytes of that bandwidth that an SM may take beyond its share at once, since the others do not ask
+            in the same cycles; its share has room for them again when it has asked for less.
+        write_burst_bytes: bytes that an SM may write at once beyond its share where SMs are out of step.
+        copies: copies of a line that it holds, one in each of its partitions.
     """
 
     read_bytes: BytesPerCycle
     write_bytes: BytesPerCycle
     capacity: Annotated[int, Between(1, 1 << 40, "bytes")]
     request_bytes: Annotated[int, Between(0, 1024, "bytes")] = 0
+    burst_bytes: Annotated[int, Between(0, 1_048_576, "bytes")] = 0
+    write_burst_bytes: Annotated[int, Between(0, 1_048_576, "bytes")] = 0
+    copies: Annotated[int, Between(1, 16)] = 1
 
     def read_cycles(self, size: float, lines: float | None = None) -> float:
         """Cycles in which it can serve reads of `size` bytes in `lines` lines (None: whole ones), of all SMs."""

@@ -6,7 +6,8 @@ allow; when a CTA ends, the next takes its place after a while. The first CTAs o
 prologues and epilogues; those that follow have fallen out of step, so that one stores while its neighbours multiply. So
 the kernel lasts as long as the first CTAs in step and, for each CTA after them, its share of the cycles that a CTA
 takes out of step. All SMs are taken to be as fast as each other, and L2 serves each with a share of its bytes in a
-cycle. Device memory must bring what is touched first while the kernel runs; its latency is paid once.
+cycle. Device memory must bring what is touched first while the kernel runs; its latency is paid once, and by copies of
+what L2 has lost.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from simulator.errors import ConfigError
 from simulator.simulation.energy import RANDOM, Spent
 from simulator.simulation.session import Session
 from simulator.studies.gemm.energy import figures, notes, spent
+from simulator.studies.gemm.held import delay, dram_bytes, occupancy, seen_by_sm
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
-from simulator.studies.gemm.tile import Tile, check_sizes, touched_in_blocks
+from simulator.studies.gemm.tile import Tile, check_sizes
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.tables import Table
 from simulator.timing.config import Config, load_config
@@ -35,9 +37,6 @@ from simulator.timing.result import Timing
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-_REGISTER_UNIT = 8  # registers of a thread are given in eights; CUDA programming guide, occupancy
-_OWN_SHARED = 1024  # bytes of shared memory that each CTA takes beside its own, likewise (compute capability 9.0)
 
 
 @dataclass(frozen=True)
@@ -176,10 +175,11 @@ def estimate(
     on_sm = -(-ctas // sms)  # CTAs of the fullest SM
     resident, told = occupancy(tile, chip), progress or (lambda *_: None)
     together, waves = min(resident, on_sm), -(-on_sm // resident)
+    later = delay(tile, m, n, k, chip)
     told(0, 3, "runs of an SM")
-    first = _run(tile, k, chip, together, min(sms, ctas))
+    first = _run(tile, k, chip, together, min(sms, ctas), later)
     told(1, 3, "runs of an SM")
-    following = _following(tile, k, chip, resident, first.cycles) if waves > 1 else 0
+    following = _following(tile, k, chip, resident, later, first.cycles) if waves > 1 else 0
     cycles = first.cycles + following * (on_sm - together) // resident + chip.hbm.latency
     dram = _dram_cycles(tile, m, n, k, chip)
     cycles = max(cycles, dram)
@@ -188,8 +188,8 @@ def estimate(
     shares["waves"] = 1 - ctas / (waves * resident * sms)
     seconds = _seconds(cycles, chip)
     told(2, 3, "runs of an SM")
-    iteration = _iteration(tile, k, chip, together, min(sms, ctas), first.cycles)
-    energy = spent(tile, (m, n, k), chip, activity, seconds, dram_bytes(tile, m, n, k, chip, own=True))
+    iteration = _iteration(tile, k, chip, together, min(sms, ctas), later, first.cycles)
+    energy = spent(tile, (m, n, k), chip, activity, seconds, dram_bytes(tile, m, n, k, chip))
     run = _Run(ctas, resident, waves, first.cycles, following, iteration, cycles)
     return _answer(tile, chip, asked, (m, n, k), run, shares, energy)
 
@@ -301,43 +301,40 @@ def _assumed(
 _BOUND = 0.5  # a limit that takes less than this part of the time does not bind
 
 
-def occupancy(tile: Tile, chip: Config) -> int:
-    """How many CTAs of the tile an SM holds at a time; ConfigError if it holds none."""
-    registers = -(-tile.registers // _REGISTER_UNIT) * _REGISTER_UNIT * tile.threads
-    room = {
-        "registers": chip.sm.registers // registers,
-        "bytes of shared memory": (chip.sm.shared_bytes + _OWN_SHARED) // (tile.shared_bytes + _OWN_SHARED),
-        "warps": chip.sm.warps // tile.warps,
-    }
-    what = min(room, key=lambda name: room[name])
-    if room[what] < 1:
-        raise ConfigError(
-            chip.path, "sm", f"a CTA of {tile} needs more {what} than {chip.name} has", "a smaller tile, fewer stages"
-        )
-    return min(room[what], 32 // tile.warps)
-
-
 @remembered(keep=16_384)
-def _run(tile: Tile, k: int, chip: Config, ctas: int, sms: int, rounds: int = 1, stagger: int = 0) -> Timing:
+def _run(
+    tile: Tile,
+    k: int,
+    chip: Config,
+    ctas: int,
+    sms: int,
+    later: int,
+    rounds: int = 1,
+    stagger: int = 0,
+    apart: bool = False,
+) -> Timing:
     """Runs `rounds` CTAs in each of `ctas` places of one SM, their whole program, with the share of L2 that is left
-    when `sms` such SMs run."""
+    when `sms` such SMs run; copies come `later` by some cycles, and `apart` tells whether the SMs are out of step."""
     text = kernel_trace(tile, k, ctas=ctas, rounds=rounds, stagger=stagger, target=chip.target)
-    return Session(text, chip, arithmetic="none").time(sms=sms)
+    return Session(text, seen_by_sm(tile, chip, later, apart=apart), arithmetic="none").time(sms=sms)
 
 
-def _following(tile: Tile, k: int, chip: Config, places: int, first: int) -> int:
-    """Cycles from the begin of a CTA to the begin of the next in its place, where the CTAs of an SM are out of step:
-    each place begins by an equal part of a CTA later than the one before."""
-    taken = first
+def _following(tile: Tile, k: int, chip: Config, places: int, later: int, first: int) -> int:
+    """Cycles from the begin of a CTA to the begin of the next in its place, where SMs are out of step and the CTAs of
+    an SM as well: each place begins by an equal part of a CTA, which takes about `first`, later than the one before."""
+    assert chip.l2 is not None
+    turn = max(chip.loop.minimum, chip.alu.latency)  # of an empty loop, whose sum waits for itself
+    apart, taken = chip.l2.write_burst_bytes > 0, first
     if places > 1:
-        turn = max(chip.loop.minimum, chip.alu.latency)  # of an empty loop, whose sum waits for itself
         stagger = first // places // turn
-        one, two = (_run(tile, k, chip, places, chip.chip.sms, rounds, stagger).cycles for rounds in (1, 2))
+        one, two = (_run(tile, k, chip, places, chip.chip.sms, later, n, stagger, apart).cycles for n in (1, 2))
         taken = two - one
+    elif apart:
+        taken = _run(tile, k, chip, 1, chip.chip.sms, later, apart=True).cycles
     return taken + (chip.launch.cta_cycles if chip.launch is not None else 0)
 
 
-def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, cycles: int) -> float:
+def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, later: int, cycles: int) -> float:
     """Cycles of an iteration of the main loop, for each CTA: how much longer a run takes for its further iterations.
 
     Args:
@@ -346,38 +343,14 @@ def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, cycles: in
     few, many = 4 * tile.stages * tile.bk, k
     if many < 2 * few:
         many = 3 * few
-        cycles = _run(tile, many, chip, ctas, sms).cycles
-    return (cycles - _run(tile, few, chip, ctas, sms).cycles) / ((many - few) // tile.bk) / ctas
+        cycles = _run(tile, many, chip, ctas, sms, later).cycles
+    return (cycles - _run(tile, few, chip, ctas, sms, later).cycles) / ((many - few) // tile.bk) / ctas
 
 
 def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
     """The cycles for which device memory is busy."""
     assert chip.hbm is not None
     return -(-sum(dram_bytes(tile, m, n, k, chip)) // chip.hbm.bytes)
-
-
-def dram_bytes(
-    tile: Tile, m: int, n: int, k: int, chip: Config, *, own: bool = False, rows: bool = False
-) -> tuple[int, int]:
-    """Bytes that come from and go to device memory: operands once if they fit into L2, else what each wave touches;
-    results once. CTAs are taken in blocks of a wave as near to squares as pays, as libraries order theirs.
-
-    Args:
-        own: L2 holds as many copies of a line as `[energy]` says, and has room for less.
-        rows: CTAs are taken row by row, as the kernels of tests/hardware/gemm take theirs.
-    """
-    assert chip.l2 is not None
-    down, across = m // tile.bm, n // tile.bn
-    of_row = k // tile.bk * (tile.bm * tile.row_a + tile.bytes_e)
-    of_column = k // tile.bk * tile.bn * tile.row_b
-    operands = down * of_row + across * of_column
-    copies = chip.energy.l2_copies if own and chip.energy is not None else 1
-    if operands > chip.l2.capacity // copies:
-        slots = chip.chip.sms * occupancy(tile, chip)
-        row_by_row = min(-(-slots // across), down)
-        most = -(-down * across // slots) * (row_by_row * of_row + min(slots, across) * of_column)
-        operands = most if rows else max(min(most, touched_in_blocks(down, across, slots, of_row, of_column)), operands)
-    return operands, tile.bytes_d * m * n
 
 
 def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, cycles: int) -> dict[str, float]:

@@ -27,7 +27,7 @@ def seen(chip: Config) -> str:
     if known is None or known[0] is not chip:
         plain = replace(chip, chip=replace(chip.chip, clock_mhz=1.0, sms=1))
         if plain.l2 is not None:
-            plain = replace(plain, l2=replace(plain.l2, capacity=1))
+            plain = replace(plain, l2=replace(plain.l2, capacity=1, copies=1))
         if plain.sequences is not None:  # the file's name stands for what it holds
             plain = replace(plain, sequences=replace(plain.sequences, known={}))
         parts = [(f.name, getattr(plain, f.name)) for f in fields(plain) if f.name not in _UNSEEN]

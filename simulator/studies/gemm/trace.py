@@ -11,6 +11,7 @@ from simulator.studies.gemm.layout import Layout, layout
 from simulator.studies.gemm.tile import REGISTERS, Tile, check_sizes
 
 _ADDRESSES = 12  # registers beside fragments and the addresses of each step
+_PACE = 2  # copies, or early loads, behind each product
 _FIRST_WIDE = {"a": 0, "b": 1, "e": 2, "d": 3}
 
 
@@ -90,6 +91,7 @@ class KernelWriter:
         self.e = [self.take("e", words_e)]
         room = REGISTERS - (self.take.used + t.tiles_m * 4 + t.tiles_n * self.words_b + _ADDRESSES + 2 * t.steps)
         self.ahead = room >= 0  # for the fragments of the next step, too
+        self.early = t.registers < REGISTERS  # ptxas loads as soon as it can, unless it must save registers
         if t.sparse and room >= words_e:
             self.e.append(self.take("next e", words_e))
         self.sets = [(self.a, self.b)]
@@ -273,6 +275,7 @@ class KernelWriter:
             pending,
             list(self.copy((slot + t.stages - 1) % t.stages, slot)),
             [*([] if late else metadata), *self.load(slot, 0)],
+            early=self.early,
         )
         yield from late
         for step in range(t.steps):
@@ -282,7 +285,8 @@ class KernelWriter:
                     return products
                 yield from products
                 return []
-            yield from _mixed(products, list(self.load(slot, step + 1)), ahead=self.ahead)
+            loads = list(self.load(slot, step + 1))
+            yield from _mixed(products, loads, early=self.early) if self.ahead else (*products, *loads)
         raise AssertionError(t.steps)
 
     def load_metadata(self, slot: int) -> Iterator[str]:
@@ -350,13 +354,17 @@ class KernelWriter:
                     yield f"    st.global{'.v2' if words > 1 else ''}.b32 {to}, {what};"
 
 
-def _tail(products: list[str], copies: list[str], loads: list[str]) -> Iterator[str]:
-    """Places copies behind the first products, two at a time, and loads among the last ones, as ptxas does."""
+def _tail(products: list[str], copies: list[str], loads: list[str], *, early: bool) -> Iterator[str]:
+    """Places copies behind the first products, two at a time, and loads behind those, two at a time, or, not `early`,
+    among the last products, as ptxas does."""
     copies, loads = list(copies), list(loads)
     for place, product in enumerate(products):
         yield product
-        yield from (copies.pop(0) for _ in range(min(2, len(copies))))
-        if not copies and len(products) - place - 1 <= len(loads):
+        if copies:
+            yield from (copies.pop(0) for _ in range(min(_PACE, len(copies))))
+        elif early:
+            yield from (loads.pop(0) for _ in range(min(_PACE, len(loads))))
+        if not early and not copies and len(products) - place - 1 <= len(loads):
             yield from (
                 loads.pop(0) for _ in range(min(-(-len(loads) // max(len(products) - place - 1, 1)), len(loads)))
             )
@@ -364,17 +372,12 @@ def _tail(products: list[str], copies: list[str], loads: list[str]) -> Iterator[
     yield from loads
 
 
-def _mixed(products: list[str], others: list[str], *, ahead: bool = True) -> Iterator[str]:
-    """Spreads the other instructions evenly among the products; those that must not run ahead go behind the
-    products."""
-    if not ahead:
-        yield from products
-        yield from others
-        return
+def _mixed(products: list[str], others: list[str], *, early: bool) -> Iterator[str]:
+    """Places the other instructions behind the first products, two at a time, or, not `early`, spreads them evenly."""
     sent = 0
     for place, product in enumerate(products):
         yield product
-        due = (place + 1) * len(others) // len(products)
+        due = _PACE * (place + 1) if early else (place + 1) * len(others) // len(products)
         yield from others[sent:due]
         sent = due
     yield from others[sent:]

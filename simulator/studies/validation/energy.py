@@ -9,7 +9,7 @@ from dataclasses import replace
 from simulator.resources import folder
 from simulator.simulation.energy_values import activity
 from simulator.studies.gemm.energy import spent
-from simulator.studies.gemm.estimate import dram_bytes
+from simulator.studies.gemm.held import dram_bytes
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
 from simulator.tables import read_rows
@@ -40,7 +40,7 @@ def gemm_rows(config: Config, short: bool) -> list[Row]:
         sizes = int(line["size"]), int(line["size"]), k
         chip = replace(config, chip=replace(config.chip, clock_mhz=float(line["mhz"])))
         stays = sizes[0] != _K  # the smaller stay in L2
-        moved = (0, 0) if stays else dram_bytes(tile, *sizes, chip, own=True, rows=True)
+        moved = (0, 0) if stays else dram_bytes(tile, *sizes, chip, rows=True)
         energy = spent(
             tile, sizes, chip, _active(config, tile, line["content"]), float(line["microseconds"]) / 1e6, moved
         )

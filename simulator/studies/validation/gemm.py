@@ -1,9 +1,9 @@
 """Validates GEMM kernels: their main loops, accesses to global memory, and whole GEMMs, as an H100 ran them
 (tests/hardware/gemm).
 
-There are three groups. `gemm`: the main loop of 102 kernels on one SM in the order of their machine code, as cycles of
-an iteration. `memory`: loops of loads, copies and bulk copies on one SM, and the main loops' copies alone. `chip`:
-whole problems on all SMs, with the kernels that `simulator.studies.gemm` writes.
+There are five groups. `gemm`: the main loop of 102 kernels on one SM in the order of their machine code, as cycles of
+an iteration. `memory`: loops of loads, copies and bulk copies on one SM, and the main loops' copies alone. `chip`,
+`sizes` and `stages`: whole problems on all SMs, with the kernels that `simulator.studies.gemm` writes.
 """
 
 from __future__ import annotations
@@ -259,6 +259,12 @@ def size_rows(config: Config, short: bool) -> list[Row]:
     return [_kernel(config, line) for line in (lines[::17] if short else lines)]
 
 
+def stage_rows(config: Config, short: bool) -> list[Row]:
+    """Kernels with two and three stages, which wait for their copies, on all sizes."""
+    lines = [line for line in _table("h100_gemm_chip.csv") if line["stages"] != "4"]
+    return [_kernel(config, line) for line in (lines[::49] if short else lines)]
+
+
 def _four_stages() -> list[dict[str, str]]:
     return [line for line in _table("h100_gemm_chip.csv") if line["stages"] == "4"]
 
@@ -274,7 +280,8 @@ def _kernel(config: Config, line: dict[str, str]) -> Row:
     tile = Tile(line["type"], *sizes, along_m, along_n, int(line["stages"]), line["sparse"] == "1")
     m, n, k = _size(line)
     kind = ("" if tile.sparse else "dense ") + tile.type
-    named = (("type", kind), ("tile", f"{tile.bm}x{tile.bn}x{tile.bk}, {tile.warps} warps"), ("size", f"{m}x{n}x{k}"))
+    tile_named = f"{tile.bm}x{tile.bn}x{tile.bk}, {tile.warps} warps"
+    named = (("type", kind), ("tile", tile_named), ("stages", tile.stages), ("size", f"{m}x{n}x{k}"))
     measured = float(line["first_to_last_us"]) * float(line["mhz"])
     return Row(line["variant"], named, measured, estimate(tile, m, n, k, config).cycles)
 
@@ -312,6 +319,14 @@ GROUPS = {
             size_rows,
             ("size", "type"),
             seconds=30,
+        ),
+        Group(
+            "stages",
+            "kernels with two and three stages (two thirds not fitted to), cycles of the kernel",
+            SOURCE,
+            stage_rows,
+            ("stages", "type", "size"),
+            seconds=70,
         ),
     )
 }

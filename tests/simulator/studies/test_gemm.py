@@ -18,7 +18,7 @@ from isa import IsaError
 from simulator.cli.main import main
 from simulator.errors import ConfigError
 from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tcgen05_tile, parse_tile, tile_for
-from simulator.studies.gemm.estimate import dram_bytes
+from simulator.studies.gemm.held import dram_bytes
 from simulator.studies.gemm.layout import layout
 from simulator.studies.gemm.tile import instructions
 from simulator.studies.validation import gemm
@@ -216,14 +216,14 @@ def test_default_stages_fit() -> None:
 def test_types_take_the_time_of_their_own_instructions() -> None:
     """On an RTX 4090 f32 accumulators halve the rate of f16; on an H100 4 bits and FP8 are sequences, and slow."""
 
-    def cycles(kind: str, config: str, accumulator: str = "") -> int:
-        tile = parse_tile("64x64", kind, stages=3, accumulator=accumulator)
+    def cycles(kind: str, config: str, accumulator: str = "", size: str = "64x64") -> int:
+        tile = parse_tile(size, kind, stages=3, accumulator=accumulator)
         trace = kernel_trace(tile, 4 * tile.bk, target=load_config(config).target)
         return simulator.run(trace, config, arithmetic="none").cycles
 
     assert cycles("f16", "rtx4090", "f16") < cycles("f16", "rtx4090")
     assert cycles("f16", "h100_sxm") < 0.9 * cycles("e4m3", "h100_sxm")
-    assert cycles("s8", "a100") < cycles("s4", "a100")
+    assert cycles("s8", "a100", size="128x128") < cycles("s4", "a100", size="128x128")
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
