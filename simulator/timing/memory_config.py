@@ -110,9 +110,11 @@ class Launch:
         cta_cycles: cycles from the last instruction of a CTA to the first of the CTA that takes its place on the SM.
         start_cycles: cycles in which the SM is busy with a kernel that does nothing.
         fetch_cycles: cycles until a line of 128 bytes of machine code is there that has not been executed before.
+        spread: by which part of its time the last SM ends later than SMs do on average: they are not equally fast.
     """
 
     overhead_ns: Annotated[int, Between(1, 1_000_000_000, "ns")]
     cta_cycles: Delay = 0  # configs of 0.1.0 had none
     start_cycles: Delay = 0
     fetch_cycles: Delay = 0
+    spread: Annotated[float, Between(0, 1)] = 0.0

@@ -54,9 +54,8 @@ class SharedMemory:
     Attributes:
         slots: slots of a cycle, as many as the server gives wavefronts in `cycles` cycles; a wavefront takes as many
             slots as that are cycles.
-        window: how many slots of each SM are in `taken`: a byte for each, TAKEN where a wavefront is served, GAP where a store
-            could have been. The first of
-            SM s is slot first[s].
+        window: how many slots of each SM are in `taken`: a byte for each, TAKEN where a wavefront is served, GAP where
+            a store could have been. The first of SM s is slot first[s].
         taken_until: for each SM, the slot after the last that is taken.
         turn: when the next access of each warp may begin.
     """
@@ -113,9 +112,9 @@ class SharedMemory:
         return Access(count * rule.cycles, ready, core.port_until + rule.operand_latency)
 
     def leave_gap(self, core: Pipes, sm: int, operation: TimedOperation, now: int) -> None:
-        """Takes the wavefronts that the SM cannot give while a matrix instruction comes between the registers of a store:
-        half of what it takes of the port, as two sub-cores send at a time, but no more than stores have come since the
-        last one."""
+        """Takes the wavefronts that the SM cannot give to stores while a matrix instruction comes between the registers
+        of one: half of what it takes of the port, as two sub-cores send at a time, but no more than stores have come
+        since the last one."""
         gap = min(operation.port // 2, core.stores) if core.port_until > now else 0
         core.stores = 0
         if gap:

@@ -262,14 +262,17 @@ class Sm(Machine):
     def arrive(self, warp: Warp, operation: TimedOperation, now: int) -> None:
         """Lets a warp arrive at a barrier of its CTA, and plans the release of all that the barrier lets go."""
         assert operation.barrier is not None
-        warp.blocked = StallReason.BARRIER
+        warp.blocked, barrier = StallReason.BARRIER, self.config.barrier
+        # the waits that the compiled code has behind the barrier begin when the warp goes on; a branch is one of them
+        warp.behind = max(operation.stall - barrier.stall, min(operation.stall - 1, self.config.loop.cycles))
         cta, first = warp.cta, warp.cta * self.cta_warps
-        self.barrier_free[cta] = max(now, self.barrier_free[cta]) + self.config.barrier.arrival
+        self.barrier_free[cta] = max(now, self.barrier_free[cta]) + barrier.arrival
         for released in self.barriers[cta].arrive(*operation.barrier, [warp.id - first]):
             for other in self.warps:
                 if other.cta == cta and other.id - first in released:
                     other.blocked = 0
-                    other.wait_until(self.barrier_free[cta] + operation.latency, StallReason.BARRIER)
+                    free = self.barrier_free[cta] + operation.latency
+                    other.wait_until(free + other.behind, StallReason.BARRIER)
                     self.cores[other.core].wake(other.issue_not_before)
 
     def advance(self, warp: Warp, now: int) -> None:

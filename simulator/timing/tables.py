@@ -195,10 +195,13 @@ class Barrier:
     Attributes:
         arrival: cycles between two warps whose arrival the unit takes.
         latency: cycles from the last arrival until the warps can issue.
+        stall: cycles that ptxas lets a warp wait behind a barrier's issue; what it lets it wait beyond them (for
+            results, for the branch of a loop) comes on top when the barrier releases it.
     """
 
     arrival: Delay
     latency: Cycles
+    stall: Cycles = 1
 
 
 @dataclass(frozen=True)

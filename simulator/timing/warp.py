@@ -22,6 +22,7 @@ class Warp(WarpRecord):
         complete: when all that it has queued at the tcgen05 unit is complete; what is not started does not count yet.
         moves: when all its tcgen05.ld, and all its tcgen05.st, are complete.
         arrived: whether it is at the barrier of the cluster, in its current phase.
+        behind: cycles that it waits after the barrier that it is at has released it.
     """
 
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
@@ -47,6 +48,7 @@ class Warp(WarpRecord):
         self.complete = 0
         self.moves = [0, 0]
         self.arrived = False
+        self.behind = 0
 
     @property
     def operation(self) -> TimedOperation:

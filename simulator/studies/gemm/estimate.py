@@ -180,7 +180,10 @@ def estimate(
     first = _run(tile, k, chip, together, min(sms, ctas), later)
     told(1, 3, "runs of an SM")
     following = _following(tile, k, chip, resident, later, first.cycles) if waves > 1 else 0
-    cycles = first.cycles + following * (on_sm - together) // resident + chip.hbm.latency
+    cycles = first.cycles + following * (on_sm - together) // resident
+    if chip.launch is not None and ctas > 1:
+        cycles += round(chip.launch.spread * cycles)
+    cycles += chip.hbm.latency
     dram = _dram_cycles(tile, m, n, k, chip)
     cycles = max(cycles, dram)
     shares = _shares(tile, m, n, k, chip, first, cycles)
