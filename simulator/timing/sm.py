@@ -263,8 +263,9 @@ class Sm(Machine):
         """Lets a warp arrive at a barrier of its CTA, and plans the release of all that the barrier lets go."""
         assert operation.barrier is not None
         warp.blocked, barrier = StallReason.BARRIER, self.config.barrier
-        # the waits that the compiled code has behind the barrier begin when the warp goes on; a branch is one of them
-        warp.behind = max(operation.stall - barrier.stall, min(operation.stall - 1, self.config.loop.cycles))
+        warp.behind = 0
+        if operation.stall_reason == StallReason.BRANCH:  # the branch, and what waits before it, begins at the release
+            warp.behind = max(operation.stall - barrier.stall, min(operation.stall - 1, self.config.loop.cycles))
         cta, first = warp.cta, warp.cta * self.cta_warps
         self.barrier_free[cta] = max(now, self.barrier_free[cta]) + barrier.arrival
         for released in self.barriers[cta].arrive(*operation.barrier, [warp.id - first]):

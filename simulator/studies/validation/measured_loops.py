@@ -37,7 +37,7 @@ from simulator.studies.validation.streams import STAGGER, repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
+from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -189,7 +189,8 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
             item.stall, item.yields = end - begin, bool(entry % 2)
             item.upkeep = tuple(x - 2 * begin for x in others if begin <= x // 2 and (last or x // 2 < end))
             items.append(item)
-    item.stall += max(part.stalls[-1] + 1, 1 + config.loop.cycles)
+    item.stall += max(part.stalls[-1], config.loop.cycles) + 1
+    item.stall_reason = StallReason.BRANCH
     (end_of_loop,) = code.ends.values()
     items.append(end_of_loop)
     return TimedCode(code.warps, items, nesting(items), code.ends, scheduled=True)

@@ -496,6 +496,7 @@ class Thread:
     sent: int = 0
     gate: int = 0
     waits: bool = False
+    behind: int = 0
     stalls: dict[int, int] = field(default_factory=dict)
     yields: dict[int, set[int]] = field(default_factory=dict)
     gives_way: set[int] = field(default_factory=set)
@@ -691,11 +692,16 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     queue = arrived.setdefault(op.barrier[0], [])
                     queue.append(thread)
                     thread.waits = True
+                    following = thread.code.items[thread.pc + 1 : thread.pc + 2]
+                    ends = any(isinstance(item, LoopEnd) for item in following)  # then the branch is behind it
+                    stall = thread.stalls[thread.pc]
+                    thread.behind = max(stall - config.barrier.stall, min(stall - 1, config.loop.cycles)) * ends
                     unit = max(unit, now) + config.barrier.arrival
                     if len(queue) == (op.barrier[1] or warps):
                         for released in queue:
                             released.waits = False
-                            released.gate = max(released.gate, unit + config.barrier.latency)
+                            free_from = unit + config.barrier.latency + released.behind
+                            released.gate = max(released.gate, free_from)
                         queue.clear()
                 case "shared":
                     before = pipes[number]
