@@ -23,7 +23,7 @@ import datetime
 import json
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
         raise SystemExit(f"{nvdisasm} is not there; legal: --nvdisasm with the path of the CUDA toolkit's")
     loop = next(body for body in sass.loops(found["template"]) if sum("MMA" in x.text for x in body) == 96)
     instructions = {name: [x for x in lines if isinstance(x, sass.Instruction)] for name, lines in found.items()}
-    raw = b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in map(halves, loop))
+    raw = machine_code(map(halves, loop))
     data = {
         "offset": cubin.read_bytes().index(raw),
         "slots": len(loop),
@@ -87,15 +87,25 @@ def encode(item: Item, data: dict[str, Any]) -> tuple[int, int]:
     return low, control(high & ~0xFF | d, stall)
 
 
+def branch_back(branch: tuple[int, int], count: int) -> tuple[int, int]:
+    """The branch at the end of a loop of `count` instructions before it, to the first of them."""
+    back = -16 * (count + 1) // 4 & (1 << 48) - 1
+    low = branch[0] & ~(0xFF << 16) & (1 << 34) - 1 | (back & 0xFF) << 16 | (back >> 8) << 34 & (1 << 64) - 1
+    return low, control(branch[1], 5, yields=True)
+
+
+def machine_code(words: Iterable[tuple[int, int]]) -> bytes:
+    """The bytes of instructions, from their halves."""
+    return b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words)
+
+
 def patched(cubin: bytes, sequence: list[Item], data: dict[str, Any]) -> bytes:
     """The cubin with this loop."""
     words = [(data["add"][0], control(data["add"][1], 12)), (data["compare"][0], control(data["compare"][1], 13))]
     words += [encode(item, data) for item in sequence]
-    back = -16 * (len(words) + 1) // 4 & (1 << 48) - 1
-    low = data["branch"][0] & ~(0xFF << 16) & (1 << 34) - 1 | (back & 0xFF) << 16 | (back >> 8) << 34 & (1 << 64) - 1
-    words.append((low, control(data["branch"][1], 5, yields=True)))
+    words.append(branch_back(data["branch"], len(words)))
     assert len(words) <= data["slots"]
-    raw = b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words)
+    raw = machine_code(words)
     return cubin[: data["offset"]] + raw + cubin[data["offset"] + len(raw) :]
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import sass
-from patched import control, halves
+from patched import branch_back, control, halves, machine_code
 
 HERE = Path(__file__).resolve().parent
 COUNTS = (8, 72)
@@ -152,7 +152,7 @@ def build(folder: Path, nvcc: str, nvdisasm: str) -> None:
     subprocess.run([nvcc, "-w", "-arch=sm_90a", "-O3", "-cubin", "-o", str(cubin), str(source)], check=True)
     listing = sass.listings(cubin, nvdisasm)["loop"]
     (loop,) = sass.loops(listing)
-    raw = b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in map(halves, loop))
+    raw = machine_code(map(halves, loop))
 
     def found(text: str, place: int = 0) -> tuple[int, int]:
         return halves([x for x in loop if x.text.startswith(text)][place])
@@ -178,11 +178,9 @@ def encoded(body: list[Item], known: dict[str, list[tuple[int, int]]], ends: Any
         low, high = known[name][used[name] % len(known[name])]
         used[name] += 1
         words.append((low, control(high, stall)))
-    back = -16 * (len(words) + 1) // 4 & (1 << 48) - 1
-    low = branch[0] & ~(0xFF << 16) & (1 << 34) - 1 | (back & 0xFF) << 16 | (back >> 8) << 34 & (1 << 64) - 1
-    words.append((low, control(branch[1], 5, yields=True)))
+    words.append(branch_back(branch, len(words)))
     assert len(words) <= slots
-    return b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words).hex()
+    return machine_code(words).hex()
 
 
 def run(folder: Path, results: Path, date: str) -> None:
