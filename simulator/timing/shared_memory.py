@@ -1,7 +1,7 @@
 """The timing of shared memory: when each access is served, wavefront by wavefront, and when its values arrive.
 
 An access leaves its sub-core through a port that carries its registers (addresses, and values of a store) one after the
-other, in the order of issue; matrix instructions wait while it carries values. The SM then serves one wavefront a
+other, in the order of issue; matrix instructions take the port between two of them. The SM then serves one wavefront a
 cycle, of any access that has one to give. Wavefronts of one warp keep a distance: of one access, and from its last to
 the first of the warp's next access, so that a lone warp cannot use more than a part of the SM's bandwidth and two can.
 A sub-core lets a number of accesses wait for their first wavefront and issues no more until one of them has it.
@@ -28,7 +28,6 @@ from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
 
 TAKEN, GAP = b"\1", b"\2"  # what is in a slot
-_FREE, _FREE_TO_LOADS = ([re.compile(rb"%b{%d}" % (kind, n), re.S) for n in range(64)] for kind in (rb"\0", rb"[\0\2]"))
 STORES = 3  # as many as half of what a matrix instruction takes of the port, at least
 WINDOW = 1 << 14  # cycles of which is known whether they are taken, at first
 
@@ -58,6 +57,7 @@ class SharedMemory:
             a store could have been. The first of SM s is slot first[s].
         taken_until: for each SM, the slot after the last that is taken.
         turn: when the next access of each warp may begin.
+        free, free_to_loads: find slots in `taken` for a wavefront: those of no access, and gaps as well.
     """
 
     def __init__(
@@ -72,6 +72,8 @@ class SharedMemory:
         for core, ring in zip(cores, self.accesses, strict=True):
             link(core, accesses=ring)
         self.taken, self.window = bytearray(), 0
+        self.free = re.compile(rb"\0{%d}" % rule.cycles)
+        self.free_to_loads = re.compile(rb"[\0\2]{%d}" % rule.cycles)
         self.resize(WINDOW)
 
     def resize(self, window: int) -> None:
@@ -143,7 +145,7 @@ class SharedMemory:
         spacing = max(rule.cycles, rule.wavefront_interval * slots)
         self.make_room(sm, max(slot, self.taken_until[sm]) + count * spacing, now * slots)
         begin, wavefront = sm * self.window - self.first[sm], mark * rule.cycles
-        free = (_FREE_TO_LOADS if load else _FREE)[rule.cycles]
+        free = self.free_to_loads if load else self.free
         for number in range(count):
             found = free.search(self.taken, begin + slot)
             assert found is not None

@@ -9,8 +9,7 @@ registers...] and `end`: the machine code waits there for the loads into these r
 with one that is needed, or since nothing reads them; and `stalls`: for how many cycles the warp issues nothing after
 each instruction, and after the branch; and `hints`: for each instruction 1 if it has the yield hint, and the
 instructions behind it that no trace has (`TimedOperation.upkeep`); and `counter`: which of these are integer
-instructions. A trace cannot say that: here it is a part of the
-program that was measured.
+instructions. A trace cannot say that: here it is a part of the program that was measured.
 """
 
 from __future__ import annotations

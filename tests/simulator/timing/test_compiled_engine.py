@@ -242,3 +242,10 @@ def test_numbers_of_c() -> None:
         assert f"{outcome.name} = {outcome.value}" in text
     for number, policy in enumerate(POLICIES):
         assert f"{policy.upper().replace('-', '_')} = {number}" in text
+
+
+@needs_kernel
+def test_wavefronts_of_any_length() -> None:
+    """As many cycles for a wavefront as a config may ask for."""
+    config = load_config("h100_sxm", {"shared.cycles": 100})
+    assert check(Session("digits/f16", config, arithmetic="none")).shared_busy > 0
