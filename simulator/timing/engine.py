@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -191,7 +192,7 @@ def simulate(
     sms: int = 1,
     observer: TimingObserver | None = None,
     cold: bool = False,
-    stagger: int = 0,
+    starts: Sequence[int] = (),
     progress: Progress | None = None,
 ) -> Timing:
     """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on
@@ -204,7 +205,7 @@ def simulate(
         sms: SMs of the chip that do the same at the same time and share L2.
         observer: is told about each issue and each unit.
         cold: whether lines that come for the first time come from device memory, and not from L2.
-        stagger: by how many cycles each warp of a sub-core begins later than the one before it.
+        starts: for each warp, the cycle in which it begins; without them all begin in cycle 0.
         progress: is told now and then how many instructions have issued; without it, a run that takes long says so.
 
     Raises:
@@ -214,7 +215,6 @@ def simulate(
     sm = Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
     if cold and sm.memory is not None and config.hbm is not None:
         sm.memory.device_latency = config.hbm.latency
-    for core in sm.cores:
-        for place, warp in enumerate(core.mine):
-            warp.issue_not_before = place * stagger
+    for warp, start in zip(sm.warps, starts, strict=False):
+        warp.issue_not_before = start
     return Engine(sm, ahead, progress).run()

@@ -64,7 +64,7 @@ def issue_order(program: p.Program, parts: list[list[sass.Instruction]]) -> list
     if len(known) != len(translated):
         return None
     matrix, plain, store = {"gemm": (140, 141, 141), "memory": (100, 101, 102)}.get(
-        program.group.removesuffix("_fresh").removesuffix("_held"), (100, 100, 100)
+        program.group.split("_")[0], (100, 100, 100)
     )
     result = []
     for part, (lines, addresses) in zip(program.parts, known, strict=True):

@@ -6,8 +6,10 @@
     results/device.json
 
 `run` needs cupy. Each program is launched with two loop counts, each several times; the smallest of each counts, and
-their difference divided by the difference of the loop counts is what one iteration costs. `loops.py` adds the SASS and
-writes results/loops.json.
+their difference divided by the difference of the loop counts is what one iteration costs. `ends_of_first` are the
+cycles by which each warp ends later than the first one to end when the loop has one iteration, in the launch of median
+length: the first iteration waits for its instructions, by sub-core, so that warps come to the second one at different
+times. `loops.py` adds the SASS and writes results/loops.json.
 """
 
 from __future__ import annotations
@@ -64,11 +66,15 @@ class Device:
 
     def cycles(self, kernel: Any, table: Any, image: Any, warps: int, iterations: int) -> int:
         """Cycles from the first warp's clock before the loop to the last warp's after it."""
+        return self.launch(kernel, table, image, warps, iterations)[0]
+
+    def launch(self, kernel: Any, table: Any, image: Any, warps: int, iterations: int) -> tuple[int, list[int]]:
+        """The cycles of a launch (`cycles`), and by how much later than the first each warp ends."""
         kernel(
             (1,), (32 * warps,), (table, image, self.sink, self.clocks[0], self.clocks[1], self.cupy.uint32(iterations))
         )
         start, stop = self.cupy.asnumpy(self.clocks)[:, :warps]
-        return int(stop.max() - start.min())
+        return int(stop.max() - start.min()), (stop - stop.min()).astype(int).tolist()
 
 
 def run(build_folder: Path, results: Path, date: str, launches: int, groups: list[str] | None) -> None:
@@ -96,6 +102,7 @@ def run(build_folder: Path, results: Path, date: str, launches: int, groups: lis
                 continue
             timed = {n: [device.cycles(kernel, table, image, warps, n) for _ in range(launches)] for n in (low, high)}
             per_iteration = (min(timed[high]) - min(timed[low])) / (high - low)
+            once = sorted(device.launch(kernel, table, image, warps, 1) for _ in range(launches))
             rows[program.group].append(
                 {
                     "program": program.name,
@@ -111,6 +118,7 @@ def run(build_folder: Path, results: Path, date: str, launches: int, groups: lis
                     "cycles_per_instruction": round(per_iteration / program.count, 4),
                     "slowest_minus_best_launch": max(timed[high]) - min(timed[high]),
                     "registers": kernel.attributes["num_regs"],
+                    "ends_of_first": " ".join(map(str, once[launches // 2][1])),
                 }
             )
         if time.perf_counter() - begun > 5:

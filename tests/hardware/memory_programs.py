@@ -334,10 +334,12 @@ def memory_programs() -> Iterator[Program]:
     yield from (chance(seed) for seed in range(40))
     yield from fresh("memory_fresh", range(1000, 1060))
     yield from fresh("memory_held", range(2000, 2060))
+    yield from fresh("memory_last", range(3000, 3060))
 
 
 def fresh(group: str, seeds: range) -> Iterator[Program]:
-    """More random bodies: `memory_fresh` was measured when yield hints had been added to the rules, `memory_held` when
-    the sharing of the port had been; nothing was changed for it."""
+    """More random bodies, each group measured when rules had been added: `memory_fresh` after yield hints,
+    `memory_held` after the sharing of the port, `memory_last` after warps began apart, as they are measured to. Nothing
+    was changed for the last."""
     for seed in seeds:
         yield replace(chance(seed), group=group)

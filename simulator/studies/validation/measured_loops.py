@@ -3,8 +3,9 @@ whose difference gives the cycles of each iteration.
 
 A file of loops is JSON (tests/hardware/memory_loops.py writes one). It has `shared_bytes`, `images` (what shared memory
 holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take part, `counts` (the
-two loop counts), `image`, `cycles` of an iteration by warps of the CTA, and `parts`: `warps` (first, last or null for
-all that follow), `registers` by name as [value of lane 0, step from lane to lane], `body` as [times, instruction,
+two loop counts), `image`, `cycles` of an iteration by warps of the CTA, `begins` (the cycles by which each warp ends a
+run of one iteration later than the first to end: on the chip the first iteration waits for its instructions, so warps
+come to the second one apart, and here they begin so), and `parts`: `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0, step from lane to lane], `body` as [times, instruction,
 registers...] and `end`: the machine code waits there for the loads into these registers, since they share a scoreboard
 with one that is needed, or since nothing reads them; and `stalls`: for how many cycles the warp issues nothing after
 each instruction, and after the branch; and `hints`: for each instruction 1 if it has the yield hint, and the
@@ -32,7 +33,7 @@ from simulator.program.lowering import linearise
 from simulator.program.program import Program
 from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
-from simulator.studies.validation.streams import STAGGER, repeated
+from simulator.studies.validation.streams import repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
@@ -76,6 +77,7 @@ class Loop:
         image: what shared memory holds.
         counts: the two loop counts.
         cycles: cycles of one iteration, by warps of the CTA.
+        begins: by warps of the CTA, the cycles by which each warp begins later than the first.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Loop:
     image: Words
     parts: tuple[Part, ...]
     cycles: Mapping[int, float]
+    begins: Mapping[int, tuple[int, ...]]
 
     @cached_property
     def registers(self) -> int:
@@ -170,7 +173,7 @@ class TimedParts:
             ours = [w for w in range(part.first, last + 1) if w % self.config.sm.sub_cores in self.loop.sub_cores]
             if ours:
                 codes.append(repeated(code, ours, count))
-        return simulate(self.config, codes, warps, self.registers, stagger=STAGGER).cycles
+        return simulate(self.config, codes, warps, self.registers, starts=self.loop.begins.get(warps, ())).cycles
 
 
 def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
@@ -217,6 +220,7 @@ def read_loops(path: Path) -> Iterator[Loop]:
             images[entry["image"]],
             parts,
             cycles,
+            {int(warps): tuple(begins) for warps, begins in entry["begins"].items()},
         )
 
 

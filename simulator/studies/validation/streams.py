@@ -72,9 +72,11 @@ class Loop:
         return cls(config, expand(code, config), registers)
 
     def cycles(self, warps: int, count: int, stagger: int = 0) -> int:
-        """Cycles of `count` iterations in each of this many warps; `stagger` as in `simulate`."""
+        """Cycles of `count` iterations in each of this many warps, which begin `stagger` cycles apart on each
+        sub-core."""
         code = repeated(self.code, range(warps), count)
-        return simulate(self.config, [code], warps, self.registers, stagger=stagger).cycles
+        starts = [stagger * (warp // self.config.sm.sub_cores) for warp in range(warps)]
+        return simulate(self.config, [code], warps, self.registers, starts=starts).cycles
 
     def difference(self, warps: int, counts: tuple[int, int], stagger: int = 0) -> int:
         """How many cycles longer the loop takes with the second count of iterations than with the first."""
