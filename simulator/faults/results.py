@@ -29,7 +29,7 @@ def read_results(path: str | Path) -> Any:
     file that is of another kind, cut short or damaged."""
     import pandas as pd
 
-    results = read_head(Path(path), RESULTS)
+    results = read_head(path, RESULTS)
     frame = pd.concat(blocks(results), ignore_index=True)
     frame.attrs = dict(results.about)
     return frame

@@ -120,7 +120,7 @@ def write_head(about: Mapping[str, object], kind: Kind = LIST) -> str:
     return "\n".join([*lines, ",".join(kind.columns), ""])
 
 
-def read_head(path: Path, kind: Kind = LIST) -> FaultList:
+def read_head(given: str | Path, kind: Kind = LIST) -> FaultList:
     """Reads the head of a file: what the file says of itself.
 
     Raises:
@@ -129,7 +129,8 @@ def read_head(path: Path, kind: Kind = LIST) -> FaultList:
     about: dict[str, str] = {}
     columns = ",".join(kind.columns)
     try:
-        with input_path(path, f"a {kind.what}").open(encoding="utf-8", newline="") as stream:
+        path = input_path(given, f"a {kind.what}")
+        with path.open(encoding="utf-8", newline="") as stream:
             if stream.readline(len(kind.head) + 3).rstrip() != kind.head:
                 legal = f"a file that begins with '{kind.head}', as '{kind.writer}' writes it"
                 raise TraceError(str(path), 1, 1, f"not a {kind.what}", legal)
@@ -146,7 +147,8 @@ def read_head(path: Path, kind: Kind = LIST) -> FaultList:
                 raise TraceError(str(path), number, 1, f"other columns than those of a {kind.what}", columns)
             count = sum(1 for _ in stream)
     except InputError as error:
-        raise TraceError(str(path), 0, 0, error.reason, f"a {kind.what} that '{kind.writer}' wrote") from None
+        shown = str(given) if isinstance(given, (str, Path)) else ""
+        raise TraceError(shown, 0, 0, error.reason, f"a {kind.what} that '{kind.writer}' wrote") from None
     except (OSError, UnicodeDecodeError) as error:
         legal = f"a {kind.what} that '{kind.writer}' wrote"
         raise TraceError(str(path), 0, 0, f"cannot be read ({error})", legal) from None

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from isa import IsaError, MmaForm, parse_target
+from isa.arguments import text_of
 from isa.descriptors.instruction import legal_m, legal_n
 from isa.forms.mma import is_mma
 from isa.forms.record import Form
@@ -55,6 +56,7 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
         IsaError: no such form, or no such choice for it.
     """
     choice = choice or Choice()
+    form = text_of(form, "an opcode", "mma.sp.m16n8k32.f32.f16.f16.f32")
     record = pattern_form(form) if is_hypothetical(form) else read_opcode(complete_opcode(form), ptx=_ANY_PTX)
     if is_mma(record):
         _refuse(record, choice, "m", "n", "base_lane", "half_split")

@@ -13,11 +13,12 @@ import pytest
 
 import isa
 import simulator
-from simulator.faults import MmaTarget, single_bits
+from simulator.faults import MmaTarget, read_results, single_bits
 from simulator.files import write_arrays
 from simulator.inputs import ArrayFile, InputError
 from simulator.layout import form_layout
 from simulator.layout.queries import where
+from simulator.studies.gemm import parse_tile
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 FORM = isa.mma_form(OPCODE)
@@ -56,6 +57,10 @@ CALLS: tuple[tuple[Callable[[], object], str], ...] = (
     (lambda: simulator.load_config(None), "None in place of a config"),  # type: ignore[arg-type]
     (lambda: simulator.sweep.run(None), "None in place of a sweep"),  # type: ignore[arg-type]
     (lambda: simulator.gemm.estimate("64x64x64", 64, 64, 64), "a value of type str in place of a tile"),  # type: ignore[arg-type]
+    (lambda: form_layout(b"x"), "a value of type bytes in place of an opcode"),  # type: ignore[arg-type]
+    (lambda: parse_tile(None, "f16"), "None in place of a tile"),  # type: ignore[arg-type]
+    (lambda: parse_tile("64x64x64", 16), "a value of type int in place of a type"),  # type: ignore[arg-type]
+    (lambda: read_results(None), "None in place of a file"),  # type: ignore[arg-type]
     (lambda: ArrayFile("/dev/null", "an array"), "is a device"),
     (lambda: ArrayFile("/", "an array"), "is a directory"),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from isa import IsaError, MmaForm, Target, mma_form
-from isa.arguments import integer
+from isa.arguments import integer, text_of
 from isa.forms.mma import mma_forms
 from simulator.state.global_memory import LINE_BYTES
 
@@ -74,7 +74,7 @@ def instruction(type: str, accumulator: str = "", *, sparse: bool) -> MmaForm:
         IsaError: no `mma.sp` (`mma`) of this type, or none with such accumulators.
     """
     name = "mma.sp" if sparse else "mma"
-    kinds = instructions().get((type, sparse))
+    kinds = instructions().get((text_of(type, "a type", "f16"), sparse))
     if kinds is None:
         raise IsaError(type, -1, f"type '{type}' is not one of the generator's for {name}", ", ".join(types(sparse)))
     if accumulator and accumulator not in kinds:
@@ -294,7 +294,7 @@ def parse_tile(
     Raises:
         IsaError: no such tile.
     """
-    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})(?:x(\d{1,4}))?", text)
+    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})(?:x(\d{1,4}))?", text_of(text, "a tile", "128x128x64"))
     if match is None:
         raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBN or BMxBNxBK, e.g. 128x128x64")
     bm, bn = int(match[1]), int(match[2])
