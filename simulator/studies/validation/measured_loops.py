@@ -3,14 +3,17 @@ whose difference gives the cycles of each iteration.
 
 A file of loops is JSON (tests/hardware/memory_loops.py writes one). It has `shared_bytes`, `images` (what shared memory
 holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take part, `counts` (the
-two loop counts), `image`, `cycles` of an iteration by warps of the CTA, `begins` (the cycles by which each warp ends a
-run of one iteration later than the first to end: on the chip the first iteration waits for its instructions, so warps
-come to the second one apart, and here they begin so), and `parts`: `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0, step from lane to lane], `body` as [times, instruction,
-registers...] and `end`: the machine code waits there for the loads into these registers, since they share a scoreboard
-with one that is needed, or since nothing reads them; and `stalls`: for how many cycles the warp issues nothing after
-each instruction, and after the branch; and `hints`: for each instruction 1 if it has the yield hint, and the
-instructions behind it that no trace has (`TimedOperation.upkeep`); and `counter`: which of these are integer
-instructions. A trace cannot say that: here it is a part of the program that was measured.
+two loop counts), `image`, `cycles` of an iteration by warps of the CTA, `begins` by warps of the CTA, and `parts`.
+
+`begins` are the cycles by which each warp ends a run of one iteration later than the first warp to end. On the chip the
+first iteration waits for its instructions, so warps come to the second one apart; in the simulation they begin so.
+
+A part has `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0, step from lane to
+lane], `body` as [times, instruction, registers...] and `end`: the machine code waits there for the loads into these
+registers, since they share a scoreboard with one that is needed, or since nothing reads them; and `stalls`: for how
+many cycles the warp issues nothing after each instruction, and after the branch; and `hints`: for each instruction 1 if
+it has the yield hint, and the instructions behind it that no trace has (`TimedOperation.upkeep`); and `counter`: which
+of these are integer instructions. A trace cannot say that: here it is a part of the program that was measured.
 """
 
 from __future__ import annotations

@@ -140,7 +140,10 @@ def published(config: Config, short: bool) -> list[Row]:
     ]
 
 
-_H100 = "measured: NVIDIA H100 80GB HBM3, 2026-11-21 and (held out) 2026-11-24, tests/hardware"
+_H100 = (
+    "measured: NVIDIA H100 80GB HBM3, 2026-11-24, tests/hardware; held out: measured when the rules, and how far apart "
+    "warps begin, had been fixed"
+)
 _LOOPS = (
     Group(
         "loads",
