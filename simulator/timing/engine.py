@@ -205,16 +205,20 @@ def simulate(
         sms: SMs of the chip that do the same at the same time and share L2.
         observer: is told about each issue and each unit.
         cold: whether lines that come for the first time come from device memory, and not from L2.
-        starts: for each warp, the cycle in which it begins; without them all begin in cycle 0.
+        starts: for each warp of the CTA (or the pair), by number, the cycle in which it begins; without them all begin
+            in cycle 0.
         progress: is told now and then how many instructions have issued; without it, a run that takes long says so.
 
     Raises:
         DeadlockError: warps are unfinished and nothing is left to happen.
+        ValueError: more or fewer starts than warps.
     """
+    if len(starts) not in (0, ctas * warps):
+        raise ValueError(f"{len(starts)} starts for {ctas * warps} warps: one for each, or none")
     ahead = observer is None and compiled.available()
     sm = Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
     if cold and sm.memory is not None and config.hbm is not None:
         sm.memory.device_latency = config.hbm.latency
-    for warp, start in zip(sm.warps, starts, strict=False):
-        warp.issue_not_before = start
+    for warp in sm.warps if starts else ():
+        warp.issue_not_before = starts[warp.id]
     return Engine(sm, ahead, progress).run()

@@ -100,6 +100,8 @@ class TimedOperation:
         interval: cycles for which the unit takes no other instruction (shared memory: no other of the same warp).
         blocking: whether the warp issues nothing else for `latency` cycles.
         sent: registers that an access to shared memory sends: its addresses, and the values of a store.
+        matrices: whether it is a load of four registers of which each comes with its own wavefront (ldmatrix.x4).
+        vector: whether it is a load of four registers that come together.
         forwarding_penalty: cycles that integer results come later to this operation than to others of its unit: from
             another pipe, or to the address of a load that writes the same register.
         time: the timing class of an integer instruction, which says what pipe it goes to; else None.
@@ -139,6 +141,8 @@ class TimedOperation:
     line: int
     blocking: bool = False
     sent: int = 1
+    matrices: bool = False
+    vector: bool = False
     forwarding_penalty: int = 0
     time: Time | None = None
     barrier: tuple[int, int | None] | None = None

@@ -88,6 +88,8 @@ class ItemRecord(ctypes.Structure):
     latency: int
     interval: int
     sent: int
+    matrices: int
+    vector: int
     forwarding_penalty: int
     sparse: int
     result_from: int
@@ -248,7 +250,7 @@ class SmRecord(ctypes.Structure):
         pipe_taken, produced_by: by unit, the reason for a stall.
         stalls .. shared_busy: counters (`simulator.timing.counters`).
         queue_full, room_since: for each SM, whether the queue of its tcgen05 unit is full, and since when it has room.
-        window, taken, first, taken_until, turn: see `simulator.timing.shared_memory`.
+        window, taken, first, taken_until, turn, matrices: see `simulator.timing.shared_memory`.
     """
 
     now: int
@@ -281,6 +283,8 @@ class SmRecord(ctypes.Structure):
     wavefront_interval: int
     port_cycles: int
     queue: int
+    vector_gap: int
+    vector_after: int
     store_latency: int
     operand_latency: int
     loop_minimum: int
@@ -313,6 +317,7 @@ class SmRecord(ctypes.Structure):
     first_array: Integers
     taken_until_array: Integers
     turn_array: Integers
+    matrices_array: Integers
 
 
 _POINTS_TO = {  # what is behind an address that is not one of integers

@@ -57,6 +57,8 @@ class SharedMemory:
             a store could have been. The first of SM s is slot first[s].
         taken_until: for each SM, the slot after the last that is taken.
         turn: when the next access of each warp may begin.
+        matrices: for each SM, how many ldmatrix.x4 have come since the last load of four registers that come together;
+            no more than matter.
         free, free_to_loads: find slots in `taken` for a wavefront: those of no access, and gaps as well.
     """
 
@@ -67,7 +69,8 @@ class SharedMemory:
         sms, self.slots = record.sms, rule.wavefronts
         self.first, self.taken_until = array("q", [0] * sms), array("q", [0] * sms)
         self.turn = array("q", [0] * warps)
-        link(record, first=self.first, taken_until=self.taken_until, turn=self.turn)
+        self.matrices = array("q", [0] * sms)
+        link(record, first=self.first, taken_until=self.taken_until, turn=self.turn, matrices=self.matrices)
         self.accesses = [array("q", [0] * rule.queue) for _ in cores]
         for core, ring in zip(cores, self.accesses, strict=True):
             link(core, accesses=ring)
@@ -108,6 +111,7 @@ class SharedMemory:
         if 0 < core.config.pipe.gap <= values:
             core.stores = min(core.stores + 1, STORES)
         first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now, load=not values)
+        self.leave_vector_gap(warp.cta, operation, last, now)
         self.wait(core, first, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else self.served)
@@ -121,6 +125,21 @@ class SharedMemory:
         core.stores = 0
         if gap:
             self.place(sm, now, gap, now, load=False, mark=GAP)
+
+    def leave_vector_gap(self, sm: int, operation: TimedOperation, last: int, now: int) -> None:
+        """Takes the wavefronts that the SM gives to nobody behind a load whose registers come together, after some
+        whose registers come one by one.
+
+        Args:
+            last: the cycle of the load's last wavefront.
+        """
+        gap, each = self.rule.vector_gap, self.rule.vector_after
+        if operation.vector:
+            lost = min((2 * self.matrices[sm] + each) // (2 * each), gap)
+            self.place(sm, last, lost, now)
+            self.matrices[sm] = 0
+        elif operation.matrices:
+            self.matrices[sm] = min(self.matrices[sm] + 1, gap * each)
 
     @property
     def served(self) -> int:
@@ -187,4 +206,5 @@ class SharedMemory:
             matters = core.port_until > now - core.config.pipe.port_delay
             state += (core.port_from - now, core.port_until - now) if matters else (NEVER, NEVER)
         state += (max(cycle - now, 0) for cycle in self.turn)
+        state += self.matrices
         return state

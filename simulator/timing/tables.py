@@ -221,6 +221,10 @@ class Shared:
         overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
         wavefronts: wavefronts that the server can give in `cycles`: 2 for twice the bandwidth, 3 in 2 cycles for one
             and a half.
+        vector_gap: wavefronts, at most, that the SM gives to nobody behind a load of four registers that come together
+            (ld.shared.v4): one for each `vector_after` loads of four registers that come one by one (ldmatrix.x4)
+            since the last such load, rounded.
+        vector_after: how many these are.
     """
 
     cycles: Cycles
@@ -234,6 +238,8 @@ class Shared:
     operand_latency: Delay
     overlap_latency: Delay
     wavefronts: Annotated[int, Between(1, 64)] = 1
+    vector_gap: Delay = 0
+    vector_after: Slots = 5
 
 
 def kind_of(form: MmaForm) -> str:

@@ -6,8 +6,9 @@ loop of a cubin is rewritten, as `patched.py` does, with the stall counts in que
 
 Kinds: `stream`: 9 matrix instructions, one an interval; `third`: every third has an access or an integer instruction
 `at` cycles behind it; `free`: matrix instructions and `count` accesses in turn, waits of one cycle; `sub-cores`: 24
-accesses of 128 bytes a register and `count` matrix instructions spread among them, on one to four sub-cores. `cycles`
-is an iteration's, with the loop's end; what an instruction costs is the difference to `stream`.
+accesses of 128 bytes a register and `count` matrix instructions spread among them, on one to four sub-cores; `loads`:
+24 loads, after each `count` of the one in `matrix` one of the one in `other`. `cycles` is an iteration's, with the
+loop's end; what an instruction costs is the difference to `stream`.
 """
 
 from __future__ import annotations
@@ -74,13 +75,38 @@ OTHERS = {  # in PTX, with what it writes and reads; its name in machine code
     "ldmatrix.x1": ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];", '"=r"(z[8])', '"r"(at)', "LDSM.16.M88 ", 0),
     "add": ("add.s32 %0, %0, 5;", '"+r"(z[9])', "", "VIADD", 0),
 }
-SOURCE = """#include <cstdint>
+LOADS = {name: OTHERS[name] for name in ("ld.b32", "ld.v4")} | {  # likewise, of the kind `loads`
+    "ld.v2": (
+        "ld.volatile.shared.v2.b32 {%0, %1}, [%2];",
+        '"=r"(z[10]), "=r"(z[11])',
+        '"r"(pairs)',
+        "LDS.64",
+        0,
+    ),
+    "ldmatrix.x2": (
+        "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];",
+        '"=r"(z[10]), "=r"(z[11])',
+        '"r"(at)',
+        "LDSM.16.M88.2 ",
+        0,
+    ),
+    "ldmatrix.x4": (
+        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];",
+        '"=r"(z[4]), "=r"(z[5]), "=r"(z[6]), "=r"(z[7])',
+        '"r"(at)',
+        "LDSM.16.M88.4 ",
+        0,
+    ),
+}
+HEAD = """#include <cstdint>
 extern __shared__ __align__(1024) char memory[];
-extern "C" __global__ void __launch_bounds__(512) loop(uint64_t *out, const unsigned *values, int count, int cores) {{
-    unsigned lane = threadIdx.x & 31, warp = threadIdx.x / 32, at, words;
+"""
+SOURCE = """extern "C" __global__ void __launch_bounds__(512)
+{kernel}(uint64_t *out, const unsigned *values, int count, int cores) {{
+    unsigned lane = threadIdx.x & 31, warp = threadIdx.x / 32, at, words{more};
     unsigned base = (unsigned)__cvta_generic_to_shared(memory);
     asm volatile("mov.b32 %0, %1;" : "=r"(at) : "r"(base + 16 * lane));
-    asm volatile("mov.b32 %0, %1;" : "=r"(words) : "r"(base + 4 * lane));
+    asm volatile("mov.b32 %0, %1;" : "=r"(words) : "r"(base + 4 * lane));{start}
     unsigned x[32] = {{}}, y[12], z[12] = {{}}, e = values[lane];
     z[9] = lane, count += values[lane + 50];
     for (int i = 0; i < 12; ++i) y[i] = ((const volatile unsigned *)values)[i];
@@ -116,10 +142,16 @@ def matrix(name: str, number: int) -> str:
 
 
 def template() -> str:
-    """A kernel whose loop has every instruction in question, and room."""
-    lines = [matrix(name, number) for name in MATRIX for number in range(8)]
-    lines += [f'asm volatile("{text}" : {out} : {read} : "memory");' for text, out, read, *_ in OTHERS.values()]
-    return SOURCE.format(body="\n".join(lines))
+    """Two kernels: the loop of one has every matrix instruction in question, what comes among them, and room; the other
+    has loads, and room."""
+    room = [matrix(name, number) for name in MATRIX for number in range(8)]
+    among, loads = (
+        [f'asm volatile("{text}" : {out} : {read} : "memory");' for text, out, read, *_ in table.values()]
+        for table in (OTHERS, LOADS)
+    )
+    pairs = '\n    asm volatile("mov.b32 %0, %1;" : "=r"(pairs) : "r"(base + 8 * lane));'
+    first = SOURCE.format(kernel="loop", more="", start="", body="\n".join(room + among))
+    return HEAD + first + SOURCE.format(kernel="loads", more=", pairs", start=pairs, body="\n".join(room + loads))
 
 
 def experiments() -> Iterator[tuple[dict[str, Any], tuple[int, ...], tuple[int, ...], list[Item]]]:
@@ -143,6 +175,18 @@ def experiments() -> Iterator[tuple[dict[str, Any], tuple[int, ...], tuple[int, 
                     body += [(other, 2)] + [(name, 2)] * ((i + 1) * count // 24 - i * count // 24)
                 labels = {"kind": "sub-cores", "matrix": name, "other": other, "count": count}
                 yield labels, (4, 8, 16), (1, 3, 5, 7, 15), body + PAD
+    yield from loads()
+
+
+def loads() -> Iterator[tuple[dict[str, Any], tuple[int, ...], tuple[int, ...], list[Item]]]:
+    """Streams of loads with others among them, likewise."""
+    pairs = [("ldmatrix.x4", other) for other in ("ld.v4", "ld.v2", "ld.b32", "ldmatrix.x4")]
+    pairs += [("ldmatrix.x2", "ld.v4"), ("ld.v4", "ldmatrix.x4"), ("ld.v4", "ld.v2"), ("ld.v4", "ld.v4")]
+    for stream, other in pairs:
+        for count in (1, 2, 3, 5, 7, 11, 23) if stream != other else (1,):
+            body = ([(stream, 2)] * count + [(other, 2)]) * (24 // (count + 1))
+            labels = {"kind": "loads", "matrix": stream, "other": other, "count": count}
+            yield labels, (4, 8, 12, 16), (1, 3, 15), body + PAD
 
 
 def build(folder: Path, nvcc: str, nvdisasm: str) -> None:
@@ -150,27 +194,35 @@ def build(folder: Path, nvcc: str, nvdisasm: str) -> None:
     source, cubin = folder / "ports.cu", folder / "ports.cubin"
     source.write_text(template())
     subprocess.run([nvcc, "-w", "-arch=sm_90a", "-O3", "-cubin", "-o", str(cubin), str(source)], check=True)
-    listing = sass.listings(cubin, nvdisasm)["loop"]
+    found = sass.listings(cubin, nvdisasm)
+    kernels = {name: machine(found[name], others) for name, others in (("loop", OTHERS), ("loads", LOADS))}
+    loops = []
+    for labels, warps, cores, body in experiments():
+        kernel = "loads" if labels["kind"] == "loads" else "loop"
+        loops.append([kernel, labels, warps, cores, encoded(body, *kernels[kernel])])
+    code = cubin.read_bytes()
+    offsets = {name: code.index(machine_code(map(halves, loop))) for name, (*_, loop) in kernels.items()}
+    (folder / "ports.json").write_text(json.dumps({"offsets": offsets, "loops": loops}))
+    print(len(loops), "loops")
+
+
+def machine(listing: list[Any], others: dict[str, Any]) -> tuple[dict[str, list[tuple[int, int]]], Any, list[Any]]:
+    """The encodings of the instructions of a template by name, the ends of its loop, and the loop."""
     (loop,) = sass.loops(listing)
-    raw = machine_code(map(halves, loop))
 
     def found(text: str, place: int = 0) -> tuple[int, int]:
         return halves([x for x in loop if x.text.startswith(text)][place])
 
     known = {name: [halves(x) for x in loop if x.text.startswith(text)] for name, text in ENCODED.items()}
-    known |= {name: [found(text, place)] for name, (*_, text, place) in OTHERS.items()}
-    known["add"] = [next(halves(x) for x in loop if x.text.startswith("VIADD") and x.text.endswith(", 0x5"))]
+    known |= {name: [found(text, place)] for name, (*_, text, place) in others.items()}
+    if "add" in others:
+        known["add"] = [next(halves(x) for x in loop if x.text.startswith("VIADD") and x.text.endswith(", 0x5"))]
     known["NOP"] = [next(halves(x) for x in listing if isinstance(x, sass.Instruction) and x.text == "NOP")]
     counter = next(x for x in loop if x.text.startswith("ISETP")).text.split(", ")[2]
-    ends = found(f"VIADD {counter}"), found("ISETP"), found("@!P0 BRA")
-    loops = [
-        [labels, warps, cores, encoded(body, known, ends, len(loop))] for labels, warps, cores, body in experiments()
-    ]
-    (folder / "ports.json").write_text(json.dumps({"offset": cubin.read_bytes().index(raw), "loops": loops}))
-    print(len(loops), "loops")
+    return known, (found(f"VIADD {counter}"), found("ISETP"), found("@!P0 BRA")), loop
 
 
-def encoded(body: list[Item], known: dict[str, list[tuple[int, int]]], ends: Any, slots: int) -> str:
+def encoded(body: list[Item], known: dict[str, list[tuple[int, int]]], ends: Any, loop: list[Any]) -> str:
     """The loop in hexadecimal: counter, comparison, body, branch."""
     (add, compare, branch), used = ends, dict.fromkeys(known, 0)
     words = [(add[0], control(add[1], 12)), (compare[0], control(compare[1], 13))]
@@ -179,7 +231,7 @@ def encoded(body: list[Item], known: dict[str, list[tuple[int, int]]], ends: Any
         used[name] += 1
         words.append((low, control(high, stall)))
     words.append(branch_back(branch, len(words)))
-    assert len(words) <= slots
+    assert len(words) <= len(loop)
     return machine_code(words).hex()
 
 
@@ -197,11 +249,11 @@ def run(folder: Path, results: Path, date: str) -> None:
         )
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
-        for labels, numbers, masks, text in data["loops"]:
-            raw = bytes.fromhex(text)
+        for name, labels, numbers, masks, text in data["loops"]:
+            raw, offset = bytes.fromhex(text), data["offsets"][name]
             module = cupy.cuda.function.Module()
-            module.load(cubin[: data["offset"]] + raw + cubin[data["offset"] + len(raw) :])
-            kernel = module.get_function("loop")
+            module.load(cubin[:offset] + raw + cubin[offset + len(raw) :])
+            kernel = module.get_function(name)
             for warps in numbers:
                 for mask in masks:
                     best = []

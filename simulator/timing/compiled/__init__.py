@@ -101,6 +101,8 @@ class CompiledEngine:
                     "wavefront_interval",
                     "port_cycles",
                     "queue",
+                    "vector_gap",
+                    "vector_after",
                     "store_latency",
                     "operand_latency",
                 ),

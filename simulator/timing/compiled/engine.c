@@ -206,6 +206,16 @@ static void leave_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t
         place(sm, cta, now, gap, GAP, 0, &first, &last);
 }
 
+static void leave_vector_gap(Sm *sm, int64_t cta, const Item *item, int64_t last) {
+    int64_t *matrices = sm->matrices_array + cta, gap = sm->vector_gap, each = sm->vector_after, first, behind;
+    if (item->vector) {
+        place(sm, cta, last, least((2 * *matrices + each) / (2 * each), gap), TAKEN, 1, &first, &behind);
+        *matrices = 0;
+    } else if (item->matrices) {
+        *matrices = least(*matrices + 1, gap * each);
+    }
+}
+
 /* `Sm.access` with `SharedMemory.serve`. */
 static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
     if (core->reads_until >= now && !core->accessed) {
@@ -219,6 +229,7 @@ static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, i
     if (sm->gap && values >= sm->gap)
         core->stores = least(core->stores + 1, sm->stores);
     place(sm, warp->cta, soonest, count, TAKEN, !values, &first, &last);
+    leave_vector_gap(sm, warp->cta, item, last);
     wait_for_first(sm, core, first, now);
     sm->turn_array[warp->place] = last + sm->wavefront_interval;
     int64_t read = core->port_until + sm->operand_latency;
@@ -466,7 +477,7 @@ static int for_python(const Sm *sm, const Core *core, const Warp *warp, int64_t 
         return !has_room(sm, warp->cta, sm->now, core->stores);
     const struct CostRecord *cost = &warp->costs_array[warp->pc];
     int64_t count = cost->entries_array[cost->length == 1 ? 0 : warp->turns_array[warp->pc]];
-    return !has_room(sm, warp->cta, values_sent(sm, core, warp, item, now), count);
+    return !has_room(sm, warp->cta, values_sent(sm, core, warp, item, now), count + sm->vector_gap);
 }
 
 /* Ends the step of a sub-core: its warp, if it has issued, goes on; then the sub-core plans its next step. */
@@ -644,6 +655,8 @@ static void shared_state(const Sm *sm, Out *out) {
     }
     for (int64_t i = 0; i < sm->warps; i++)
         put_left(out, sm->turn_array[i], now);
+    for (int64_t cta = 0; cta < sm->sms; cta++)
+        put(out, sm->matrices_array[cta]);
 }
 
 /* Writes the state into `words`; returns its length, which may be more than there is room for. */

@@ -245,6 +245,24 @@ def test_numbers_of_c() -> None:
 
 
 @needs_kernel
+def test_gaps_behind_vector_loads() -> None:
+    """Three ldmatrix.x4 and a load of four registers that come together, 16 wavefronts a turn, on six warps."""
+    loads = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%r20];" * 3
+    body = f"{loads} ld.shared.v4.b32 {{%r4, %r5, %r6, %r7}}, [%r20];"
+    text = f".trace 1\n.target sm_90a\n.warps 6\n.shared 1024\n.warp 0-5 {{ .repeat 500 {{ {body} }} }}\n"
+    cycles = []
+    for gap in (0, 2, 9):
+        config = load_config("h100_sxm", {"shared.vector_gap": gap, "shared.vector_after": 1})
+        found = check(Session(text, config, arithmetic="none"))
+        assert found.shared_busy == 500 * 6 * 16
+        assert found.skipped > 0.9 * found.cycles
+        cycles.append(found.cycles)
+    assert cycles[0] == pytest.approx(500 * 6 * 16, rel=0.01)
+    assert 1.05 * cycles[0] < cycles[1] < 1.15 * cycles[0]  # warps in step: the first such load of some has gaps
+    assert cycles[2] > 1.1 * cycles[1]
+
+
+@needs_kernel
 def test_wavefronts_of_any_length() -> None:
     """As many cycles for a wavefront as a config may ask for."""
     config = load_config("h100_sxm", {"shared.cycles": 100})

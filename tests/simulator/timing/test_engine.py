@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import isa
@@ -22,7 +22,7 @@ from simulator.state.shared import wavefronts
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedLoop, TimedOperation, by_warp
+from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, by_warp
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
 from tests.support.cases import case_of, examples, exhaustive, over
@@ -652,6 +652,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     unit = 0
     port, taken, gaps = [(0, 0)] * count, set[int](), set[int]()  # the port sends from .. until; cycles of the SM
     stores = [0] * count  # since the last matrix instruction
+    singles = 0  # ldmatrix.x4 since the last load of four registers that come together
     longer = [0] * count  # how much longer integers find the ports of that one taken
     firsts: list[list[int]] = [[] for _ in cores]
     arrived: dict[int, list[Thread]] = {}
@@ -728,6 +729,18 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                         places.append(at)
                         at += rule.wavefront_interval
                     result.shared_busy += waves * rule.cycles
+                    four = len(op.writes) == 4
+                    matrices = four and op.instruction.form.opcode.startswith("ldmatrix")
+                    if four and not matrices:
+                        late, lost = places[-1], round(singles / rule.vector_after + 1e-9)
+                        singles = 0
+                        for _ in range(min(lost, rule.vector_gap)):
+                            while late in taken:
+                                late += 1
+                            taken.add(late)
+                            late += rule.wavefront_interval
+                        gaps -= taken
+                    singles += matrices
                     thread.turn, thread.access = at, now + rule.warp_interval
                     firsts[number].append(places[0])
                     if len(firsts[number]) >= rule.queue:
@@ -1035,7 +1048,20 @@ def test_results_that_come_during_a_skip(folder: Path) -> None:
     ]
 
 
+KINDS = (  # loads whose four registers come one by one, and together
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {}, [%r40];",
+    "ld.shared.v4.b32 {}, [%r40];",
+)
+TWO_KINDS = "\n".join(KINDS[kind].format(vector(4 * place, 4)) for place, kind in enumerate((0, 0, 0, 1, 1, 0, 0, 1)))
+
+
 @given(programs(6), VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
+@example(
+    f"{HEAD}.warps 5\n.warp 0-4 {{ .repeat 6 {{ {TWO_KINDS} }} }}\n",
+    Variant("greedy-round-robin", H100.loop, 4),
+    0,
+    False,
+)
 @settings(QUIET, max_examples=examples(80))
 def test_against_cycle_by_cycle(folder: Path, text: str, variant: Variant, seed: int, vary: bool) -> None:
     config = replace(variant, counter=False).config
@@ -1052,6 +1078,17 @@ def report_of(folder: Path, body: str, warps: int = 8) -> simulator.Report:
     return simulator.run(
         write(folder, f"{HEAD}.warps {warps}\n.warp 0-{warps - 1} {{\n{body}\n}}\n"), H100, arithmetic="none"
     )
+
+
+def test_starts() -> None:
+    """Each warp begins in the cycle that stands at its number, also where others have no program."""
+    item = TimedOperation(Unit.ALU, 4, 1, (), (), 0)
+    code = TimedCode((0, 4), [item], [()], {}, scheduled=True)
+    found = simulate(H100, [code], 8, 1, starts=[100, 0, 0, 0, 10, 0, 0, 0])
+    assert found.cycles == 104
+    assert found.waits[4][StallReason.FINISHED] == 104 - 11
+    with pytest.raises(ValueError, match="2 starts for 8 warps: one for each, or none"):
+        simulate(H100, [code], 8, 1, starts=[100, 10])
 
 
 NESTS = [
