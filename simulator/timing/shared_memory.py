@@ -124,7 +124,7 @@ class SharedMemory:
         gap = min(operation.port // 2, core.stores) if core.port_until > now else 0
         core.stores = 0
         if gap:
-            self.place(sm, now, gap, now, load=False, mark=GAP)
+            self.place(sm, now, gap, now, load=False, mark=GAP, gap=True)
 
     def leave_vector_gap(self, sm: int, operation: TimedOperation, last: int, now: int) -> None:
         """Takes the wavefronts that the SM gives to nobody behind a load whose registers come together, after some
@@ -136,7 +136,7 @@ class SharedMemory:
         gap, each = self.rule.vector_gap, self.rule.vector_after
         if operation.vector:
             lost = min((2 * self.matrices[sm] + each) // (2 * each), gap)
-            self.place(sm, last, lost, now)
+            self.place(sm, last, lost, now, gap=True)
             self.matrices[sm] = 0
         elif operation.matrices:
             self.matrices[sm] = min(self.matrices[sm] + 1, gap * each)
@@ -155,10 +155,14 @@ class SharedMemory:
             core.free[Unit.SHARED] = max(now + 1, ring[core.accesses_made % length])
 
     def place(
-        self, sm: int, soonest: int, count: int, now: int, *, load: bool = True, mark: bytes = TAKEN
+        self, sm: int, soonest: int, count: int, now: int, *, load: bool = True, mark: bytes = TAKEN, gap: bool = False
     ) -> tuple[int, int]:
-        """Takes slots for `count` wavefronts of one access from cycle `soonest` on, or leaves gaps there; returns the
-        cycles in which the first and the last of them begin. A load fills gaps, too."""
+        """Takes slots for `count` wavefronts of one access from cycle `soonest` on; returns the cycles in which the
+        first and the last of them begin. A load fills gaps that stores have left, too.
+
+        Args:
+            gap: the slots stay empty, for all or, marked as GAP, for stores; no observer is told.
+        """
         rule, slots = self.rule, self.slots
         slot = first = last = soonest * slots
         spacing = max(rule.cycles, rule.wavefront_interval * slots)
@@ -171,7 +175,7 @@ class SharedMemory:
             slot = found.start() - begin
             self.taken[begin + slot : begin + slot + rule.cycles] = wavefront
             first, last = slot if number == 0 else first, slot
-            if self.observer is not None:
+            if self.observer is not None and not gap:
                 self.observer.serve("shared memory", sm, slot // slots, slot // slots + self.served)
             slot += rule.wavefront_interval * slots
         if count:
