@@ -165,27 +165,15 @@ def estimate(
         ConfigError: as `check_chip`.
     """
     check_sizes(m=m, n=n, k=k)
-    chip = check_chip(tile, config)
-    assert chip.hbm is not None
-    asked = m, n, k
-    m, n, k = (-(-size // unit) * unit for size, unit in ((m, tile.bm), (n, tile.bn), (k, tile.bk)))
+    chip, asked = check_chip(tile, config), (m, n, k)
+    m, n, k = _filled(tile, m, n, k)
     if isinstance(tile, Tcgen05Tile):
         return _persistent(Kernel(tile, m, n, k, chip), asked)
-    ctas, sms = (m // tile.bm) * (n // tile.bn), chip.chip.sms
+    ctas, sms, resident = (m // tile.bm) * (n // tile.bn), chip.chip.sms, occupancy(tile, chip)
+    told, later = progress or (lambda *_: None), delay(tile, m, n, k, chip)
+    first, following, cycles, dram = _whole(tile, m, n, k, chip, told)
     on_sm = -(-ctas // sms)  # CTAs of the fullest SM
-    resident, told = occupancy(tile, chip), progress or (lambda *_: None)
     together, waves = min(resident, on_sm), -(-on_sm // resident)
-    later = delay(tile, m, n, k, chip)
-    told(0, 3, "runs of an SM")
-    first = _run(tile, k, chip, together, min(sms, ctas), later)
-    told(1, 3, "runs of an SM")
-    following = _following(tile, k, chip, resident, later, first.cycles) if waves > 1 else 0
-    cycles = first.cycles + following * (on_sm - together) // resident
-    if chip.launch is not None and ctas > 1:
-        cycles += round(chip.launch.spread * cycles)
-    cycles += chip.hbm.latency
-    dram = _dram_cycles(tile, m, n, k, chip)
-    cycles = max(cycles, dram)
     shares = _shares(tile, m, n, k, chip, first, cycles)
     shares["device memory"] = dram / cycles
     shares["waves"] = 1 - ctas / (waves * resident * sms)
@@ -195,6 +183,42 @@ def estimate(
     energy = spent(tile, (m, n, k), chip, activity, seconds, dram_bytes(tile, m, n, k, chip))
     run = _Run(ctas, resident, waves, first.cycles, following, iteration, cycles)
     return _answer(tile, chip, asked, (m, n, k), run, shares, energy)
+
+
+def kernel_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
+    """`cycles` of `estimate`, without the run that only its other figures take."""
+    return _whole(tile, *_filled(tile, m, n, k), chip, lambda *_: None).cycles
+
+
+def _filled(tile: Tile | Tcgen05Tile, m: int, n: int, k: int) -> tuple[int, int, int]:
+    """The sizes in whole tiles."""
+    return -(-m // tile.bm) * tile.bm, -(-n // tile.bn) * tile.bn, -(-k // tile.bk) * tile.bk
+
+
+class _Whole(NamedTuple):
+    """An SM's first CTAs, the cycles of a later one, those of the kernel, and those for which device memory is busy."""
+
+    first: Timing
+    following: int
+    cycles: int
+    dram: int
+
+
+def _whole(tile: Tile, m: int, n: int, k: int, chip: Config, told: Progress) -> _Whole:
+    """The whole kernel."""
+    assert chip.hbm is not None
+    ctas, sms, resident = (m // tile.bm) * (n // tile.bn), chip.chip.sms, occupancy(tile, chip)
+    on_sm = -(-ctas // sms)
+    together, later = min(resident, on_sm), delay(tile, m, n, k, chip)
+    told(0, 3, "runs of an SM")
+    first = _run(tile, k, chip, together, min(sms, ctas), later)
+    told(1, 3, "runs of an SM")
+    following = _following(tile, k, chip, resident, later, first.cycles) if on_sm > resident else 0
+    cycles = first.cycles + following * (on_sm - together) // resident
+    if chip.launch is not None and ctas > 1:
+        cycles += round(chip.launch.spread * cycles)
+    dram = _dram_cycles(tile, m, n, k, chip)
+    return _Whole(first, following, max(cycles + chip.hbm.latency, dram), dram)
 
 
 def _persistent(kernel: Kernel, asked: tuple[int, int, int]) -> Estimate:

@@ -21,7 +21,7 @@ from simulator.program.program import Program
 from simulator.program.reader import load
 from simulator.resources import folder
 from simulator.simulation.session import Session
-from simulator.studies.gemm.estimate import estimate
+from simulator.studies.gemm.estimate import kernel_cycles
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
 from simulator.tables import read_rows
@@ -283,7 +283,7 @@ def _kernel(config: Config, line: dict[str, str]) -> Row:
     tile_named = f"{tile.bm}x{tile.bn}x{tile.bk}, {tile.warps} warps"
     named = (("type", kind), ("tile", tile_named), ("stages", tile.stages), ("size", f"{m}x{n}x{k}"))
     measured = float(line["first_to_last_us"]) * float(line["mhz"])
-    return Row(line["variant"], named, measured, estimate(tile, m, n, k, config).cycles)
+    return Row(line["variant"], named, measured, kernel_cycles(tile, m, n, k, config))
 
 
 GROUPS = {
