@@ -169,11 +169,9 @@ def estimate(
     m, n, k = _filled(tile, m, n, k)
     if isinstance(tile, Tcgen05Tile):
         return _persistent(Kernel(tile, m, n, k, chip), asked)
-    ctas, sms, resident = (m // tile.bm) * (n // tile.bn), chip.chip.sms, occupancy(tile, chip)
-    told, later = progress or (lambda *_: None), delay(tile, m, n, k, chip)
-    first, following, cycles, dram = _whole(tile, m, n, k, chip, told)
-    on_sm = -(-ctas // sms)  # CTAs of the fullest SM
-    together, waves = min(resident, on_sm), -(-on_sm // resident)
+    told, sms = progress or (lambda *_: None), chip.chip.sms
+    ctas, on_sm, resident, together, later, first, following, cycles, dram = _whole(tile, m, n, k, chip, told)
+    waves = -(-on_sm // resident)
     shares = _shares(tile, m, n, k, chip, first, cycles)
     shares["device memory"] = dram / cycles
     shares["waves"] = 1 - ctas / (waves * resident * sms)
@@ -196,8 +194,15 @@ def _filled(tile: Tile | Tcgen05Tile, m: int, n: int, k: int) -> tuple[int, int,
 
 
 class _Whole(NamedTuple):
-    """An SM's first CTAs, the cycles of a later one, those of the kernel, and those for which device memory is busy."""
+    """CTAs of the kernel, and of the fullest SM; how many an SM holds, and has at first; how much later copies come
+    (`delay`); the run of the first CTAs, the cycles of a later one, those of the kernel, and those for which device
+    memory is busy."""
 
+    ctas: int
+    on_sm: int
+    resident: int
+    together: int
+    later: int
     first: Timing
     following: int
     cycles: int
@@ -208,7 +213,7 @@ def _whole(tile: Tile, m: int, n: int, k: int, chip: Config, told: Progress) -> 
     """The whole kernel."""
     assert chip.hbm is not None
     ctas, sms, resident = (m // tile.bm) * (n // tile.bn), chip.chip.sms, occupancy(tile, chip)
-    on_sm = -(-ctas // sms)
+    on_sm = -(-ctas // sms)  # CTAs of the fullest SM
     together, later = min(resident, on_sm), delay(tile, m, n, k, chip)
     told(0, 3, "runs of an SM")
     first = _run(tile, k, chip, together, min(sms, ctas), later)
@@ -218,7 +223,8 @@ def _whole(tile: Tile, m: int, n: int, k: int, chip: Config, told: Progress) -> 
     if chip.launch is not None and ctas > 1:
         cycles += round(chip.launch.spread * cycles)
     dram = _dram_cycles(tile, m, n, k, chip)
-    return _Whole(first, following, max(cycles + chip.hbm.latency, dram), dram)
+    cycles = max(cycles + chip.hbm.latency, dram)
+    return _Whole(ctas, on_sm, resident, together, later, first, following, cycles, dram)
 
 
 def _persistent(kernel: Kernel, asked: tuple[int, int, int]) -> Estimate:
