@@ -474,7 +474,7 @@ static int for_python(const Sm *sm, const Core *core, const Warp *warp, int64_t 
     if (item->python || (item->unit != sm->shared && !core->stores))
         return 0;
     if (item->unit != sm->shared)
-        return !has_room(sm, warp->cta, sm->now, core->stores);
+        return !has_room(sm, warp->cta, now, core->stores);
     const struct CostRecord *cost = &warp->costs_array[warp->pc];
     int64_t count = cost->entries_array[cost->length == 1 ? 0 : warp->turns_array[warp->pc]];
     return !has_room(sm, warp->cta, values_sent(sm, core, warp, item, now), count + sm->vector_gap);
