@@ -1,0 +1,253 @@
+"""Which of two warps of a sub-core issues the next matrix instruction, seen directly: loops of groups `random`, `held`
+and `fresh` as straight code, copy behind copy, with a read of the clock behind every matrix instruction.
+
+    python orders.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    after `measure.py build` of the groups
+    python orders.py run   [--build DIR] [--results DIR] [--date D]               results/orders.csv; needs cupy
+
+The code runs twice, so that the second time it is there; warps leave a barrier together. The read takes one cycle of
+the wait of its matrix instruction, and its hint. It takes ports of the register file, too: f32 instructions come up to
+1.5 cycles later for it. Control codes are those of ptxas, without `.reuse`.
+
+A decision is a matrix instruction for which both warps could have issued theirs, as far as their waits tell. Columns:
+`last`, `other`: whether the last instruction of the warp that issued the last matrix instruction, and of the other, had
+the yield hint; `interval` of that matrix instruction; `ago`: cycles since that warp's last instruction, the read of the
+clock included; `again`, `turned`: how often that warp went on, and how often the other came.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import json
+import re
+import subprocess
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import programs as p
+import sass
+from patched import MARK, machine_code
+
+HERE = Path(__file__).resolve().parent
+GROUPS = ("random", "held", "fresh")
+CLOCKS, SLOTS, LAUNCHES, COPIES, LOOPS = 186, 300, 5, 10, 120
+FIRST = 70  # the loops use registers below
+KNOWN = {"HMMA", "IMMA", "UIADD3", "ISETP", "NOP", "BRA", "MOV", "IMAD"}
+Event = tuple[int, int, int]  # cycle, warp, number of its matrix instruction
+
+
+def template() -> str:
+    """A kernel with room for the code, clocks in registers, and a store of them all."""
+    mma = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    lines = [
+        ".visible .entry template(.param .u64 out, .param .u64 src) {",
+        f".reg .b32 %r<68>, %c<{CLOCKS}>, %t<4>; .reg .b64 %q<4>; .reg .pred %p<3>;",
+        "ld.param.u64 %q1, [src]; mov.u32 %t0, %tid.x; mul.wide.u32 %q2, %t0, 4; add.u64 %q1, %q1, %q2;",
+        *(f"ld.global.b32 %r{i}, [%q1+{4096 * (i % 8) + 4 * i}];" for i in range(68)),
+        "setp.ne.u32 %p1, %r16, 12345; mov.b32 %t1, 0;",
+        *(f"mov.b32 %c{i}, 0;" for i in range(CLOCKS)),
+        f"AGAIN: bar.sync 0; mov.u32 %c{CLOCKS - 1}, %clock;",
+    ]
+    for i in range(SLOTS):
+        d = ", ".join(f"%r{20 + 4 * (i % 12) + j}" for j in range(4))
+        lines.append(f"{mma} {{{d}}}, {{%r0, %r1, %r2, %r3}}, {{%r8, %r9, %r10, %r11}}, {{{d}}}, %r16, 0x0;")
+    lines += [f"@%p1 mov.u32 %c{i}, %clock;" for i in range(CLOCKS - 1)]
+    lines += [
+        "add.u32 %t1, %t1, 1; setp.lt.u32 %p2, %t1, 2; @%p2 bra.uni AGAIN;",
+        "bar.sync 0; ld.param.u64 %q3, [out]; and.b32 %t2, %t0, 31; setp.ne.u32 %p2, %t2, 0; @%p2 bra DONE;",
+        "shr.u32 %t3, %t0, 5; mul.wide.u32 %q2, %t3, 1024; add.u64 %q3, %q3, %q2;",
+        *(f"st.global.b32 [%q3+{4 * i}], %c{i};" for i in range(CLOCKS)),
+        "add.u64 %q3, %q3, 65536;",
+        *(f"st.global.b32 [%q3+{4 * i}], %r{i};" for i in range(20, 68)),
+        "DONE: ret; }",
+    ]
+    return p.HEADER + "\n".join(lines) + "\n"
+
+
+def control(x: sass.Instruction, stall: int, yields: bool) -> int:
+    return x.upper & ~MARK | stall << 41 | (not yields) << 45 | 63 << 46
+
+
+class Room:
+    """Where the code goes, and the instructions that it needs, from the template's machine code."""
+
+    def __init__(self, cubin: Path, nvdisasm: str) -> None:
+        lines = [x for x in sass.listings(cubin, nvdisasm)["template"] if isinstance(x, sass.Instruction)]
+        self.raw = bytearray(cubin.read_bytes())
+        barrier = next(i for i, x in enumerate(lines) if x.text.startswith("BAR"))
+        start = next(i for i, x in enumerate(lines) if i > barrier and x.text.endswith("SR_CLOCKLO"))
+        end = next(i for i, x in enumerate(lines) if i > start and x.text.startswith("VIADD"))
+        whole = machine_code((x.lower, x.upper) for x in lines[start + 1 : end])
+        self.offset, self.slots = self.raw.index(whole), end - start - 1
+        stored = {
+            int(found.group(2)): int(found.group(1) or "0", 16) // 4
+            for x in lines
+            if (found := re.match(r"STG.*\.64(?:\+(0x[0-9a-f]+))?\], R(\d+)", x.text))
+        }
+        clocks = [
+            (stored[register], x, register)
+            for x in lines[start + 1 : end]
+            if (found := re.search(r"CS2R\.32 R(\d+), SR_CLOCKLO", x.text))
+            and (register := int(found.group(1))) >= FIRST
+        ]
+        *clocks, rounds, begin = sorted(clocks, key=lambda clock: clock[0])
+        self.clocks, self.begin, self.rounds = clocks, begin[0], rounds[2]
+        self.nop = next(x for x in lines if x.text == "NOP")
+        self.lane = next(x for x in lines if x.text == "S2R R0, SR_TID.X")
+        self.branch = next(x for x in lines if x.text.startswith("@P1 BRA"))
+        compare = next(i for i, x in enumerate(lines) if i > end and x.text.startswith("ISETP"))
+        for place, bits, shift in (
+            (start, begin[2], 16),
+            (end, rounds[2] | rounds[2] << 8, 16),
+            (compare, rounds[2], 24),
+        ):
+            x, mask = lines[place], (0xFFFF if place == end else 0xFF) << shift
+            at = self.offset + (place - start - 1) * 16
+            self.raw[at : at + 16] = machine_code([(x.lower & ~mask | bits << shift, x.upper)])
+
+    def code(self, body: list[sass.Instruction]) -> tuple[bytes, int]:
+        """Copies of a loop with their clocks, and how many clocks; branches go to the next instruction, and the counter
+        is a register of the uniform datapath that nothing else uses."""
+        matrix = sum("MMA" in x.text for x in body)
+        copies = min(COPIES, len(self.clocks) // matrix, (self.slots - 12) // (len(body) + matrix))
+        words: list[tuple[int, int]] = []
+        read = 0
+        for x in body * copies:
+            lower, upper = x.lower, control(x, x.stall, x.yields)
+            name = x.opcode.split(".")[0]
+            if name == "UIADD3":
+                lower = lower & ~(0xFFFF << 16) | 10 << 16 | 10 << 24
+            elif name == "ISETP":  # of the round, so that the loop's registers stay
+                lower = lower & ~(0xFF << 24) & ~(0x3F << 32) | self.rounds << 24 | 10 << 32
+                upper = upper & ~(7 << 17) | 1 << 17  # clocks have the other predicate
+            elif name == "BRA":
+                lower = self.branch.lower & ~(0xFF << 16) & (1 << 34) - 1 & ~(0xF << 12) | 7 << 12
+                upper = control(self.branch, x.stall, x.yields) & ~0x3FFFF
+            elif "MMA" in name:
+                words.append((lower, control(x, 1, False)))
+                clock = self.clocks[read][1]
+                lower, upper = clock.lower, control(clock, max(x.stall - 1, 1), x.yields)
+                read += 1
+            words.append((lower, upper))
+        words.append((self.lane.lower, control(self.lane, 15, True)))
+        words += [(self.nop.lower, control(self.nop, 15, True))] * 10
+        words += [(self.nop.lower, control(self.nop, 1, False))] * (self.slots - len(words))
+        return machine_code(words), read
+
+
+def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    source, cubin = folder / "orders.ptx", folder / "orders.cubin"
+    source.write_text(template())
+    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
+    room, loops = Room(cubin, nvdisasm), {}
+    for group in GROUPS:
+        for name, lines in sass.listings(folder / f"{group}.cubin", nvdisasm).items():
+            body = sass.loops(lines)[0]
+            highest = max(int(n) for x in body for n in re.findall(r"\bR(\d+)", x.text))
+            if highest < FIRST and {x.opcode.split(".")[0] for x in body} <= KNOWN:
+                raw, clocks = room.code(body)
+                rows = [["MMA" in x.text, x.opcode, x.stall, x.yields] for x in body]
+                loops[name] = {"raw": raw.hex(), "clocks": clocks, "body": rows}
+    step = max(1, len(loops) // LOOPS)
+    data = {
+        "offset": room.offset,
+        "begin": room.begin,
+        "stored": [number for number, *_ in room.clocks],
+        "loops": dict(list(loops.items())[::step]),
+    }
+    cubin.write_bytes(room.raw)
+    (folder / "orders.json").write_text(json.dumps(data))
+    print(len(data["loops"]), "loops")
+
+
+def interval(opcode: str) -> int:
+    """Cycles for which a matrix instruction takes the pipe."""
+    sparse, shape = ".SP." in opcode, re.search(r"\.(\d+)\.", opcode)
+    assert shape is not None
+    larger = {"16832": sparse or "S8" in opcode, "16816": not sparse and "S8" not in opcode, "16864": True}
+    if "TF32" in opcode:
+        larger = {"1688": not sparse, "16816": sparse}
+    return 4 + 2 * sparse + 2 * larger.get(shape.group(1), False)
+
+
+def issues(body: list[Any], clocks: list[int]) -> tuple[list[tuple[int, bool, bool]], list[int]]:
+    """All instructions of a warp as (cycle, hint, whether a matrix instruction), from its clocks, and from when on each
+    matrix instruction waits for nothing but the pipe."""
+    found, since, ready, number = [], [0], 0, 0
+    count = sum(matrix for matrix, *_ in body)
+    for matrix, _, stall, yields in body * (len(clocks) // count):
+        wait = max(stall, 2 if yields else 1)
+        if matrix:
+            cycle = clocks[number]
+            found += [(cycle - 1, False, True), (cycle, yields, False)]
+            number, ready = number + 1, cycle + max(stall - 1, 2 if yields else 1)
+            since.append(ready)
+        elif number:
+            found.append((ready, yields, False))
+            ready += wait
+            since[-1] = ready
+    return found, since
+
+
+def decisions(body: list[Any], two: list[list[int]]) -> Counter[tuple[int, int, int, int, bool]]:
+    """How often, by hint of the last warp, of the other, interval and cycles, the last one issued again."""
+    count = sum(matrix for matrix, *_ in body)
+    opcodes = [opcode for matrix, opcode, *_ in body if matrix]
+    known = [issues(body, clocks) for clocks in two]
+    order: list[Event] = sorted((cycle - 1, w, n) for w, clocks in enumerate(two) for n, cycle in enumerate(clocks))
+    done, result = [0, 0], Counter[tuple[int, int, int, int, bool]]()
+    for (_, last, number), (now, chosen, _) in pairwise(order):
+        done[last] = number + 1
+        if min(done) and max(done) < len(two[0]) and all(known[w][1][done[w]] <= now for w in (0, 1)):
+            before = [max((x for x in known[w][0] if x[0] < now), key=lambda x: x[0]) for w in (last, 1 - last)]
+            own = interval(opcodes[number % count])
+            result[int(before[0][1]), int(before[1][1]), own, min(now - before[0][0], 9), chosen == last] += 1
+    return result
+
+
+def run(folder: Path, results: Path, date: str) -> None:
+    import cupy
+    import measure
+
+    data, cubin = json.loads((folder / "orders.json").read_text()), (folder / "orders.cubin").read_bytes()
+    source, target = cupy.zeros(1 << 18, dtype=cupy.uint32), cupy.zeros(1 << 15, dtype=cupy.uint32)
+    counts = Counter[tuple[int, int, int, int, bool]]()
+    for loop in data["loops"].values():
+        raw, stored = bytes.fromhex(loop["raw"]), data["stored"][: loop["clocks"]]
+        module = cupy.cuda.function.Module()
+        module.load(cubin[: data["offset"]] + raw + cubin[data["offset"] + len(raw) :])
+        kernel = module.get_function("template")
+        for launch in range(LAUNCHES + 1):
+            kernel((1,), (256,), (target, source))
+            clocks = cupy.asnumpy(target)[: 8 * 256].reshape(8, 256)[:, stored].astype(int)
+            for core in range(4 if launch else 0):  # the first one fetches the code
+                two = clocks[[core, core + 4]]
+                counts += decisions(loop["body"], (two - two.min()).tolist())
+    with (results / "orders.csv").open("w", newline="") as file:
+        file.write(f"# {measure.Device().name}, {date}; {len(data['loops'])} loops, {LAUNCHES} launches, 4 sub-cores\n")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["last", "other", "interval", "ago", "again", "turned"])
+        for key in sorted({key[:4] for key in counts}):
+            writer.writerow([*key, counts[*key, True], counts[*key, False]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("build", "run"))
+    parser.add_argument("--build", type=Path, default=HERE / "build")
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--ptxas", default="ptxas")
+    parser.add_argument("--nvdisasm", default="nvdisasm")
+    parser.add_argument("--date", default=datetime.date.today().isoformat())
+    options = parser.parse_args()
+    if options.step == "build":
+        build(options.build, options.ptxas, options.nvdisasm)
+    else:
+        run(options.build, options.results, options.date)
+
+
+if __name__ == "__main__":
+    main()
