@@ -29,7 +29,7 @@ from typing import Any
 
 import programs as p
 import sass
-from patched import MARK, machine_code
+from patched import control, halves, machine_code, replaced
 
 HERE = Path(__file__).resolve().parent
 GROUPS = ("random", "held", "fresh")
@@ -67,10 +67,6 @@ def template() -> str:
     return p.HEADER + "\n".join(lines) + "\n"
 
 
-def control(x: sass.Instruction, stall: int, yields: bool) -> int:
-    return x.upper & ~MARK | stall << 41 | (not yields) << 45 | 63 << 46
-
-
 class Room:
     """Where the code goes, and the instructions that it needs, from the template's machine code."""
 
@@ -80,7 +76,7 @@ class Room:
         barrier = next(i for i, x in enumerate(lines) if x.text.startswith("BAR"))
         start = next(i for i, x in enumerate(lines) if i > barrier and x.text.endswith("SR_CLOCKLO"))
         end = next(i for i, x in enumerate(lines) if i > start and x.text.startswith("VIADD"))
-        whole = machine_code((x.lower, x.upper) for x in lines[start + 1 : end])
+        whole = machine_code(map(halves, lines[start + 1 : end]))
         self.offset, self.slots = self.raw.index(whole), end - start - 1
         stored = {
             int(found.group(2)): int(found.group(1) or "0", 16) // 4
@@ -116,7 +112,7 @@ class Room:
         words: list[tuple[int, int]] = []
         read = 0
         for x in body * copies:
-            lower, upper = x.lower, control(x, x.stall, x.yields)
+            lower, upper = x.lower, control(x.upper, x.stall, x.yields)
             name = x.opcode.split(".")[0]
             if name == "UIADD3":
                 lower = lower & ~(0xFFFF << 16) | 10 << 16 | 10 << 24
@@ -125,16 +121,16 @@ class Room:
                 upper = upper & ~(7 << 17) | 1 << 17  # clocks have the other predicate
             elif name == "BRA":
                 lower = self.branch.lower & ~(0xFF << 16) & (1 << 34) - 1 & ~(0xF << 12) | 7 << 12
-                upper = control(self.branch, x.stall, x.yields) & ~0x3FFFF
+                upper = control(self.branch.upper, x.stall, x.yields) & ~0x3FFFF
             elif "MMA" in name:
-                words.append((lower, control(x, 1, False)))
+                words.append((lower, control(x.upper, 1, False)))
                 clock = self.clocks[read][1]
-                lower, upper = clock.lower, control(clock, max(x.stall - 1, 1), x.yields)
+                lower, upper = clock.lower, control(clock.upper, max(x.stall - 1, 1), x.yields)
                 read += 1
             words.append((lower, upper))
-        words.append((self.lane.lower, control(self.lane, 15, True)))
-        words += [(self.nop.lower, control(self.nop, 15, True))] * 10
-        words += [(self.nop.lower, control(self.nop, 1, False))] * (self.slots - len(words))
+        words.append((self.lane.lower, control(self.lane.upper, 15, True)))
+        words += [(self.nop.lower, control(self.nop.upper, 15, True))] * 10
+        words += [(self.nop.lower, control(self.nop.upper, 1, False))] * (self.slots - len(words))
         return machine_code(words), read
 
 
@@ -209,16 +205,17 @@ def decisions(body: list[Any], two: list[list[int]]) -> Counter[tuple[int, int, 
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import cupy
     import measure
 
+    device = measure.Device()
+    cupy = device.cupy
     data, cubin = json.loads((folder / "orders.json").read_text()), (folder / "orders.cubin").read_bytes()
     source, target = cupy.zeros(1 << 18, dtype=cupy.uint32), cupy.zeros(1 << 15, dtype=cupy.uint32)
     counts = Counter[tuple[int, int, int, int, bool]]()
     for loop in data["loops"].values():
-        raw, stored = bytes.fromhex(loop["raw"]), data["stored"][: loop["clocks"]]
+        stored = data["stored"][: loop["clocks"]]
         module = cupy.cuda.function.Module()
-        module.load(cubin[: data["offset"]] + raw + cubin[data["offset"] + len(raw) :])
+        module.load(replaced(cubin, bytes.fromhex(loop["raw"]), data))
         kernel = module.get_function("template")
         for launch in range(LAUNCHES + 1):
             kernel((1,), (256,), (target, source))
@@ -227,7 +224,7 @@ def run(folder: Path, results: Path, date: str) -> None:
                 two = clocks[[core, core + 4]]
                 counts += decisions(loop["body"], (two - two.min()).tolist())
     with (results / "orders.csv").open("w", newline="") as file:
-        file.write(f"# {measure.Device().name}, {date}; {len(data['loops'])} loops, {LAUNCHES} launches, 4 sub-cores\n")
+        file.write(f"# {device.name}, {date}; {len(data['loops'])} loops, {LAUNCHES} launches, 4 sub-cores\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["last", "other", "interval", "ago", "again", "turned"])
         for key in sorted({key[:4] for key in counts}):

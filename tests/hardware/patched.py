@@ -99,14 +99,54 @@ def machine_code(words: Iterable[tuple[int, int]]) -> bytes:
     return b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words)
 
 
-def patched(cubin: bytes, sequence: list[Item], data: dict[str, Any]) -> bytes:
-    """The cubin with this loop."""
-    words = [(data["add"][0], control(data["add"][1], 12)), (data["compare"][0], control(data["compare"][1], 13))]
-    words += [encode(item, data) for item in sequence]
-    words.append(branch_back(data["branch"], len(words)))
+def rewritten(cubin: bytes, words: list[tuple[int, int]], data: dict[str, Any]) -> bytes:
+    """The cubin with this loop, to which the branch is added."""
+    words = [*words, branch_back(data["branch"], len(words))]
     assert len(words) <= data["slots"]
-    raw = machine_code(words)
+    return replaced(cubin, machine_code(words), data)
+
+
+def replaced(cubin: bytes, raw: bytes, data: dict[str, Any]) -> bytes:
+    """The cubin with these bytes where its code is rewritten."""
     return cubin[: data["offset"]] + raw + cubin[data["offset"] + len(raw) :]
+
+
+def loop(sequence: list[Item], data: dict[str, Any]) -> list[tuple[int, int]]:
+    """The words of a loop: its counter, and the sequence."""
+    words = [(data["add"][0], control(data["add"][1], 12)), (data["compare"][0], control(data["compare"][1], 13))]
+    return words + [encode(item, data) for item in sequence]
+
+
+class Bench:
+    """The GPU, and the cubin whose loop is rewritten.
+
+    Attributes:
+        data: what `build` has found in the cubin.
+        name: of the GPU.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import measure
+
+        self.device = measure.Device()
+        self.name, cupy = self.device.name, self.device.cupy
+        self.data, self.cubin = (
+            json.loads((folder / "patched.json").read_text()),
+            (folder / "patched.cubin").read_bytes(),
+        )
+        program = mixed.chain(mixed.SPARSE[6], 96, "template")
+        self.inputs = cupy.asarray(p.register_table(program, 1024)), cupy.asarray(p.image("data", 0))
+
+    def cycles(
+        self, words: list[tuple[int, int]], numbers: Iterable[int], counts: tuple[int, int]
+    ) -> Iterator[tuple[int, float]]:
+        """For each number of warps the cycles of an iteration, best of 3 launches for each of the two loop counts."""
+        module = self.device.cupy.cuda.function.Module()
+        module.load(rewritten(self.cubin, words, self.data))
+        kernel = module.get_function("template")
+        for warps in numbers:
+            few, many = (min(self.device.cycles(kernel, *self.inputs, warps, n) for _ in range(3)) for n in counts)
+            yield warps, round((many - few) / (counts[1] - counts[0]), 2)
 
 
 def interval(form: p.Form) -> int:
@@ -159,28 +199,16 @@ def experiments() -> Iterator[tuple[dict[str, Any], tuple[int, ...], list[Item]]
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
-
-    device = measure.Device()
-    cupy = device.cupy
-    data, cubin = json.loads((folder / "patched.json").read_text()), (folder / "patched.cubin").read_bytes()
-    program = mixed.chain(mixed.SPARSE[6], 96, "template")
-    table, image = cupy.asarray(p.register_table(program, 1024)), cupy.asarray(p.image("data", 0))
+    bench = Bench(folder)
     columns = ("kind", "first", "second", "third", "n", "stall", "warps", "cycles")
     with (results / "patched.csv").open("w", newline="") as file:
-        file.write(
-            f"# {device.name}, {date}; one CTA on one SM; cycles of an iteration, best of 3 launches for each "
-            f"loop count\n"
-        )
+        what = "cycles of an iteration, best of 3 launches for each loop count"
+        file.write(f"# {bench.name}, {date}; one CTA on one SM; {what}\n")
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         for labels, numbers, sequence in experiments():
-            module = cupy.cuda.function.Module()
-            module.load(patched(cubin, sequence, data))
-            kernel = module.get_function("template")
-            for warps in numbers:
-                few, many = (min(device.cycles(kernel, table, image, warps, n) for _ in range(3)) for n in COUNTS)
-                writer.writerow({**labels, "warps": warps, "cycles": round((many - few) / (COUNTS[1] - COUNTS[0]), 2)})
+            for warps, cycles in bench.cycles(loop(sequence, bench.data), numbers, COUNTS):
+                writer.writerow({**labels, "warps": warps, "cycles": cycles})
 
 
 def main() -> None:

@@ -14,15 +14,13 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import measure
 import mixed
 import programs as p
-from patched import branch_back, control, encode, interval, machine_code
+from patched import Bench, control, encode, interval
 
 HERE = Path(__file__).resolve().parent
 COUNTS, WARPS, LENGTH = (16, 144), (8, 16, 32), 24
@@ -59,29 +57,17 @@ def experiments(data: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Words]]:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    device = measure.Device()
-    cupy = device.cupy
-    data, cubin = json.loads((folder / "patched.json").read_text()), (folder / "patched.cubin").read_bytes()
-    program = mixed.chain(mixed.SPARSE[6], 96, "template")
-    table, image = cupy.asarray(p.register_table(program, 1024)), cupy.asarray(p.image("data", 0))
+    bench = Bench(folder)
+    add, compare = bench.data["add"], bench.data["compare"]
+    counter = [(add[0], control(add[1], 5)), (compare[0], control(compare[1], 1))]
     with (results / "slots.csv").open("w", newline="") as file:
-        file.write(f"# {device.name}, {date}; one CTA on one SM; best of 3 launches for each loop count\n")
-        writer = csv.DictWriter(
-            file, ("form", "kind", "hint", "every", "stall", "warps", "cycles"), restval="", lineterminator="\n"
-        )
+        file.write(f"# {bench.name}, {date}; one CTA on one SM; best of 3 launches for each loop count\n")
+        columns = ("form", "kind", "hint", "every", "stall", "warps", "cycles")
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
-        for labels, body in experiments(data):
-            add, compare = data["add"], data["compare"]
-            words = [(add[0], control(add[1], 5)), (compare[0], control(compare[1], 1)), *body]
-            words.append(branch_back(data["branch"], len(words)))
-            assert len(words) <= data["slots"]
-            raw = machine_code(words)
-            module = cupy.cuda.function.Module()
-            module.load(cubin[: data["offset"]] + raw + cubin[data["offset"] + len(raw) :])
-            kernel = module.get_function("template")
-            for warps in WARPS:
-                few, many = (min(device.cycles(kernel, table, image, warps, n) for _ in range(3)) for n in COUNTS)
-                writer.writerow({**labels, "warps": warps, "cycles": round((many - few) / (COUNTS[1] - COUNTS[0]), 2)})
+        for labels, body in experiments(bench.data):
+            for warps, cycles in bench.cycles([*counter, *body], WARPS, COUNTS):
+                writer.writerow({**labels, "warps": warps, "cycles": cycles})
 
 
 def main() -> None:
