@@ -33,7 +33,8 @@ class SubCore(Pipes):
     def __init__(self, number: int, config: Config, sm: SmRecord, warps: list[Warp], unlike_margin: int) -> None:
         super().__init__(number, config, warps)
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
-        self.width, self.hinted = config.issue.width, config.issue.policy == "greedy-round-robin"
+        self.width, self.greedy = config.issue.width, config.issue.greedy
+        self.hinted = config.issue.policy == "greedy-round-robin"
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Asynchronous | None = None
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
@@ -88,31 +89,91 @@ class SubCore(Pipes):
         if self.last_issue >= now and (self.last_issue > now or self.issues >= self.width):
             return None
         self.settle(now)
-        for place in self.orders[self.favourite]:
-            warp = self.mine[place]
-            if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
-                continue
-            if self.pipe_free(warp.operation) <= now and not self.stalls(warp):
-                gives_way = self.policy == "round-robin" or (self.hinted and warp.operation.yields)
-                self.favourite, self.turned = (place + gives_way) % len(self.mine), now
-                return warp
-        return None
+        able = [place for place, warp in enumerate(self.mine) if self.able(warp, now)]
+        if not able:
+            return None
+        while (place := self.first(able, due := self.due(now), now)) in due:
+            self.keep_up(place, now)
+            self.issues, self.last_issue = self.issued_in(now) + 1, now
+            if self.issues == self.width:
+                self.postpone(now)
+                return None
+        if self.issued_in(now) + 1 == self.width:
+            self.postpone(now)
+        self.favourite, self.turned = (place + (self.policy == "round-robin")) % len(self.mine), now
+        warp = self.mine[place]
+        warp.acted, warp.gives_way = now, warp.operation.yields
+        return warp
+
+    def able(self, warp: Warp, now: int) -> bool:
+        """Whether the warp can issue its next operation in this cycle."""
+        if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
+            return False
+        return self.pipe_free(warp.operation) <= now and not self.stalls(warp)
+
+    def first(self, able: list[int], due: list[int], now: int) -> int:
+        """The place of the warp that the policy prefers, of those at the places `able`, whose next operation can issue,
+        and `due`, whose upkeep can.
+
+        With yield hints, a warp whose last instruction had the hint waits for all that can issue and whose last had
+        none. Of several of these, the one that issued last goes on, with upkeep or if that was less than `greedy`
+        cycles ago; else the next in turn goes first, and it comes last. If all had the hint, the one goes first whose
+        last instruction is the oldest.
+        """
+        if not self.hinted:
+            return next(place for place in self.orders[self.favourite] if place in able)
+        warps = self.mine
+        eager = [place for place in (*able, *due) if not warps[place].gives_way]
+        if not eager:
+            return min((*able, *due), key=lambda place: (warps[place].acted, place))
+        if self.favourite in eager and (self.favourite in due or now - self.turned < self.greedy):
+            return self.favourite
+        return next(place for place in self.orders[(self.favourite + 1) % len(warps)] if place in eager)
+
+    def due(self, now: int) -> list[int]:
+        """The places of the warps whose upkeep is due in this cycle; only yield hints tell when that is."""
+        return [place for place, warp in enumerate(self.mine) if warp.due == now] if self.hinted else []
+
+    def keep_up(self, place: int, now: int) -> None:
+        """Lets an instruction of the warp's upkeep issue in this cycle."""
+        warp = self.mine[place]
+        self.favourite, self.turned = place, now
+        warp.acted, warp.gives_way = now, warp.upkeep[warp.upkeep_seen] & 1
+        warp.upkeep_seen += 1
+
+    def postpone(self, now: int) -> None:
+        """Lets the upkeep that is due in this cycle come a cycle later."""
+        for place in self.due(now):
+            self.mine[place].put_off(1, now)
+
+    def issued_in(self, now: int) -> int:
+        """How many instructions have issued in this cycle."""
+        return self.issues if self.last_issue == now else 0
 
     def settle(self, now: int) -> None:
-        """Lets instructions of upkeep that have issued before this cycle take the scheduler's favour: a greedy policy
-        goes on with their warp, or behind a yield hint with the next."""
+        """Lets upkeep issue that comes before this cycle."""
         if not self.hinted:
             return
+        while (cycle := min((warp.due for warp in self.mine), default=NEVER)) < now:
+            for _ in range(self.width - self.issued_in(cycle)):
+                if due := self.due(cycle):
+                    self.keep_up(self.first([], due, cycle), cycle)
+            self.postpone(cycle)
+
+    def remembered(self, now: int) -> list[int]:
+        """What the policy remembers: a warp and, with yield hints, since when, and of each warp how many others have an
+        older last instruction and whether it gives way."""
+        if not self.hinted:
+            return [0 if self.policy == "oldest" else self.favourite]
+        found = [self.favourite, min(now - self.turned, self.greedy)]
+        oldest_first = sorted(range(len(self.mine)), key=lambda place: self.mine[place].acted)
         for place, warp in enumerate(self.mine):
-            while warp.upkeep_seen < warp.upkeep_count and (code := warp.upkeep[warp.upkeep_seen]) < 2 * now:
-                if code >> 1 >= self.turned:
-                    self.favourite, self.turned = (place + (code & 1)) % len(self.mine), code >> 1
-                warp.upkeep_seen += 1
+            found += [oldest_first.index(place), warp.gives_way]
+        return found
 
     def state(self, now: int) -> list[int]:
         """All that decides what this sub-core does next, in cycles relative to `now`."""
         self.settle(now)
-        remembered = 0 if self.policy == "oldest" else self.favourite
         tick = -1 if self.tick == NEVER else self.tick - now
         oldest = min((warp.last for warp in self.mine if not (warp.done or warp.blocked)), default=now)
         pipe, spare = (-1, -1), self.spare if self.free[_TENSOR] > now else 0
@@ -126,5 +187,17 @@ class SubCore(Pipes):
         issues = self.issues if self.last_issue >= now else 0
         free = (cycle - now if cycle + self.unlike_margin > oldest else NEVER for cycle in self.free)
         accessed = self.accessed if self.reads_until >= now else 0
-        until = (max(self.reads_until - now, 0), accessed, self.stores)
-        return [tick, max(self.last_issue - now, -1), issues, remembered, *pipe, *until, *paths, *others, spare, *free]
+        reader = self.reader if self.reads_until >= now else -1
+        until = (max(self.reads_until - now, 0), accessed, reader, self.stores, self.matrices)
+        return [
+            tick,
+            max(self.last_issue - now, -1),
+            issues,
+            *self.remembered(now),
+            *pipe,
+            *until,
+            *paths,
+            *others,
+            spare,
+            *free,
+        ]

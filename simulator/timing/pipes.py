@@ -81,19 +81,23 @@ class Pipes(CoreRecord):
                 begin = max(now, self.free[unit] + self.config.pipe.sparse_after_dense)
             self.result_until, self.dense = operation.result_until, not operation.sparse
             self.reads_until, self.accessed, self.spare = now + operation.ports, 0, operation.spare
+            self.reader = self.mine.index(warp)
             begin += self.share_port(operation, now - self.config.pipe.port_delay)
         self.free[unit] = begin + operation.interval
         if unit is _CONTROL and self.config.sequences is not None:
             self.last_issue = now + self.config.sequences.fetch
         elif unit is _ALU or unit is _FMA:
             self.share(now)
-            self.free[unit] += self.collide(warp, now)
+            self.free[unit] += self.collide(warp, now, now)
         if operation.compare:  # before the warp's next issue, so that it has one to come at most
             warp.comparison = now + operation.compare
         if unit is _TENSOR and self.reads_until > now:
+            leaves_none = operation.ports >= operation.interval - 1
             for other in self.mine:
                 if other.comparison > now:
-                    self.collide(other, other.comparison)
+                    self.collide(other, other.comparison, now)
+                elif other.comparison == now - 1 and other is not warp and leaves_none:
+                    warp.put_off(self.lose(other, operation.ports), now)
 
     def send(self, now: int, cycles: int) -> int:
         """Gives the port to shared memory to an access for so many cycles; returns the first of them."""
@@ -137,11 +141,16 @@ class Pipes(CoreRecord):
             self.reads_until += self.config.pipe.access
             self.accessed = 1
 
-    def collide(self, warp: Warp, cycle: int) -> int:
-        """Delays an instruction in `cycle` whose ports are taken by a matrix instruction: warp and tensor pipe lose the
-        time until they are free; returns the cycles lost."""
+    def collide(self, warp: Warp, cycle: int, now: int) -> int:
+        """Delays an instruction in `cycle` whose ports are taken by a matrix instruction: its warp, that of the matrix
+        instruction and the tensor pipe lose the time until they are free; returns the cycles lost."""
         lost = max(self.reads_until - cycle, 0)
-        if lost:
-            warp.issue_not_before += lost
-            self.free[_TENSOR] += lost
-        return lost
+        if lost and self.mine[self.reader] is not warp:
+            self.mine[self.reader].put_off(lost, now)
+        return self.lose(warp, lost)
+
+    def lose(self, warp: Warp, cycles: int) -> int:
+        """Delays a warp, and the tensor pipe, by so many cycles; returns them."""
+        warp.issue_not_before += cycles
+        self.free[_TENSOR] += cycles
+        return cycles

@@ -128,6 +128,7 @@ class WarpRecord(ctypes.Structure):
         done: whether its program is over.
         blocked: what it waits for until it is released, a `StallReason`: BARRIER, MBARRIER or GLOBAL; 0 for nothing.
         last: the cycle of its last issue.
+        acted: the cycle of its last instruction, upkeep included; `gives_way`: whether that one had the yield hint.
         issue_not_before: it issues nothing before this cycle, because of a barrier, the end of a loop or a wait that
             the compiler wrote; `issue_not_before_reason` says which.
         operands_not_before: the same because of a compiled wait for operands.
@@ -154,6 +155,8 @@ class WarpRecord(ctypes.Structure):
     done: int
     blocked: int
     last: int
+    acted: int
+    gives_way: int
     issue_not_before: int
     issue_not_before_reason: int
     operands_not_before: int
@@ -186,6 +189,7 @@ class CoreRecord(ctypes.Structure):
         number: counted over all SMs.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
         favourite: the place among its warps of the one that the issue policy remembers, since cycle `turned`.
+        greedy: of the config's `[issue]`.
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
         free: by unit, the cycle from which each can take its next instruction.
         result_until, dense: of the last instruction of the tensor pipe that took the last: its `result_until`, and
@@ -194,13 +198,15 @@ class CoreRecord(ctypes.Structure):
         ports_until, metadata_until: until which cycle ports that tensor pipes share, and the path of metadata, are
             taken.
         reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
-            instructions use; `accessed`: whether an access to shared memory has come since.
+            instructions use; `reader`: the place of its warp; `accessed`: whether an access to shared memory has come
+            since.
         spare: how many integer and float instructions can still issue, before that one's interval is over, without
             delaying the tensor pipe.
         port_from, port_until: the cycles from and until which the port to shared memory sends what has been issued,
             without a pause; if that is over, it is free.
         stores: stores, up to a number, that have been issued since the last matrix instruction and that one would
             leave a gap in.
+        matrices: ldmatrix.x4, up to a number, since the last load of four registers that come together.
         accesses: a ring of the first wavefronts of its last accesses to shared memory; `accesses_made` have been made.
         warps: its warps.
     """
@@ -209,16 +215,19 @@ class CoreRecord(ctypes.Structure):
     tick: int
     favourite: int
     turned: int
+    greedy: int
     last_issue: int
     issues: int
     result_until: int
     dense: int
     reads_until: int
+    reader: int
     accessed: int
     spare: int
     port_from: int
     port_until: int
     stores: int
+    matrices: int
     ports_until: int
     metadata_until: int
     others_array: Integers
@@ -250,7 +259,7 @@ class SmRecord(ctypes.Structure):
         pipe_taken, produced_by: by unit, the reason for a stall.
         stalls .. shared_busy: counters (`simulator.timing.counters`).
         queue_full, room_since: for each SM, whether the queue of its tcgen05 unit is full, and since when it has room.
-        window, taken, first, taken_until, turn, matrices: see `simulator.timing.shared_memory`.
+        window, taken, first, taken_until, turn: see `simulator.timing.shared_memory`.
     """
 
     now: int
@@ -317,7 +326,6 @@ class SmRecord(ctypes.Structure):
     first_array: Integers
     taken_until_array: Integers
     turn_array: Integers
-    matrices_array: Integers
 
 
 _POINTS_TO = {  # what is behind an address that is not one of integers

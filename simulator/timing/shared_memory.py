@@ -57,8 +57,6 @@ class SharedMemory:
             a store could have been. The first of SM s is slot first[s].
         taken_until: for each SM, the slot after the last that is taken.
         turn: when the next access of each warp may begin.
-        matrices: for each SM, how many ldmatrix.x4 have come since the last load of four registers that come together;
-            no more than matter.
         free, free_to_loads: find slots in `taken` for a wavefront: those of no access, and gaps as well.
     """
 
@@ -69,8 +67,7 @@ class SharedMemory:
         sms, self.slots = record.sms, rule.wavefronts
         self.first, self.taken_until = array("q", [0] * sms), array("q", [0] * sms)
         self.turn = array("q", [0] * warps)
-        self.matrices = array("q", [0] * sms)
-        link(record, first=self.first, taken_until=self.taken_until, turn=self.turn, matrices=self.matrices)
+        link(record, first=self.first, taken_until=self.taken_until, turn=self.turn)
         self.accesses = [array("q", [0] * rule.queue) for _ in cores]
         for core, ring in zip(cores, self.accesses, strict=True):
             link(core, accesses=ring)
@@ -111,7 +108,7 @@ class SharedMemory:
         if 0 < core.config.pipe.gap <= values:
             core.stores = min(core.stores + 1, STORES)
         first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now, load=not values)
-        self.leave_vector_gap(warp.cta, operation, last, now)
+        self.leave_vector_gap(core, warp.cta, operation, last, now)
         self.wait(core, first, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else self.served)
@@ -126,20 +123,20 @@ class SharedMemory:
         if gap:
             self.place(sm, now, gap, now, load=False, mark=GAP, gap=True)
 
-    def leave_vector_gap(self, sm: int, operation: TimedOperation, last: int, now: int) -> None:
+    def leave_vector_gap(self, core: Pipes, sm: int, operation: TimedOperation, last: int, now: int) -> None:
         """Takes the wavefronts that the SM gives to nobody behind a load whose registers come together, after some
-        whose registers come one by one.
+        of the same sub-core whose registers come one by one.
 
         Args:
             last: the cycle of the load's last wavefront.
         """
         gap, each = self.rule.vector_gap, self.rule.vector_after
         if operation.vector:
-            lost = min((2 * self.matrices[sm] + each) // (2 * each), gap)
+            lost = min((2 * core.matrices + each) // (2 * each), gap)
             self.place(sm, last, lost, now, gap=True)
-            self.matrices[sm] = 0
+            core.matrices = 0
         elif operation.matrices:
-            self.matrices[sm] = min(self.matrices[sm] + 1, gap * each)
+            core.matrices = min(core.matrices + 1, gap * each)
 
     @property
     def served(self) -> int:
@@ -210,5 +207,4 @@ class SharedMemory:
             matters = core.port_until > now - core.config.pipe.port_delay
             state += (core.port_from - now, core.port_until - now) if matters else (NEVER, NEVER)
         state += (max(cycle - now, 0) for cycle in self.turn)
-        state += self.matrices
         return state

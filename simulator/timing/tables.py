@@ -66,10 +66,12 @@ class Issue:
     Attributes:
         policy: which of the ready warps goes first.
         width: instructions in a cycle, each of another warp.
+        greedy: policy `greedy-round-robin`: for how many cycles after its last instruction a warp goes first.
     """
 
     policy: Annotated[str, Choice(POLICIES)]
     width: Annotated[int, Between(1, 16, "instructions")] = 1
+    greedy: Annotated[int, Between(1, 1000, "cycles")] = 1000
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ class Shared:
             and a half.
         vector_gap: wavefronts, at most, that the SM gives to nobody behind a load of four registers that come together
             (ld.shared.v4): one for each `vector_after` loads of four registers that come one by one (ldmatrix.x4)
-            since the last such load, rounded.
+            that its sub-core has issued since the last such load, rounded.
         vector_after: how many these are.
     """
 

@@ -8,7 +8,7 @@ from array import array
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
 from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
-from simulator.timing.records import CostRecord, WarpRecord, link
+from simulator.timing.records import NEVER, CostRecord, WarpRecord, link
 
 
 class Warp(WarpRecord):
@@ -26,7 +26,7 @@ class Warp(WarpRecord):
     """
 
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
-        super().__init__(place=place, base=place * REASONS, cta=cta, last=-1)
+        super().__init__(place=place, base=place * REASONS, cta=cta, last=-1, acted=-1)
         self.id, self.code, self.core, self.program = number, code, core, code.items
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
@@ -58,6 +58,19 @@ class Warp(WarpRecord):
     def wait_until(self, cycle: int, reason: StallReason) -> None:
         """Lets the warp issue nothing before this cycle, and notes why."""
         self.issue_not_before, self.issue_not_before_reason = max(self.issue_not_before, cycle), reason
+
+    @property
+    def due(self) -> int:
+        """The cycle in which an instruction of its upkeep issues next; NEVER if none is to come."""
+        return self.upkeep[self.upkeep_seen] >> 1 if self.upkeep_seen < self.upkeep_count else NEVER
+
+    def put_off(self, cycles: int, now: int) -> None:
+        """Lets its upkeep and what follows come so many cycles later."""
+        for place in range(self.upkeep_seen, self.upkeep_count):
+            self.upkeep[place] += 2 * cycles
+        self.issue_not_before += cycles
+        if self.comparison >= now:
+            self.comparison += cycles
 
     def keep_up(self, operation: TimedOperation, now: int) -> None:
         """Notes what issues behind an operation that issues now, without being one."""

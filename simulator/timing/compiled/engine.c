@@ -60,11 +60,27 @@ static void turn_to_pipe(const Sm *sm, Core *core) {
     }
 }
 
-static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle) {
+/* Lets the warp's upkeep and what follows come later. */
+static void put_off(Warp *warp, int64_t cycles, int64_t now) {
+    for (int64_t i = warp->upkeep_seen; i < warp->upkeep_count; i++)
+        warp->upkeep_array[i] += 2 * cycles;
+    warp->issue_not_before += cycles;
+    if (warp->comparison >= now)
+        warp->comparison += cycles;
+}
+
+static int64_t lose(const Sm *sm, Core *core, Warp *warp, int64_t cycles) {
+    warp->issue_not_before += cycles;
+    core->free_array[sm->tensor] += cycles;
+    return cycles;
+}
+
+static int64_t collide(const Sm *sm, Core *core, Warp *warp, int64_t cycle, int64_t now) {
     int64_t lost = most(core->reads_until - cycle, 0);
-    warp->issue_not_before += lost;
-    core->free_array[sm->tensor] += lost;
-    return lost;
+    Warp *reader = core->warps_array[core->reader];
+    if (lost && reader != warp)
+        put_off(reader, lost, now);
+    return lose(sm, core, warp, lost);
 }
 
 static void share(const Sm *sm, Core *core, int64_t now) {
@@ -106,6 +122,13 @@ static int64_t share_port(const Sm *sm, Core *core, const Item *item, int64_t no
     return late;
 }
 
+static int64_t reader_of(const Core *core, const Warp *warp) {
+    int64_t place = 0;
+    while (core->warps_array[place] != warp)
+        place++;
+    return place;
+}
+
 static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
     int64_t unit = item->unit, begin = now, *free = core->free_array;
     if (unit == sm->tensor) {
@@ -118,6 +141,7 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         core->result_until = item->result_until;
         core->dense = !item->sparse;
         core->reads_until = now + item->ports;
+        core->reader = reader_of(core, warp);
         core->spare = item->spare;
         core->accessed = 0;
         begin += share_port(sm, core, item, now - sm->port_delay);
@@ -127,7 +151,7 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         core->last_issue = now + sm->fetch;
     } else if (unit == sm->alu || unit == sm->fma) {
         share(sm, core, now);
-        free[unit] += collide(sm, core, warp, now);
+        free[unit] += collide(sm, core, warp, now, now);
     }
     if (item->compare)
         warp->comparison = now + item->compare;
@@ -135,7 +159,9 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         for (int64_t i = 0; i < core->warps; i++) {
             Warp *other = core->warps_array[i];
             if (other->comparison > now)
-                collide(sm, core, other, other->comparison);
+                collide(sm, core, other, other->comparison, now);
+            else if (other->comparison == now - 1 && other != warp && item->ports >= item->interval - 1)
+                put_off(warp, lose(sm, core, other, item->ports), now);
         }
 }
 
@@ -206,13 +232,13 @@ static void leave_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t
         place(sm, cta, now, gap, GAP, 0, &first, &last);
 }
 
-static void leave_vector_gap(Sm *sm, int64_t cta, const Item *item, int64_t last) {
-    int64_t *matrices = sm->matrices_array + cta, gap = sm->vector_gap, each = sm->vector_after, first, behind;
+static void leave_vector_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t last) {
+    int64_t gap = sm->vector_gap, each = sm->vector_after, first, behind;
     if (item->vector) {
-        place(sm, cta, last, least((2 * *matrices + each) / (2 * each), gap), TAKEN, 1, &first, &behind);
-        *matrices = 0;
+        place(sm, cta, last, least((2 * core->matrices + each) / (2 * each), gap), TAKEN, 1, &first, &behind);
+        core->matrices = 0;
     } else if (item->matrices) {
-        *matrices = least(*matrices + 1, gap * each);
+        core->matrices = least(core->matrices + 1, gap * each);
     }
 }
 
@@ -229,7 +255,7 @@ static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, i
     if (sm->gap && values >= sm->gap)
         core->stores = least(core->stores + 1, sm->stores);
     place(sm, warp->cta, soonest, count, TAKEN, !values, &first, &last);
-    leave_vector_gap(sm, warp->cta, item, last);
+    leave_vector_gap(sm, core, warp->cta, item, last);
     wait_for_first(sm, core, first, now);
     sm->turn_array[warp->place] = last + sm->wavefront_interval;
     int64_t read = core->port_until + sm->operand_latency;
@@ -414,19 +440,94 @@ static int64_t next_issue(const Sm *sm, const Core *core, int64_t soonest) {
     return first;
 }
 
+/* The cycle in which an instruction of the warp's upkeep issues next; NEVER if none is to come. */
+static int64_t due(const Warp *warp) {
+    return warp->upkeep_seen < warp->upkeep_count ? warp->upkeep_array[warp->upkeep_seen] >> 1 : NEVER;
+}
+
+static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
+    return !waits(sm, warp) && earliest(sm, core, warp) <= now;
+}
+
+/* The place of the warp that policy GREEDY_ROUND_ROBIN prefers in a cycle, as `SubCore.first` says, of those with
+ * upkeep, and where `operations`, of those that can issue; -1 for none. */
+static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations) {
+    int64_t count = core->warps, favourite = core->favourite, oldest = -1, next = -1;
+    for (int64_t i = 0; i <= count; i++) {
+        int64_t at = favourite + i < count ? favourite + i : favourite + i - count;
+        const Warp *warp = core->warps_array[at];
+        int keeps_up = due(warp) == now;
+        if (!keeps_up && !(operations && able(sm, core, warp, now)))
+            continue;
+        if (!warp->gives_way) {
+            if (i > 0 || keeps_up || now - core->turned < core->greedy)
+                return at;
+            continue;
+        }
+        int64_t acted = oldest < 0 ? NEVER : core->warps_array[oldest]->acted;
+        if (warp->acted < acted || (warp->acted == acted && at < oldest))
+            oldest = at;
+    }
+    return oldest;
+}
+
+/* Lets an instruction of the warp's upkeep issue in this cycle. */
+static void keep_up(Core *core, int64_t place, int64_t now) {
+    Warp *warp = core->warps_array[place];
+    core->favourite = place;
+    core->turned = warp->acted = now;
+    warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
+}
+
+/* Lets the upkeep that is due in this cycle come a cycle later. */
+static void postpone(Core *core, int64_t now) {
+    for (int64_t i = 0; i < core->warps; i++) {
+        Warp *warp = core->warps_array[i];
+        if (due(warp) == now)
+            put_off(warp, 1, now);
+    }
+}
+
+/* Instructions that have issued in this cycle. */
+static int64_t issued_in(const Core *core, int64_t now) { return core->last_issue == now ? core->issues : 0; }
+
+/* Lets upkeep issue that comes before this cycle. */
 static void settle(const Sm *sm, Core *core, int64_t now) {
     if (sm->policy != GREEDY_ROUND_ROBIN)
         return;
-    for (int64_t i = 0; i < core->warps; i++) {
-        Warp *warp = core->warps_array[i];
-        while (warp->upkeep_seen < warp->upkeep_count && warp->upkeep_array[warp->upkeep_seen] < 2 * now) {
-            int64_t code = warp->upkeep_array[warp->upkeep_seen++];
-            if (code >> 1 < core->turned)
-                continue;
-            core->favourite = (i + (code & 1)) % core->warps;
-            core->turned = code >> 1;
-        }
+    for (;;) {
+        int64_t cycle = NEVER, place;
+        for (int64_t i = 0; i < core->warps; i++)
+            cycle = least(cycle, due(core->warps_array[i]));
+        if (cycle >= now)
+            return;
+        for (int64_t slots = sm->width - issued_in(core, cycle); slots > 0; slots--)
+            if ((place = first(sm, core, cycle, 0)) >= 0)
+                keep_up(core, place, cycle);
+        postpone(core, cycle);
     }
+}
+
+/* The place of the warp to issue from under policy GREEDY_ROUND_ROBIN; -1 for none. */
+static int64_t choose_hinted(const Sm *sm, Core *core, int64_t now) {
+    int64_t some = 0;
+    while (some < core->warps && !able(sm, core, core->warps_array[some], now))
+        some++;
+    if (some == core->warps)
+        return -1;
+    for (int64_t slots = sm->width - issued_in(core, now); slots > 0; slots--) {
+        int64_t place = first(sm, core, now, 1);
+        if (due(core->warps_array[place]) != now) {
+            if (slots == 1)
+                postpone(core, now);
+            return place;
+        }
+        keep_up(core, place, now);
+        core->issues = issued_in(core, now) + 1;
+        core->last_issue = now;
+    }
+    postpone(core, now);
+    return -1;
 }
 
 /* The place of the warp to issue from; -1 for none. */
@@ -434,15 +535,16 @@ static int64_t choose(const Sm *sm, Core *core, int64_t now) {
     if (core->last_issue >= now && (core->last_issue > now || core->issues >= sm->width))
         return -1;
     settle(sm, core, now);
-    int64_t count = core->warps, first = sm->policy == OLDEST ? 0 : core->favourite;
+    if (sm->policy == GREEDY_ROUND_ROBIN)
+        return choose_hinted(sm, core, now);
+    int64_t count = core->warps, begin = sm->policy == OLDEST ? 0 : core->favourite;
     for (int64_t i = 0; i < count; i++) {
         int64_t at;
         if (sm->policy == GREEDY_OLDEST)
-            at = i == 0 ? first : i <= first ? i - 1 : i;
+            at = i == 0 ? begin : i <= begin ? i - 1 : i;
         else
-            at = first + i < count ? first + i : first + i - count;
-        const Warp *warp = core->warps_array[at];
-        if (!waits(sm, warp) && earliest(sm, core, warp) <= now)
+            at = begin + i < count ? begin + i : begin + i - count;
+        if (able(sm, core, core->warps_array[at], now))
             return at;
     }
     return -1;
@@ -514,9 +616,9 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
         sm->now = now;
         core->tick = NEVER;
         if (warp) {
-            int gives_way = sm->policy == ROUND_ROBIN || (sm->policy == GREEDY_ROUND_ROBIN && next_of(warp)->yields);
-            core->favourite = (chosen + gives_way) % core->warps;
-            core->turned = now;
+            core->favourite = (chosen + (sm->policy == ROUND_ROBIN)) % core->warps;
+            core->turned = warp->acted = now;
+            warp->gives_way = next_of(warp)->yields;
             const Item *item = issue(sm, core, warp, now);
             if (item->python) {
                 sm->started = core->number;
@@ -596,6 +698,24 @@ static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
     put(out, -1);
 }
 
+/* What the policy remembers, as `SubCore.remembered` has it. */
+static void remembered(const Sm *sm, const Core *core, Out *out) {
+    put(out, sm->policy == OLDEST ? 0 : core->favourite);
+    if (sm->policy != GREEDY_ROUND_ROBIN)
+        return;
+    put(out, least(sm->now - core->turned, core->greedy));
+    for (int64_t i = 0; i < core->warps; i++) {
+        const Warp *warp = core->warps_array[i];
+        int64_t before = 0; /* warps whose last instruction is older */
+        for (int64_t j = 0; j < core->warps; j++) {
+            int64_t acted = core->warps_array[j]->acted;
+            before += acted < warp->acted || (acted == warp->acted && j < i);
+        }
+        put(out, before);
+        put(out, warp->gives_way);
+    }
+}
+
 static void core_state(const Sm *sm, Core *core, Out *out) {
     int64_t now = sm->now, oldest = NEVER;
     settle(sm, core, now);
@@ -609,13 +729,15 @@ static void core_state(const Sm *sm, Core *core, Out *out) {
     put(out, core->tick == NEVER ? -1 : core->tick - now);
     put(out, most(core->last_issue - now, -1));
     put(out, core->last_issue >= now ? core->issues : 0);
-    put(out, sm->policy == OLDEST ? 0 : core->favourite);
+    remembered(sm, core, out);
     int matters = core->free_array[sm->tensor] + sm->unlike_margin > oldest;
     put(out, matters ? core->result_until : -1);
     put(out, matters ? core->dense : -1);
     put_left(out, core->reads_until, now);
     put(out, core->reads_until >= now ? core->accessed : 0);
+    put(out, core->reads_until >= now ? core->reader : -1);
     put(out, core->stores);
+    put(out, core->matrices);
     put_left(out, core->ports_until, now);
     put_left(out, core->metadata_until, now);
     for (int64_t i = 0; i < sm->others; i++) {
@@ -655,8 +777,6 @@ static void shared_state(const Sm *sm, Out *out) {
     }
     for (int64_t i = 0; i < sm->warps; i++)
         put_left(out, sm->turn_array[i], now);
-    for (int64_t cta = 0; cta < sm->sms; cta++)
-        put(out, sm->matrices_array[cta]);
 }
 
 /* Writes the state into `words`; returns its length, which may be more than there is room for. */

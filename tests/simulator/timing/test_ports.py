@@ -151,6 +151,6 @@ def test_loads_of_two_kinds() -> None:
     errors = [abs(error) for errors in off.values() for error in errors]
     assert len(errors) == 132
     assert max(errors) < 0.03
-    assert sum(errors) / len(errors) < 0.01
+    assert sum(errors) / len(errors) < 0.0095
     vectors = off["ldmatrix.x4", "ld.v4"]
-    assert sum(map(abs, vectors)) / len(vectors) < 0.016  # without the gap 0.034
+    assert sum(map(abs, vectors)) / len(vectors) < 0.014  # 0.024 if the SM counted, and not each sub-core

@@ -15,8 +15,8 @@ H100 = load_config("h100_sxm")
 
 
 def test_code_of_ptxas() -> None:
-    """Of 440 measured loops, 398 have the waits and hints of the machine code, and the loop's counter in its places; of
-    those that were compiled when the rules were fixed (`fresh`), 110 of 120."""
+    """Of 680 measured loops, 619 have the waits and hints of the machine code, and the loop's counter in its places; of
+    those that were compiled when the rules were fixed (`fresh`, `later` and `unseen`), 331 of 360."""
     equal: dict[str, list[bool]] = {}
     for program in programs():
         if "code" not in program:
@@ -26,7 +26,13 @@ def test_code_of_ptxas() -> None:
         found = [[op.stall, int(op.yields), *op.upkeep] for op in operations_of(loop.code)]
         equal.setdefault(program["set"], []).append(found == program["code"])
     numbers = {name: (sum(same), len(same)) for name, same in equal.items()}
-    assert numbers == {"random": (216, 240), "held out": (72, 80), "fresh": (110, 120)}
+    assert numbers == {
+        "random": (216, 240),
+        "held out": (72, 80),
+        "fresh": (110, 120),
+        "later": (110, 120),
+        "unseen": (111, 120),
+    }
 
 
 def test_hints_change_the_order() -> None:

@@ -40,7 +40,7 @@ from simulator.timing.engine import simulate
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
-from simulator.timing.tables import Issue, Loop
+from simulator.timing.tables import Loop
 from simulator.timing.tcgen05 import cost, mma_cost, sources
 from tests.support.cases import examples
 
@@ -834,7 +834,7 @@ class Variant:
         tables = replace(TABLES, queue=replace(QUEUE, queue=self.queue))
         return replace(
             B200,
-            issue=Issue(self.policy),
+            issue=replace(B200.issue, policy=self.policy),
             loop=self.loop,
             sm=replace(B200.sm, sub_cores=self.sub_cores),
             tcgen05=tables,
