@@ -320,8 +320,8 @@ class KernelWriter:
         t = self.tile
         a, b = self.sets[step % len(self.sets)]
         word, selector = divmod(step, t.selectors) if t.sparse else (0, 0)
-        for n in range(t.tiles_n):
-            for m in range(t.tiles_m):
+        for m in range(t.tiles_m):
+            for n in range(t.tiles_n):
                 c = _list(self.acc + self.words_d * (m * t.tiles_n + n), self.words_d)
                 tail = f", %r{self.metadata_of(slot) + word * t.tiles_m + m}, {selector:#x};" if t.sparse else ";"
                 yield (
