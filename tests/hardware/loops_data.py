@@ -3,11 +3,12 @@ issues them.
 
     python loops_data.py --given timing_programs.json [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
 
-Sets: `given` (forty loops of nvcc, from the file), `random` (group `random`: what the order of warps was chosen by),
-`held out` (group `held`, measured afterwards) and `fresh` (group `fresh`, measured when yield hints had been added to
-the rules). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a move between registers,
-cycles of an iteration by number of warps, and, but for the given ones, `code`: for each instruction its wait, and its
-hints (`sass.hints`).
+Sets: `given` (forty loops of nvcc, from the file), and those of the groups `random`, `held` (`held out`), `fresh`,
+`later` and `unseen`, each first measured when rules had been fixed that the ones before had been looked at for
+(`mixed.py`). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a move between registers, cycles
+of an iteration by number of warps, and, but for the given ones, `begins`: by number of warps, where they share
+sub-cores, the cycle in which each begins (`ends_of_first` of measure.py), and `code`: for each instruction its wait,
+and its hints (`sass.hints`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from typing import Any
 import sass
 
 HERE = Path(__file__).resolve().parent
-Found = tuple[list[str], dict[str, float], list[list[int]]]  # a body, its cycles, its code
+Found = tuple[list[str], dict[str, float], dict[str, Any]]  # a body, its cycles, and what else is known of it
+SUB_CORES = 4
+SETS = {"random": "random", "held out": "held", "fresh": "fresh", "later": "later", "unseen": "unseen"}
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json"
 SOURCE = (
-    "measured: given, H100 80GB, November 2026; random, H100 80GB HBM3, 2026-11-21; held out, H200 (the same SM), "
-    "2026-11-21; fresh, H100 80GB HBM3, 2026-11-24; "
+    "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25; "
     "cycles of an iteration from two loop counts, one CTA on one SM"
 )
 
@@ -62,19 +64,25 @@ def code(instructions: list[sass.Instruction]) -> list[list[int]]:
 
 
 def measured(group: str, build: Path, results: Path, nvdisasm: str) -> dict[str, Found]:
-    """Body, cycles and code of every program of a group."""
+    """Every program of a group."""
     loops = {name: sass.loops(lines)[0] for name, lines in sass.listings(build / f"{group}.cubin", nvdisasm).items()}
     cycles: dict[str, dict[str, float]] = {}
+    begins: dict[str, dict[str, list[int]]] = {}
     with (results / f"{group}.csv").open() as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
             cycles.setdefault(row["program"], {})[row["warps"]] = float(row["cycles_per_iteration"])
-    return {name: (body(loops[name]), cycles[name], code(loops[name])) for name in cycles}
+            if int(row["warps"]) > SUB_CORES:
+                ends = list(map(int, row["ends_of_first"].split()))
+                begins.setdefault(row["program"], {})[row["warps"]] = ends
+    return {
+        name: (body(loops[name]), cycles[name], {"begins": begins[name], "code": code(loops[name])}) for name in cycles
+    }
 
 
 def given(path: Path) -> dict[str, Found]:
     programs = json.loads(path.read_text())
     bodies = {p["name"]: body([sass.Instruction(text) for text in p["loop"]]) for p in programs}
-    return {p["name"]: (bodies[p["name"]], p["cycles_per_iteration"], []) for p in programs}
+    return {p["name"]: (bodies[p["name"]], p["cycles_per_iteration"], {}) for p in programs}
 
 
 def main() -> None:
@@ -86,16 +94,13 @@ def main() -> None:
     options = parser.parse_args()
     sets = {
         "given": given(options.given),
-        **{
-            label: measured(group, options.build, options.results, options.nvdisasm)
-            for label, group in (("random", "random"), ("held out", "held"), ("fresh", "fresh"))
-        },
+        **{label: measured(group, options.build, options.results, options.nvdisasm) for label, group in SETS.items()},
     }
     forms: list[str] = []
     programs = [
-        {"name": name, "set": label, "body": compact(lines, forms), "cycles": cycles} | ({"code": rows} if rows else {})
+        {"name": name, "set": label, "body": compact(lines, forms), "cycles": cycles} | known
         for label, found in sets.items()
-        for name, (lines, cycles, rows) in found.items()
+        for name, (lines, cycles, known) in found.items()
     ]
     text = ",\n".join(json.dumps(program, separators=(",", ":")) for program in programs)
     TARGET.write_text(f'{{"source":{json.dumps(SOURCE)},\n"forms":{json.dumps(forms)},\n"programs":[\n{text}\n]}}\n')

@@ -3,8 +3,8 @@ and random programs.
 
 Groups `pairs` (two or three forms in turn, every instruction on an accumulator of its own), `inserts` (integer
 instructions between those of one form), `gaps` and `beside` (chains of three forms, and warps that run different
-forms), `random` and `held` (loops of the kind of the forty that configs/measurements/h100_programs.json begins with,
-other seeds).
+forms), `random`, `held`, `fresh`, `later` and `unseen` (loops of the kind of the forty that
+configs/measurements/h100_programs.json begins with, other seeds).
 """
 
 from __future__ import annotations
@@ -161,6 +161,18 @@ def fresh(number: int = 120) -> Iterator[Program]:
         yield random_program("fresh", i, 110_000 + i, ALL if i % 2 else SPARSE)
 
 
+def later(number: int = 120) -> Iterator[Program]:
+    """Measured when the order of warps had been measured and modelled, and looked at for what takes issue slots."""
+    for i in range(number):
+        yield random_program("later", i, 130_000 + i, ALL if i % 2 else SPARSE)
+
+
+def unseen(number: int = 120) -> Iterator[Program]:
+    """Compiled and measured when issue slots had been modelled, too; nothing was changed for them."""
+    for i in range(number):
+        yield random_program("unseen", i, 150_000 + i, ALL if i % 2 else SPARSE)
+
+
 CLASSES = tuple(form for form in ALL if form.a in ("f16", "s8"))
 
 
@@ -211,5 +223,7 @@ def mixed_programs() -> Iterator[Program]:
     yield from random_programs()
     yield from held_out()
     yield from fresh()
+    yield from later()
+    yield from unseen()
     yield from gaps()
     yield from beside()

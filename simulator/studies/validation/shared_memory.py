@@ -141,8 +141,8 @@ def published(config: Config, short: bool) -> list[Row]:
 
 
 _H100 = (
-    "measured: NVIDIA H100 80GB HBM3, 2026-11-24, tests/hardware; held out: measured when the rules, and how far apart "
-    "warps begin, had been fixed"
+    "measured: NVIDIA H100 80GB HBM3, 2026-11-24, tests/hardware; held out: 2026-11-25, when the rules, the order of "
+    "warps among them, had been fixed"
 )
 _LOOPS = (
     Group(

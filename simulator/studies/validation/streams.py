@@ -23,7 +23,7 @@ from simulator.timing.sequences import expand
 from simulator.timing.tables import TensorClass
 
 BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then
-STAGGER = 20  # cycles by which warps of a sub-core begin a measured loop one after the other: behind a barrier they
+STAGGER = 20  # cycles by which warps of a sub-core begin a loop one after the other: behind a barrier they
 # read a clock, and clocks of 8 and 16 warps are 20 to 40 cycles apart (tests/hardware/results/starts.csv)
 COUNTS = (9, 25)  # runs of the loop, of the two streams
 _FIRST = {"a": 0, "b": 8, "e": 16, "scale_a": 17, "scale_b": 18}
@@ -71,17 +71,20 @@ class Loop:
         code = compile_code(linearise(Block(every, (Repeat(1, body, 1),), 1)), config)
         return cls(config, expand(code, config), registers)
 
-    def cycles(self, warps: int, count: int, stagger: int = 0) -> int:
-        """Cycles of `count` iterations in each of this many warps, which begin `stagger` cycles apart on each
-        sub-core."""
+    def cycles(self, warps: int, count: int, starts: Sequence[int] = ()) -> int:
+        """Cycles of `count` iterations in each of this many warps, of which warp w begins in cycle starts[w], or all in
+        cycle 0."""
         code = repeated(self.code, range(warps), count)
-        starts = [stagger * (warp // self.config.sm.sub_cores) for warp in range(warps)]
         return simulate(self.config, [code], warps, self.registers, starts=starts).cycles
 
-    def difference(self, warps: int, counts: tuple[int, int], stagger: int = 0) -> int:
+    def difference(self, warps: int, counts: tuple[int, int], starts: Sequence[int] = ()) -> int:
         """How many cycles longer the loop takes with the second count of iterations than with the first."""
-        few, many = (self.cycles(warps, count, stagger) for count in counts)
+        few, many = (self.cycles(warps, count, starts) for count in counts)
         return many - few
+
+    def staggered(self, warps: int) -> list[int]:
+        """Begins of this many warps, apart as behind a barrier: `STAGGER` cycles from warp to warp of a sub-core."""
+        return [STAGGER * (warp // self.config.sm.sub_cores) for warp in range(warps)]
 
 
 def repeated(code: TimedCode, warps: Sequence[int], count: int) -> TimedCode:
