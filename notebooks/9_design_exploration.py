@@ -326,7 +326,7 @@ chip[
 ]
 
 # %% [markdown]
-# What such a number is worth: main loops of GEMMs on one SM are within 4.2 % of an H100, whole f16 GEMMs within 5 %
+# What such a number is worth: main loops of GEMMs on one SM are within 5.6 % of an H100, whole f16 GEMMs within 8 %
 # ([docs/validation.md](../docs/validation.md)). That is the error of the chip as it is. A changed chip is an
 # extrapolation: a compiler would write another schedule for it, and here the trace stays.
 #
@@ -338,7 +338,7 @@ chip[
 #
 # <details><summary>Solution</summary>
 #
-# Three times as long: 46 cycles cost 6 %, 69 cost 12 %. The loads of a step lie well ahead of its products, and 8 warps
+# Three times as long: 46 cycles cost 6 %, 69 cost 11 %. The loads of a step lie well ahead of its products, and 8 warps
 # take turns.
 #
 # ```python
