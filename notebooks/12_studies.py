@@ -95,9 +95,9 @@ plt.show()
 
 # %% [markdown]
 # Twice the ports alone are hardly worth their wires: the tensor pipe, busy for two thirds of the time before, is then
-# idle for as much, and waits for L2. Twice of everything else alone gains as little, because then the pipe is
-# what all wait for. The gain is in doing both. That is the usual answer to "would one more of this help": a chip in
-# balance has no single bottleneck.
+# idle for as much, and waits for shared memory and L2. Twice of everything else alone gains less than a tenth,
+# because then the pipe is what all wait for. The gain is in doing both. That is the usual answer to "would one more
+# of this help": a chip in balance has no single bottleneck.
 #
 # ## Exercises
 #
@@ -165,14 +165,14 @@ check("12.2", answer)
 #
 # <details><summary>Solution</summary>
 #
-# The ports and L2: the first frees the tensor pipe, and then L2 is what binds first.
+# Shared memory and L2: as it is, the tensor pipe waits for both a third of the time; then it is what binds.
 #
 # ```python
 # was = {"operands.registers": 2, "shared.wavefronts": 1, "l2.read_bytes": "x1"}
 # changed = ports[keys].ne(was)
 # pair = ports[changed.sum(axis=1) == 2]["time_us"].idxmin()
 # answer = {key for key in keys if changed.loc[pair, key]}
-# assert answer == {"operands.registers", "l2.read_bytes"}
+# assert answer == {"shared.wavefronts", "l2.read_bytes"}
 # check("12.3", answer)
 # ```
 # </details>

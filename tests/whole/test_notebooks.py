@@ -56,7 +56,7 @@ ANSWERS: dict[str, object] = {
     "11.3": (True, "rtx4090"),
     "12.1": "falls",
     "12.2": 2048,
-    "12.3": {"l2.read_bytes", "operands.registers"},
+    "12.3": {"l2.read_bytes", "shared.wavefronts"},
     "13.1": 9.539,
     "13.2": 4,
     "13.3": ({3, 4, 8, 9}, 8),
