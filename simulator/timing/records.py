@@ -135,7 +135,7 @@ class WarpRecord(ctypes.Structure):
         operands_ready: when the operands of the next operation are ready, and what the last of them comes from.
         access: when its next access to shared memory can issue.
         sent: when all pinned registers have been read.
-        comparison: when the counter of its loop is compared, if that is still to come.
+        comparison: the cycle in which the counter of its loop is compared next, or was compared last.
         items: of its program.
         ready: for each register, when it can be read.
         producers: for each register, the unit that wrote it last.

@@ -26,7 +26,7 @@ class Warp(WarpRecord):
     """
 
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
-        super().__init__(place=place, base=place * REASONS, cta=cta, last=-1, acted=-1)
+        super().__init__(place=place, base=place * REASONS, cta=cta, last=-1, acted=-1, comparison=-2)
         self.id, self.code, self.core, self.program = number, code, core, code.items
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
@@ -115,7 +115,7 @@ class Warp(WarpRecord):
             margin: cycles for which a result can matter after it is there.
         """
         if self.done:
-            return [-1 - self.blocked, max(self.comparison - now, 0)]
+            return [-1 - self.blocked, max(self.comparison + 2 - now, 0)]
         since = now if self.blocked else self.last  # what has passed before a release is counted as waiting for it
         state = [self.pc, self.blocked, since - now]
         if self.issue_not_before > since:
@@ -126,7 +126,7 @@ class Warp(WarpRecord):
             state += (1, self.operands_ready - now, self.operands_reason)
         else:
             state.append(0)
-        state += (max(self.access - now, 0), max(self.sent - now, 0), max(self.comparison - now, 0))
+        state += (max(self.access - now, 0), max(self.sent - now, 0), max(self.comparison + 2 - now, 0))
         state += (max(cycle + minimum - now, 0) for cycle in self.starts)
         for register, cycle in enumerate(self.ready):
             if cycle + margin > now:

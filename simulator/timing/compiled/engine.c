@@ -651,7 +651,7 @@ static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
     int64_t now = sm->now;
     if (warp->done) {
         put(out, -1 - warp->blocked);
-        put_left(out, warp->comparison, now);
+        put_left(out, warp->comparison + 2, now);
         return;
     }
     int64_t since = warp->blocked ? now : warp->last;
@@ -671,7 +671,7 @@ static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
     }
     put_left(out, warp->access, now);
     put_left(out, warp->sent, now);
-    put_left(out, warp->comparison, now);
+    put_left(out, warp->comparison + 2, now);
     for (int64_t i = 0; i < warp->loops; i++)
         put_left(out, warp->starts_array[i] + sm->loop_minimum, now);
     for (int64_t i = 0; i < warp->registers; i++)

@@ -1090,6 +1090,7 @@ KINDS = (  # loads whose four registers come one by one, and together
     "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {}, [%r40];",
     "ld.shared.v4.b32 {}, [%r40];",
 )
+SMALL = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {_, %r0, _, _}, {%r4, %r5}, {%r6}, {%r8, %r9, %r10, %r11};"
 TWO_KINDS = "\n".join(KINDS[kind].format(vector(4 * place, 4)) for place, kind in enumerate((0, 0, 0, 1, 1, 0, 0, 1)))
 
 
@@ -1097,6 +1098,12 @@ TWO_KINDS = "\n".join(KINDS[kind].format(vector(4 * place, 4)) for place, kind i
 @example(
     f"{HEAD}.warps 5\n.warp 0-4 {{ .repeat 6 {{ {TWO_KINDS} }} }}\n",
     Variant("greedy-round-robin", H100.loop, 4),
+    0,
+    False,
+)
+@example(
+    f"{HEAD}.warps 2\n.warp 0-0 {{ {MOV.format(0, 1)} }}\n.warp 1-1 {{ {SMALL * 2} }}\n",
+    Variant("oldest", H100.loop, 1),
     0,
     False,
 )
