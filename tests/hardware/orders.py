@@ -16,9 +16,7 @@ clock included; `again`, `turned`: how often that warp went on, and how often th
 
 from __future__ import annotations
 
-import argparse
 import csv
-import datetime
 import json
 import re
 import subprocess
@@ -29,9 +27,8 @@ from typing import Any
 
 import programs as p
 import sass
-from patched import control, halves, machine_code, replaced
+from patched import command, control, halves, machine_code, replaced
 
-HERE = Path(__file__).resolve().parent
 GROUPS = ("random", "held", "fresh")
 CLOCKS, SLOTS, LAUNCHES, COPIES, LOOPS = 186, 300, 5, 10, 120
 FIRST = 70  # the loops use registers below
@@ -231,20 +228,5 @@ def run(folder: Path, results: Path, date: str) -> None:
             writer.writerow([*key, counts[*key, True], counts[*key, False]])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("build", "run"))
-    parser.add_argument("--build", type=Path, default=HERE / "build")
-    parser.add_argument("--results", type=Path, default=HERE / "results")
-    parser.add_argument("--ptxas", default="ptxas")
-    parser.add_argument("--nvdisasm", default="nvdisasm")
-    parser.add_argument("--date", default=datetime.date.today().isoformat())
-    options = parser.parse_args()
-    if options.step == "build":
-        build(options.build, options.ptxas, options.nvdisasm)
-    else:
-        run(options.build, options.results, options.date)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, build, run, ("ptxas", "nvdisasm"))

@@ -23,7 +23,7 @@ import datetime
 import json
 import random
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -211,20 +211,24 @@ def run(folder: Path, results: Path, date: str) -> None:
                 writer.writerow({**labels, "warps": warps, "cycles": cycles})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def command(
+    description: str | None, build: Callable[..., None], run: Callable[[Path, Path, str], None], tools: tuple[str, ...]
+) -> None:
+    """The command line of a measurement in two steps: `build` takes the folder and the programs that `tools` names,
+    `run` the folder, that of the results and the date."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("step", choices=("build", "run"))
     parser.add_argument("--build", type=Path, default=HERE / "build")
     parser.add_argument("--results", type=Path, default=HERE / "results")
-    parser.add_argument("--ptxas", default="ptxas")
-    parser.add_argument("--nvdisasm", default="nvdisasm")
+    for tool in tools:
+        parser.add_argument(f"--{tool}", default=tool)
     parser.add_argument("--date", default=datetime.date.today().isoformat())
     options = parser.parse_args()
     if options.step == "build":
-        build(options.build, options.ptxas, options.nvdisasm)
+        build(options.build, *(getattr(options, tool) for tool in tools))
     else:
         run(options.build, options.results, options.date)
 
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, build, run, ("ptxas", "nvdisasm"))

@@ -13,9 +13,7 @@ loop's end; what an instruction costs is the difference to `stream`.
 
 from __future__ import annotations
 
-import argparse
 import csv
-import datetime
 import json
 import subprocess
 from collections.abc import Iterator
@@ -23,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import sass
-from patched import branch_back, control, halves, machine_code
+from patched import branch_back, command, control, halves, machine_code
 
-HERE = Path(__file__).resolve().parent
 COUNTS = (8, 72)
 PAD = [("NOP", 15)] * 3
 MATRIX = {  # opcode, registers of A and B, of the accumulator, sparse; its name in machine code; interval
@@ -271,20 +268,5 @@ def run(folder: Path, results: Path, date: str) -> None:
                     writer.writerow({**labels, "warps": warps, "sub_cores": cores, "cycles": cycles})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("build", "run"))
-    parser.add_argument("--build", type=Path, default=HERE / "build")
-    parser.add_argument("--results", type=Path, default=HERE / "results")
-    parser.add_argument("--nvcc", default="nvcc")
-    parser.add_argument("--nvdisasm", default="nvdisasm")
-    parser.add_argument("--date", default=datetime.date.today().isoformat())
-    options = parser.parse_args()
-    if options.step == "build":
-        build(options.build, options.nvcc, options.nvdisasm)
-    else:
-        run(options.build, options.results, options.date)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, build, run, ("nvcc", "nvdisasm"))

@@ -11,17 +11,15 @@ the instruction. So what differs between the three is the order in which warps i
 
 from __future__ import annotations
 
-import argparse
 import csv
-import datetime
 from pathlib import Path
 from typing import Any
 
 import measure
 import programs as p
 import sass
+from patched import command
 
-HERE = Path(__file__).resolve().parent
 YIELD = 1 << 45  # of the upper half; the hint is there where the bit is not
 GROUPS = ("random", "pairs")
 VARIANTS = ("compiled", "none", "all")
@@ -85,19 +83,5 @@ def run(folder: Path, results: Path, date: str, launches: int = 5) -> None:
         writer.writerows(rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("build", "run"))
-    parser.add_argument("--build", type=Path, default=HERE / "build")
-    parser.add_argument("--results", type=Path, default=HERE / "results")
-    parser.add_argument("--nvdisasm", default="nvdisasm")
-    parser.add_argument("--date", default=datetime.date.today().isoformat())
-    options = parser.parse_args()
-    if options.step == "build":
-        build(options.build, options.nvdisasm)
-    else:
-        run(options.build, options.results, options.date)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, build, run, ("nvdisasm",))

@@ -27,8 +27,8 @@ SHORT = 20  # of how many programs the short form takes one
 
 
 def programs(step: int = 1) -> list[dict[str, Any]]:
-    """Every `step`th of the measured loops: name, set, body, cycles of an iteration by
-    warps, and `begins` of the warps by their number, but for the set `given`."""
+    """Every `step`th of the measured loops: name, set, body, cycles of an iteration by warps, and, but for the set
+    `given`, `begins`: by number of warps, where they share sub-cores, the cycle in which each begins."""
     data = json.loads((folder("configs") / "measurements" / "h100_programs.json").read_text())
     forms = [mma_form(opcode) for opcode in data["forms"]]
     return [{**program, "body": [_step(row, forms) for row in program["body"]]} for program in data["programs"][::step]]
@@ -65,7 +65,7 @@ def by_warps(
         warps = int(text)
         alike = warps if warps > loop.config.sm.sub_cores else 1
         if alike not in simulated:
-            simulated[alike] = iteration(loop, alike, begins.get(text, ()) if alike > 1 else ())
+            simulated[alike] = iteration(loop, alike, begins.get(text, ()))
         yield warps, cycles, simulated[alike]
 
 
