@@ -131,6 +131,8 @@ class TimedOperation:
         movable: how many such sequences the compiler lets overlap, if it belongs to a sequence that the compiler mixes
             with its surroundings; else 0.
         either: whether the compiler may use either integer pipe for it.
+        frees: of an access in machine code: the scoreboard that tells when its registers have been read; else -1.
+        awaits: in machine code: the scoreboards of that kind that it waits for.
     """
 
     unit: Unit
@@ -169,6 +171,8 @@ class TimedOperation:
     early: bool = False
     movable: int = 0
     either: bool = False
+    frees: int = -1
+    awaits: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -177,6 +181,10 @@ class TimedLoop:
 
     Attributes:
         unread: registers that the body loads from shared memory and that it overwrites before it reads them.
+        coded: whether it is known which scoreboards the branch waits for; else it waits until all registers of accesses
+            have been read.
+        awaits: these scoreboards (`TimedOperation.frees`).
+        branch: cycles of the branch behind what it waits for.
     """
 
     start: int
@@ -184,6 +192,9 @@ class TimedLoop:
     depth: int
     loop: int
     unread: tuple[int, ...] = ()
+    coded: bool = False
+    awaits: tuple[int, ...] = ()
+    branch: int = 0
 
 
 @dataclass(slots=True)

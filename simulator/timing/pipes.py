@@ -79,10 +79,10 @@ class Pipes(CoreRecord):
                 self.metadata_until = now + self.config.sm.metadata_cycles
             if self.dense and operation.sparse:
                 begin = max(now, self.free[unit] + self.config.pipe.sparse_after_dense)
+                warp.put_off(begin - now, now)
             self.result_until, self.dense = operation.result_until, not operation.sparse
             self.reads_until, self.accessed, self.spare = now + operation.ports, 0, operation.spare
             self.reader = self.mine.index(warp)
-            begin += self.share_port(operation, now - self.config.pipe.port_delay)
         self.free[unit] = begin + operation.interval
         if unit is _CONTROL and self.config.sequences is not None:
             self.last_issue = now + self.config.sequences.fetch
@@ -99,32 +99,6 @@ class Pipes(CoreRecord):
                 elif other.comparison == now - 1 and other is not warp and leaves_none:
                     warp.put_off(self.lose(other, operation.ports), now)
 
-    def send(self, now: int, cycles: int) -> int:
-        """Gives the port to shared memory to an access for so many cycles; returns the first of them."""
-        if self.port_until <= now:
-            self.port_from = self.port_until = now
-        self.port_until += cycles
-        return self.port_until - cycles
-
-    def share_port(self, operation: TimedOperation, now: int) -> int:
-        """Gives the port to a matrix instruction whose registers come that way, between two registers of accesses;
-        what has not been sent goes on behind it. Returns the cycles that the instruction waits: for the second half
-        of a register, or for a cycle if an access begins with its addresses then."""
-        if now >= self.port_until:
-            self.port_from = self.port_until = now + operation.port
-            return 0
-        if now < self.port_from:
-            late, taken = 0, max(now + operation.port - self.port_from, 0)
-        else:
-            register = self.config.shared.port_cycles
-            late, taken = (now - self.port_from) % register or now == self.port_from, operation.port
-        self.port_from += taken
-        self.port_until += taken
-        for warp in self.mine:
-            if warp.sent > now + self.config.shared.operand_latency:
-                warp.sent += taken
-        return int(late)
-
     def share(self, now: int) -> None:
         """Lets an integer or float instruction read its registers while the matrix instruction in the pipe reads its
         own: in a cycle that this one can spare, or in one that the pipe loses."""
@@ -140,6 +114,12 @@ class Pipes(CoreRecord):
         if self.reads_until >= now and not self.accessed:
             self.reads_until += self.config.pipe.access
             self.accessed = 1
+
+    def come_late(self, warp: Warp, cycles: int, now: int) -> None:
+        """Lets a matrix instruction that has issued begin so many cycles later, and with it all that follows it in its
+        warp."""
+        self.free[_TENSOR] += cycles
+        warp.put_off(cycles, now)
 
     def collide(self, warp: Warp, cycle: int, now: int) -> int:
         """Delays an instruction in `cycle` whose ports are taken by a matrix instruction: its warp, that of the matrix

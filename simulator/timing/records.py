@@ -16,6 +16,8 @@ from functools import cache
 from typing import Any, TypeVar
 
 NEVER = 1 << 62  # a cycle that does not come
+BOARDS = 6  # scoreboards of a warp in machine code
+NO_MORE = 1 << 61  # ends the part of a state that varies in length
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
 
 Integers = int  # the address of 64-bit integers
@@ -68,6 +70,35 @@ class CostRecord(ctypes.Structure):
 
 
 @_record
+class SendingRecord(ctypes.Structure):
+    """An access to shared memory that waits for the port of its sub-core, or that the port sends.
+
+    Attributes:
+        begin, until: from which cycle the port sends its registers, and until when; of a store that is interrupted,
+            `begin` moves with what is left.
+        values: registers that a store sends behind its addresses; 0 for a load.
+        warp, pc: the place of its warp in the sub-core, and that of its operation in the code.
+        soonest: when its first wavefront could come, as far as the port tells; first, last: when its first and its last
+            wavefront come.
+        ready: when its value is there.
+        read: when its registers have been read.
+        number: how many accesses the sub-core had made before.
+    """
+
+    begin: int
+    until: int
+    values: int
+    warp: int
+    pc: int
+    soonest: int
+    first: int
+    last: int
+    ready: int
+    read: int
+    number: int
+
+
+@_record
 class ItemRecord(ctypes.Structure):
     """One item of a program: an operation (`simulator.timing.model.TimedOperation`), or the end of a loop.
 
@@ -76,8 +107,9 @@ class ItemRecord(ctypes.Structure):
         looped: whether it is in a loop.
         python: whether Python must issue it: what works on after issue, or waits for others.
         queued: whether it goes to the queue of the tcgen05 unit.
-        unit .. yields, upkeep, reads, writes: of an operation; `*_count` is the length of the array.
-        loop_start, loop_count, unread: of the end of a loop: `simulator.timing.model.TimedLoop`.
+        unit .. yields, upkeep, reads, writes, awaits: of an operation; `*_count` is the length of the array.
+        loop_start, loop_count, unread, coded, branch: of the end of a loop: `simulator.timing.model.TimedLoop`; it has
+            `awaits`, too.
     """
 
     loop: int
@@ -104,6 +136,9 @@ class ItemRecord(ctypes.Structure):
     compare: int
     part: int
     yields: int
+    frees: int
+    awaits_count: int
+    awaits_array: Integers
     upkeep_count: int
     upkeep_array: Integers
     reads_count: int
@@ -114,6 +149,8 @@ class ItemRecord(ctypes.Structure):
     loop_count: int
     unread_count: int
     unread_array: Integers
+    coded: int
+    branch: int
 
 
 @_record
@@ -140,6 +177,7 @@ class WarpRecord(ctypes.Structure):
         ready: for each register, when it can be read.
         producers: for each register, the unit that wrote it last.
         pinned: for each register that an access to memory reads, when it can be overwritten.
+        boards: for each scoreboard of machine code, when the registers of the accesses that have it have been read.
         counts: for each loop, how many runs are done.
         starts: for each loop, when the current run could begin.
         turns: for each item, the position of its next execution in what differs between executions.
@@ -171,6 +209,7 @@ class WarpRecord(ctypes.Structure):
     ready_array: Integers
     producers_array: Integers
     pinned_array: Integers
+    boards_array: Integers
     loops: int
     counts_array: Integers
     starts_array: Integers
@@ -202,8 +241,9 @@ class CoreRecord(ctypes.Structure):
             since.
         spare: how many integer and float instructions can still issue, before that one's interval is over, without
             delaying the tensor pipe.
-        port_from, port_until: the cycles from and until which the port to shared memory sends what has been issued,
-            without a pause; if that is over, it is free.
+        port_until: until which cycle the port to shared memory sends what has been issued; port_stores, port_loads:
+            from which cycle on it sends a store, and a load, behind the last matrix instruction.
+        sendings: a ring of its last accesses (`simulator.timing.port`); so many have been made.
         stores: stores, up to a number, that have been issued since the last matrix instruction and that one would
             leave a gap in.
         matrices: ldmatrix.x4, up to a number, since the last load of four registers that come together.
@@ -224,8 +264,11 @@ class CoreRecord(ctypes.Structure):
     reader: int
     accessed: int
     spare: int
-    port_from: int
     port_until: int
+    port_stores: int
+    port_loads: int
+    sendings: int
+    sendings_array: Records
     stores: int
     matrices: int
     ports_until: int
@@ -284,6 +327,7 @@ class SmRecord(ctypes.Structure):
     integer: int
     access: int
     port_delay: int
+    turnaround: int
     gap: int
     stores: int
     fetch: int
@@ -331,6 +375,7 @@ class SmRecord(ctypes.Structure):
 _POINTS_TO = {  # what is behind an address that is not one of integers
     "items_array": "struct ItemRecord *",
     "costs_array": "struct CostRecord *",
+    "sendings_array": "struct SendingRecord *",
     "warps_array": "struct WarpRecord **",
     "cores_array": "struct CoreRecord **",
     "taken_array": "uint8_t *",
@@ -339,8 +384,14 @@ _POINTS_TO = {  # what is behind an address that is not one of integers
 
 def header() -> str:
     """The records as C structures."""
-    text = ["#include <stdint.h>", f"#define NEVER INT64_C({NEVER})", f"#define ASLEEP {ASLEEP}"]
-    for kind in (CostRecord, ItemRecord, WarpRecord, CoreRecord, SmRecord):
+    text = [
+        "#include <stdint.h>",
+        f"#define NEVER INT64_C({NEVER})",
+        f"#define ASLEEP {ASLEEP}",
+        f"#define BOARDS {BOARDS}",
+        f"#define NO_MORE INT64_C({NO_MORE})",
+    ]
+    for kind in (CostRecord, SendingRecord, ItemRecord, WarpRecord, CoreRecord, SmRecord):
         text.append(f"struct {kind.__name__} {{")
         for name, sort in fields(kind):
             pointer = _POINTS_TO.get(name, "int64_t *")

@@ -1,13 +1,13 @@
 """The timing of shared memory: when each access is served, wavefront by wavefront, and when its values arrive.
 
-An access leaves its sub-core through a port that carries its registers (addresses, and values of a store) one after the
-other, in the order of issue; matrix instructions take the port between two of them. The SM then serves one wavefront a
+An access leaves its sub-core through a port (`simulator.timing.port`) that carries its registers one after the other,
+in the order of issue; matrix instructions come between. The SM then serves one wavefront a
 cycle, of any access that has one to give. Wavefronts of one warp keep a distance: of one access, and from its last to
 the first of the warp's next access, so that a lone warp cannot use more than a part of the SM's bandwidth and two can.
 A sub-core lets a number of accesses wait for their first wavefront and issues no more until one of them has it.
 
-An access is given its place when it is issued: nothing that comes later changes it. So the time of a value is known at
-issue, and the state is little: cycles that are taken, and when ports and warps are free again.
+An access is given its place when it is issued, so that the time of its value is known then. A matrix instruction that
+goes before it at the port makes the value come later; the wavefronts keep the cycles that they have taken.
 
 The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """
@@ -23,7 +23,8 @@ from isa.forms.record import Unit
 from simulator.timing.model import TimedOperation
 from simulator.timing.observer import TimingObserver
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import NEVER, SmRecord, link
+from simulator.timing.port import Port
+from simulator.timing.records import SendingRecord, SmRecord, link
 from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
 
@@ -57,6 +58,7 @@ class SharedMemory:
             a store could have been. The first of SM s is slot first[s].
         taken_until: for each SM, the slot after the last that is taken.
         turn: when the next access of each warp may begin.
+        ports: those of the sub-cores.
         free, free_to_loads: find slots in `taken` for a wavefront: those of no access, and gaps as well.
     """
 
@@ -71,6 +73,7 @@ class SharedMemory:
         self.accesses = [array("q", [0] * rule.queue) for _ in cores]
         for core, ring in zip(cores, self.accesses, strict=True):
             link(core, accesses=ring)
+        self.ports = [Port(core, rule, core.config.pipe) for core in cores]
         self.taken, self.window = bytearray(), 0
         self.free = re.compile(rb"\0{%d}" % rule.cycles)
         self.free_to_loads = re.compile(rb"[\0\2]{%d}" % rule.cycles)
@@ -100,7 +103,8 @@ class SharedMemory:
     def serve(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> Access:
         """Gives an access that is issued now its place, and returns when it is done."""
         rule, values = self.rule, operation.sent - 1
-        sent = core.send(now, operation.sent * rule.port_cycles)
+        port = self.ports[core.number]
+        sent = port.send(now, operation.sent * rule.port_cycles, values)
         if self.observer is not None:
             self.observer.serve("shared", warp.cta, sent, core.port_until, core.number)
         soonest = sent + (values * rule.port_cycles + rule.store_latency if values else 0)
@@ -112,7 +116,53 @@ class SharedMemory:
         self.wait(core, first, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else self.served)
-        return Access(count * rule.cycles, ready, core.port_until + rule.operand_latency)
+        read = core.port_until + rule.operand_latency
+        entry = port.note()
+        entry.begin, entry.until, entry.values, entry.soonest = sent, core.port_until, values, soonest
+        entry.warp, entry.pc, entry.first, entry.last = core.mine.index(warp), warp.pc, first, last
+        entry.ready, entry.read, entry.number = ready, read, core.accesses_made - 1
+        return Access(count * rule.cycles, ready, read)
+
+    def give_port(self, core: Pipes, operation: TimedOperation, now: int) -> tuple[int, list[Warp]]:
+        """Gives a sub-core's port to a matrix instruction that wants it from `now` on; accesses that it goes before
+        come later, with their values. Their wavefronts keep the cycles that they have of the SM.
+
+        Returns:
+            the cycles by which the instruction is late, and the warps whose accesses come later.
+        """
+        put_off: list[Warp] = []
+
+        def delay(access: SendingRecord, cycles: int, before: SendingRecord | None) -> None:
+            put_off.append(core.mine[access.warp])
+            self.put_off(core, access, cycles, before)
+
+        return self.ports[core.number].give(operation, now, delay), put_off
+
+    def put_off(self, core: Pipes, access: SendingRecord, cycles: int, before: SendingRecord | None) -> None:
+        """Lets the registers of an access be read so many cycles later, and its values come later if they wait for
+        that, or for those of the access before."""
+        warp = core.mine[access.warp]
+        operation, place = warp.operation_at(access.pc), warp.place
+        turn = before.last + self.rule.wavefront_interval if before is not None else 0
+        later = max(access.soonest, turn) - access.first
+        if later > 0:
+            if self.turn[place] == access.last + self.rule.wavefront_interval:
+                self.turn[place] += later
+            for register in operation.writes:
+                if warp.ready[register] == access.ready:
+                    warp.ready[register] += later
+            self.wait_longer(core, access.number, later)
+            access.first += later
+            access.last += later
+            access.ready += later
+        for register in operation.reads:
+            if warp.pinned[register] == access.read:
+                warp.pinned[register] += cycles
+        if warp.sent == access.read:
+            warp.sent += cycles
+        if operation.frees >= 0 and warp.boards[operation.frees] == access.read:
+            warp.boards[operation.frees] += cycles
+        access.read += cycles
 
     def leave_gap(self, core: Pipes, sm: int, operation: TimedOperation, now: int) -> None:
         """Takes the wavefronts that the SM cannot give to stores while a matrix instruction comes between the registers
@@ -150,6 +200,14 @@ class SharedMemory:
         core.accesses_made += 1
         if core.accesses_made >= length:
             core.free[Unit.SHARED] = max(now + 1, ring[core.accesses_made % length])
+
+    def wait_longer(self, core: Pipes, number: int, cycles: int) -> None:
+        """Notes that the first wavefront of an access comes so many cycles later."""
+        ring, length = self.accesses[core.number], self.rule.queue
+        if number >= core.accesses_made - length:
+            ring[number % length] += cycles
+        if number == core.accesses_made - length:
+            core.free[Unit.SHARED] = max(core.free[Unit.SHARED], ring[number % length])
 
     def place(
         self, sm: int, soonest: int, count: int, now: int, *, load: bool = True, mark: bytes = TAKEN, gap: bool = False
@@ -203,8 +261,7 @@ class SharedMemory:
             state += (
                 max(ring[made % len(ring)] - now, 0) for made in range(core.accesses_made - waiting, core.accesses_made)
             )
-        for core in self.cores:
-            matters = core.port_until > now - core.config.pipe.port_delay
-            state += (core.port_from - now, core.port_until - now) if matters else (NEVER, NEVER)
+        for port in self.ports:
+            state += port.state(now)
         state += (max(cycle - now, 0) for cycle in self.turn)
         return state

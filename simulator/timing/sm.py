@@ -156,6 +156,9 @@ class Sm(Machine):
                     latest, source = cycle, producer
             if pinned[register] > latest:
                 latest, source = pinned[register], _SHARED
+        for board in operation.awaits:
+            if warp.boards[board] > latest:
+                latest, source = warp.boards[board], _SHARED
         warp.operands_ready, warp.operands_reason = latest, self.produced_by[source]
 
     def issue(self, core: SubCore, warp: Warp, now: int) -> None:
@@ -212,14 +215,24 @@ class Sm(Machine):
             latency = self.access(core, warp, operation, now)
         else:
             core.take(warp, operation, now)
-            if unit is _TENSOR and core.stores:
-                self.shared.leave_gap(core, warp.cta, operation, now)
+            if unit is _TENSOR:
+                self.share_port(core, warp, operation, now)
             if unit in _PIPES:
                 self.counters.busy[unit][core.number] += operation.interval
         for register in operation.writes:
             warp.ready[register] = now + latency
             warp.producers[register] = unit
         return latency
+
+    def share_port(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> None:
+        """Lets a matrix instruction that has issued come between accesses at the port to shared memory."""
+        late, put_off = self.shared.give_port(core, operation, now - self.config.pipe.port_delay)
+        core.come_late(warp, late, now)
+        for other in put_off:
+            if other is not warp and not (other.done or other.blocked):
+                self.prepare(other)
+        if core.stores:
+            self.shared.leave_gap(core, warp.cta, operation, now)
 
     def access(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
@@ -230,6 +243,8 @@ class Sm(Machine):
         for register in operation.reads:
             warp.pinned[register] = served.read
         warp.sent = served.read
+        if operation.frees >= 0:
+            warp.boards[operation.frees] = served.read
         return served.ready - now
 
     def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
@@ -311,8 +326,8 @@ class Sm(Machine):
         cycle = warp.starts[end.loop] + self.config.loop.minimum
         if cycle > warp.issue_not_before:
             warp.issue_not_before, warp.issue_not_before_reason = cycle, StallReason.BRANCH
-        unread = max((warp.ready[register] for register in end.unread), default=0)
-        unread = max(unread, warp.sent)  # operands of accesses under way have been read
+        read = (warp.boards[board] for board in end.awaits) if end.coded else (warp.sent,)
+        unread = max((*(warp.ready[register] for register in end.unread), *read), default=0) + end.branch
         if unread > warp.issue_not_before:
             warp.issue_not_before, warp.issue_not_before_reason = unread, StallReason.SHARED
         warp.starts[end.loop] = warp.issue_not_before

@@ -146,14 +146,16 @@ class Pipe:
     """`[pipe]`: what a tensor pipe does between unlike instructions. Without the table, nothing.
 
     Attributes:
-        sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one: what follows it
-            waits, not itself.
+        sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one, and what follows
+            it in its warp, too.
         integer: cycles that an integer or float instruction takes from the busy tensor pipe, if the matrix
             instruction in it has no cycle to spare (`TensorClass.spare`).
         access: cycles for which integer and float instructions behind an access to shared memory find the ports of a
             matrix instruction taken longer.
-        port_delay: cycles after the port begins to send a register that a matrix instruction which issues finds the
-            port taken.
+        port_delay: cycles by which a matrix instruction wants the port to shared memory sooner than an access that
+            issues in the same cycle.
+        turnaround: cycles by which the port sends a load later than a store behind the registers of a matrix
+            instruction.
         gap: registers of a store from which on a matrix instruction that comes between them leaves a gap in the
             wavefronts of the SM, which has turned to this store; 0: none does.
     """
@@ -162,6 +164,7 @@ class Pipe:
     integer: Delay
     access: Delay
     port_delay: Delay = 0
+    turnaround: Delay = 0
     gap: Delay = 0
 
 

@@ -8,7 +8,7 @@ from array import array
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
 from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
-from simulator.timing.records import NEVER, CostRecord, WarpRecord, link
+from simulator.timing.records import BOARDS, NEVER, CostRecord, WarpRecord, link
 
 
 class Warp(WarpRecord):
@@ -18,7 +18,7 @@ class Warp(WarpRecord):
     Attributes:
         id: its number over all CTAs.
         core: its sub-core, counted over all SMs.
-        ready, producers, pinned, counts, starts, turns, upkeep: the arrays of its record.
+        ready, producers, pinned, boards, counts, starts, turns, upkeep: the arrays of its record.
         complete: when all that it has queued at the tcgen05 unit is complete; what is not started does not count yet.
         moves: when all its tcgen05.ld, and all its tcgen05.st, are complete.
         arrived: whether it is at the barrier of the cluster, in its current phase.
@@ -30,7 +30,7 @@ class Warp(WarpRecord):
         self.id, self.code, self.core, self.program = number, code, core, code.items
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
-        self.ready, self.pinned = _zeros(registers), _zeros(registers)
+        self.ready, self.pinned, self.boards = _zeros(registers), _zeros(registers), _zeros(BOARDS)
         self.producers = array("q", [Unit.TENSOR]) * registers
         self.counts, self.starts, self.turns = _zeros(self.loops), _zeros(self.loops), _zeros(self.items)
         longest = max((len(item.upkeep) for item in code.items if isinstance(item, TimedOperation)), default=0)
@@ -40,6 +40,7 @@ class Warp(WarpRecord):
             ready=self.ready,
             producers=self.producers,
             pinned=self.pinned,
+            boards=self.boards,
             counts=self.counts,
             starts=self.starts,
             turns=self.turns,
@@ -54,6 +55,10 @@ class Warp(WarpRecord):
     def operation(self) -> TimedOperation:
         """Its next operation."""
         return self.program[self.pc]  # type: ignore[return-value] # never the end of a loop, which takes no time
+
+    def operation_at(self, place: int) -> TimedOperation:
+        """The operation at that place of its code."""
+        return self.program[place]  # type: ignore[return-value] # as above
 
     def wait_until(self, cycle: int, reason: StallReason) -> None:
         """Lets the warp issue nothing before this cycle, and notes why."""
@@ -136,6 +141,7 @@ class Warp(WarpRecord):
             if cycle > now:
                 state += (register, cycle - now)
         state.append(-1)
+        state += (max(cycle - now, 0) for cycle in self.boards)
         for place, turn in enumerate(self.turns):
             if turn:
                 state += (place, turn)

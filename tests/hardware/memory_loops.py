@@ -51,7 +51,8 @@ def first_holder(lines: list[str], register: int) -> int:
 
 def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
     """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, the
-    address registers, the stalls, the yield hints, and the loop's counter.
+    address registers, the stalls, the yield hints, the loop's counter, and the scoreboards of registers that are read
+    late.
 
     None where the machine code has an instruction that sass.py does not know.
     """
@@ -75,6 +76,7 @@ def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]
         "stalls": sass.stalls(body),
         "hints": sass.hints(body),
         "counter": sass.counter(body),
+        "reading": sass.reading(body),
     }
 
 

@@ -60,6 +60,12 @@ class Instruction:
         return None if board == 7 else board
 
     @property
+    def freed(self) -> int | None:
+        """The scoreboard that is freed when its registers have been read."""
+        board = self.upper >> 49 & 7
+        return None if board == 7 else board
+
+    @property
     def control(self) -> str:
         write, read = self.upper >> 46 & 7, self.upper >> 49 & 7
         scoreboards = "".join(str(i) if i in self.awaited else "-" for i in range(6))
@@ -210,6 +216,21 @@ def waits(body: list[Instruction]) -> tuple[list[tuple[int, ...]], tuple[int, ..
                 found.append(tuple(sorted(carried)))
                 carried = set()
     return found, tuple(sorted(carried))
+
+
+def reading(body: list[Instruction]) -> list[list[int]]:
+    """For each statement of the trace text the scoreboard that tells when its registers have been read, or -1, and the
+    scoreboards of that kind that it waits for, itself or by instructions before it that are no statements; as the last
+    those that the end of the loop waits for, behind a -1."""
+    boards = {x.freed for x in body} - {None}
+    found: list[list[int]] = []
+    carried: set[int] = set()
+    for x in body:
+        carried |= {board for board in x.awaited if board in boards}
+        if kept(x):
+            found.append([-1 if x.freed is None else x.freed, *sorted(carried)])
+            carried = set()
+    return [*found, [-1, *sorted(carried)]]
 
 
 def stalls(body: list[Instruction]) -> list[int]:

@@ -13,7 +13,9 @@ lane], `body` as [times, instruction, registers...] and `end`: the machine code 
 registers, since they share a scoreboard with one that is needed, or since nothing reads them; and `stalls`: for how
 many cycles the warp issues nothing after each instruction, and after the branch; and `hints`: for each instruction 1 if
 it has the yield hint, and the instructions behind it that no trace has (`TimedOperation.upkeep`); and `counter`: which
-of these are integer instructions. A trace cannot say that: here it is a part of the program that was measured.
+of these are integer instructions; and `reading`: for each instruction the scoreboard that tells when its registers have
+been read, or -1, and the scoreboards of that kind that it waits for; as the last the same for the branch. A trace
+cannot say that: here it is a part of the program that was measured.
 """
 
 from __future__ import annotations
@@ -59,6 +61,8 @@ class Part:
             as the last those after the branch; none where the machine code is not known.
         hints: for each step whether it has the yield hint, and its upkeep.
         counter: for each step which of its upkeep are integer instructions, which meet ports and pipes.
+        reading: for each step, and for the branch, the scoreboard of registers that are read late, or -1, and those
+            that it waits for.
     """
 
     first: int
@@ -70,6 +74,7 @@ class Part:
     stalls: tuple[int, ...] = ()
     hints: tuple[tuple[int, ...], ...] = ()
     counter: tuple[tuple[int, ...], ...] = ()
+    reading: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,10 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
     the comparison, which no trace has, issue where ptxas put them. A branch takes what any branch takes, at least."""
     items: list[TimedOperation | TimedLoop] = []
     compiled = zip(part.stalls[:-1], part.hints, part.counter, strict=True)
-    for operation, (stall, (yields, *behind), counter) in zip(operations_of(code), compiled, strict=True):
+    for operation, (stall, (yields, *behind), counter), (frees, *awaits) in zip(
+        operations_of(code), compiled, part.reading[:-1], strict=True
+    ):
+        operation.frees, operation.awaits = frees, tuple(awaits)
         codes = (int(yields), *counter)
         ends = (*(entry // 2 for entry in counter), stall)
         others = [entry for entry in behind if entry not in counter]
@@ -197,6 +205,7 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
     item.stall += max(part.stalls[-1], config.loop.cycles) + 1
     item.stall_reason = StallReason.BRANCH
     (end_of_loop,) = code.ends.values()
+    end_of_loop.coded, end_of_loop.awaits, end_of_loop.branch = True, part.reading[-1][1:], part.stalls[-1]
     items.append(end_of_loop)
     return TimedCode(code.warps, items, nesting(items), code.ends, scheduled=True)
 
@@ -244,7 +253,9 @@ def _part(entry: Mapping[str, Any]) -> Part:
     steps, waits = zip(*body, strict=True)
     hints = tuple(map(tuple, entry["hints"]))
     counter = tuple(map(tuple, entry["counter"]))
-    return Part(first, last, steps, registers, waits, tuple(entry["end"]), tuple(entry["stalls"]), hints, counter)
+    reading = tuple(map(tuple, entry["reading"]))
+    stalls, end = tuple(entry["stalls"]), tuple(entry["end"])
+    return Part(first, last, steps, registers, waits, end, stalls, hints, counter, reading)
 
 
 @cache

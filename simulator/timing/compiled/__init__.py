@@ -92,7 +92,7 @@ class CompiledEngine:
         record.policy, record.width = POLICIES.index(config.issue.policy), config.issue.width
         record.others, record.metadata_cycles = config.sm.tensor_pipes - 1, config.sm.metadata_cycles
         for table, names in (
-            (config.pipe, ("sparse_after_dense", "integer", "access", "port_delay", "gap")),
+            (config.pipe, ("sparse_after_dense", "integer", "access", "port_delay", "turnaround", "gap")),
             (
                 config.shared,
                 (
@@ -155,7 +155,9 @@ class CompiledEngine:
             record.looped = bool(inside)
             if isinstance(item, TimedLoop):
                 record.loop, record.loop_start, record.loop_count = item.loop, item.start, item.count
+                record.coded, record.branch = item.coded, item.branch
                 self._array(record, "unread", item.unread)
+                self._array(record, "awaits", item.awaits)
                 continue
             record.loop = -1
             record.python = item.jobs is not None or item.unit in (*ASYNCHRONOUS, Unit.BARRIER)
@@ -163,6 +165,7 @@ class CompiledEngine:
             for name in names:
                 setattr(record, name, getattr(item, name))
             self._array(record, "upkeep", item.upkeep)
+            self._array(record, "awaits", item.awaits)
             self._array(record, "reads", item.reads)
             self._array(record, "writes", item.writes)
         self._kept.append(records)

@@ -92,36 +92,6 @@ static void share(const Sm *sm, Core *core, int64_t now) {
         core->free_array[sm->tensor] += sm->integer;
 }
 
-static int64_t send(Core *core, int64_t now, int64_t cycles) {
-    if (core->port_until <= now)
-        core->port_from = core->port_until = now;
-    core->port_until += cycles;
-    return core->port_until - cycles;
-}
-
-static int64_t share_port(const Sm *sm, Core *core, const Item *item, int64_t now) {
-    int64_t late = 0, taken = item->port;
-    if (now >= core->port_until) {
-        core->port_from = core->port_until = now + item->port;
-        return 0;
-    }
-    if (now < core->port_from) {
-        taken = most(now + item->port - core->port_from, 0);
-    } else {
-        late = (now - core->port_from) % sm->port_cycles;
-        if (now == core->port_from)
-            late = 1;
-    }
-    core->port_from += taken;
-    core->port_until += taken;
-    for (int64_t i = 0; i < core->warps; i++) {
-        Warp *other = core->warps_array[i];
-        if (other->sent > now + sm->operand_latency)
-            other->sent += taken;
-    }
-    return late;
-}
-
 static int64_t reader_of(const Core *core, const Warp *warp) {
     int64_t place = 0;
     while (core->warps_array[place] != warp)
@@ -138,13 +108,13 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
             core->metadata_until = now + sm->metadata_cycles;
         if (core->dense && item->sparse)
             begin = most(now, free[unit] + sm->sparse_after_dense);
+        put_off(warp, begin - now, now);
         core->result_until = item->result_until;
         core->dense = !item->sparse;
         core->reads_until = now + item->ports;
         core->reader = reader_of(core, warp);
         core->spare = item->spare;
         core->accessed = 0;
-        begin += share_port(sm, core, item, now - sm->port_delay);
     }
     free[unit] = begin + item->interval;
     if (unit == sm->control && sm->fetch >= 0) {
@@ -163,6 +133,121 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
             else if (other->comparison == now - 1 && other != warp && item->ports >= item->interval - 1)
                 put_off(warp, lose(sm, core, other, item->ports), now);
         }
+}
+
+static void come_late(const Sm *sm, Core *core, Warp *warp, int64_t cycles, int64_t now) {
+    core->free_array[sm->tensor] += cycles;
+    put_off(warp, cycles, now);
+}
+
+/* port.py */
+
+typedef struct SendingRecord Sending;
+
+static int64_t send_begin(const Core *core, const Item *item, int64_t now) {
+    return most(most(now, core->port_until), item->sent > 1 ? core->port_stores : core->port_loads);
+}
+
+static Sending *sending_at(const Sm *sm, const Core *core, int64_t number) {
+    return &core->sendings_array[number % (sm->queue + 2)];
+}
+
+static int64_t oldest_sending(const Sm *sm, const Core *core) { return most(core->sendings - sm->queue - 2, 0); }
+
+static int64_t late_for(const Sm *sm, const Sending *access, int64_t now) {
+    int64_t since = now - access->begin;
+    return access->values ? (sm->port_cycles - since % sm->port_cycles) % sm->port_cycles : 1;
+}
+
+/* The access of the same warp that waits before this one; 0 for none. */
+static const Sending *before(const Sm *sm, const Core *core, int64_t number, int64_t now) {
+    const Sending *access = sending_at(sm, core, number);
+    for (int64_t other = number - 1; other >= oldest_sending(sm, core); other--) {
+        const Sending *found = sending_at(sm, core, other);
+        if (found->until > now && found->warp == access->warp)
+            return found;
+    }
+    return 0;
+}
+
+static void prepare(const Sm *sm, Warp *warp);
+
+static void wait_longer(const Sm *sm, Core *core, int64_t number, int64_t cycles) {
+    int64_t *first = &core->accesses_array[number % sm->queue], oldest = core->accesses_made - sm->queue;
+    if (number >= oldest)
+        *first += cycles;
+    if (number == oldest)
+        core->free_array[sm->shared] = most(core->free_array[sm->shared], *first);
+}
+
+/* `SharedMemory.put_off`. */
+static void put_off_access(Sm *sm, Core *core, Sending *access, int64_t cycles, const Sending *before) {
+    Warp *warp = core->warps_array[access->warp];
+    const Item *item = &warp->items_array[access->pc];
+    int64_t turn = before ? before->last + sm->wavefront_interval : 0;
+    int64_t later = most(access->soonest, turn) - access->first;
+    if (later > 0) {
+        if (sm->turn_array[warp->place] == access->last + sm->wavefront_interval)
+            sm->turn_array[warp->place] += later;
+        for (int64_t i = 0; i < item->writes_count; i++)
+            if (warp->ready_array[item->writes_array[i]] == access->ready)
+                warp->ready_array[item->writes_array[i]] += later;
+        wait_longer(sm, core, access->number, later);
+        access->first += later;
+        access->last += later;
+        access->ready += later;
+    }
+    for (int64_t i = 0; i < item->reads_count; i++)
+        if (warp->pinned_array[item->reads_array[i]] == access->read)
+            warp->pinned_array[item->reads_array[i]] += cycles;
+    if (warp->sent == access->read)
+        warp->sent += cycles;
+    if (item->frees >= 0 && warp->boards_array[item->frees] == access->read)
+        warp->boards_array[item->frees] += cycles;
+    access->read += cycles;
+}
+
+/* `Port.give` with `Sm.share_port`, but for the gap. */
+static void share_port(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t issued) {
+    int64_t now = issued - sm->port_delay, late = 0, slower = 0, until = 0, under_way = 1;
+    if (!item->port)
+        return;
+    for (int64_t number = oldest_sending(sm, core); number < core->sendings; number++) {
+        Sending *access = sending_at(sm, core, number);
+        if (access->until <= now)
+            continue;
+        int64_t moved = 0;
+        if (under_way && access->begin < now + !access->values) {
+            late = item->sparse ? late_for(sm, access, now) : 0;
+            slower = !item->sparse;
+            if (access->values && now <= access->until - sm->port_cycles) {
+                moved = item->port;
+                access->begin += moved;
+                access->until += moved;
+                put_off_access(sm, core, access, moved, 0);
+            }
+        } else {
+            int64_t free = now + late + item->port + (access->values ? 0 : sm->turnaround);
+            moved = most(most(until, free) - access->begin, 0);
+            if (moved) {
+                const Sending *other = before(sm, core, number, now);
+                access->begin += moved;
+                access->soonest += moved;
+                access->until += moved;
+                put_off_access(sm, core, access, moved, other);
+            }
+        }
+        Warp *owner = core->warps_array[access->warp];
+        if (moved && owner != warp && !owner->done && !owner->blocked)
+            prepare(sm, owner);
+        under_way = 0;
+        until = access->until;
+    }
+    core->port_stores = now + late + item->port;
+    core->port_loads = core->port_stores + sm->turnaround;
+    core->port_until = most(core->port_until, until);
+    come_late(sm, core, warp, late, issued);
+    core->free_array[sm->tensor] += slower * sm->integer;
 }
 
 /* shared_memory.py */
@@ -218,11 +303,15 @@ static void wait_for_first(const Sm *sm, Core *core, int64_t first, int64_t now)
         core->free_array[sm->shared] = most(now + 1, core->accesses_array[core->accesses_made % length]);
 }
 
-/* The first cycle in which the values of an access can be served, as `serve` works it out. */
+/* The first cycle in which the values of an access can be served, as far as the port tells. */
+static int64_t soonest_sent(const Sm *sm, const Core *core, const Item *item, int64_t now) {
+    int64_t values = item->sent - 1;
+    return send_begin(core, item, now) + (values ? values * sm->port_cycles + sm->store_latency : 0);
+}
+
+/* The same, as `serve` works it out. */
 static int64_t values_sent(const Sm *sm, const Core *core, const Warp *warp, const Item *item, int64_t now) {
-    int64_t sent = most(now, core->port_until), values = item->sent - 1;
-    int64_t soonest = sent + (values ? values * sm->port_cycles + sm->store_latency : 0);
-    return most(soonest, sm->turn_array[warp->place]);
+    return most(soonest_sent(sm, core, item, now), sm->turn_array[warp->place]);
 }
 
 static void leave_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t now) {
@@ -249,12 +338,12 @@ static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, i
         core->accessed = 1;
     }
     int64_t first, last, values = item->sent - 1;
-    int64_t soonest = values_sent(sm, core, warp, item, now);
-    send(core, now, item->sent * sm->port_cycles);
+    int64_t soonest = soonest_sent(sm, core, item, now), begin = send_begin(core, item, now);
+    core->port_until = begin + item->sent * sm->port_cycles;
     int64_t count = wavefronts(warp);
     if (sm->gap && values >= sm->gap)
         core->stores = least(core->stores + 1, sm->stores);
-    place(sm, warp->cta, soonest, count, TAKEN, !values, &first, &last);
+    place(sm, warp->cta, most(soonest, sm->turn_array[warp->place]), count, TAKEN, !values, &first, &last);
     leave_vector_gap(sm, core, warp->cta, item, last);
     wait_for_first(sm, core, first, now);
     sm->turn_array[warp->place] = last + sm->wavefront_interval;
@@ -264,8 +353,15 @@ static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, i
     for (int64_t i = 0; i < item->reads_count; i++)
         warp->pinned_array[item->reads_array[i]] = read;
     warp->sent = read;
+    if (item->frees >= 0)
+        warp->boards_array[item->frees] = read;
     int64_t served = (sm->cycles + sm->wavefronts - 1) / sm->wavefronts;
-    return last + (item->writes_count ? item->latency : served) - now;
+    int64_t ready = last + (item->writes_count ? item->latency : served);
+    *sending_at(sm, core, core->sendings++) = (Sending){
+        .begin = begin, .until = core->port_until, .values = values, .warp = reader_of(core, warp), .pc = warp->pc,
+        .soonest = soonest, .first = first, .last = last, .ready = ready, .read = read,
+        .number = core->accesses_made - 1};
+    return ready - now;
 }
 
 /* sm.py */
@@ -304,6 +400,11 @@ static void prepare(const Sm *sm, Warp *warp) {
             source = sm->shared;
         }
     }
+    for (int64_t i = 0; i < item->awaits_count; i++)
+        if (warp->boards_array[item->awaits_array[i]] > latest) {
+            latest = warp->boards_array[item->awaits_array[i]];
+            source = sm->shared;
+        }
     warp->operands_ready = latest;
     warp->operands_reason = sm->produced_by_array[source];
 }
@@ -337,8 +438,11 @@ static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t n
         latency = access_shared(sm, core, warp, item, now);
     } else {
         take(sm, core, warp, item, now);
-        if (item->unit == sm->tensor && core->stores)
-            leave_gap(sm, core, warp->cta, item, now);
+        if (item->unit == sm->tensor) {
+            share_port(sm, core, warp, item, now);
+            if (core->stores)
+                leave_gap(sm, core, warp->cta, item, now);
+        }
         if (item->unit == sm->tensor)
             sm->tensor_busy_array[core->number] += item->interval;
         else if (item->unit == sm->alu)
@@ -353,13 +457,17 @@ static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t n
 }
 
 static void branch(const Sm *sm, Warp *warp, const Item *end) {
-    int64_t cycle = warp->starts_array[end->loop] + sm->loop_minimum, unread = warp->sent;
+    int64_t cycle = warp->starts_array[end->loop] + sm->loop_minimum;
+    int64_t unread = end->coded ? 0 : warp->sent;
     if (cycle > warp->issue_not_before) {
         warp->issue_not_before = cycle;
         warp->issue_not_before_reason = sm->branch;
     }
     for (int64_t i = 0; i < end->unread_count; i++)
         unread = most(unread, warp->ready_array[end->unread_array[i]]);
+    for (int64_t i = 0; i < end->awaits_count; i++)
+        unread = most(unread, warp->boards_array[end->awaits_array[i]]);
+    unread += end->branch;
     if (unread > warp->issue_not_before) {
         warp->issue_not_before = unread;
         warp->issue_not_before_reason = sm->reason_shared;
@@ -687,6 +795,8 @@ static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
             put(out, warp->pinned_array[i] - now);
         }
     put(out, -1);
+    for (int64_t i = 0; i < BOARDS; i++)
+        put_left(out, warp->boards_array[i], now);
     for (int64_t i = 0; i < warp->items; i++)
         if (warp->turns_array[i]) {
             put(out, i);
@@ -771,9 +881,25 @@ static void shared_state(const Sm *sm, Out *out) {
     }
     for (int64_t i = 0; i < sm->cores; i++) {
         const Core *core = sm->cores_array[i];
-        int matters = core->port_until > now - sm->port_delay;
-        put(out, matters ? core->port_from - now : NEVER);
-        put(out, matters ? core->port_until - now : NEVER);
+        put_left(out, core->port_until, now);
+        put_left(out, core->port_stores, now);
+        put_left(out, core->port_loads, now);
+        for (int64_t number = oldest_sending(sm, core); number < core->sendings; number++) {
+            const Sending *access = sending_at(sm, core, number);
+            if (access->until <= now - sm->port_delay)
+                continue;
+            put(out, access->begin - now);
+            put(out, access->until - now);
+            put(out, access->values);
+            put(out, access->warp);
+            put(out, access->pc);
+            put(out, access->soonest - now);
+            put(out, access->first - now);
+            put(out, access->last - now);
+            put(out, access->ready - now);
+            put(out, access->read - now);
+        }
+        put(out, NO_MORE);
     }
     for (int64_t i = 0; i < sm->warps; i++)
         put_left(out, sm->turn_array[i], now);

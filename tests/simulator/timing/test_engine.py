@@ -503,6 +503,10 @@ class Thread:
     acted: int = -1  # the cycle of its last instruction
     gives_way: bool = False  # whether that one had the hint
 
+    def put_off(self, cycles: int, now: int) -> None:
+        self.gate += cycles
+        self.upkeep = {cycle + cycles for cycle in self.upkeep if cycle >= now}
+
     @property
     def done(self) -> bool:
         return self.pc >= len(self.code.items)
@@ -669,11 +673,11 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     turn, turned = [0] * count, [0] * count  # the warp that issued last, and when
     result = Stepped(0, [0] * count, [[0, 0] for _ in cores], 0)
     unit = 0
-    port, taken, gaps = [(0, 0)] * count, set[int](), set[int]()  # the port sends from .. until; cycles of the SM
+    taken, gaps = set[int](), set[int]()  # cycles of the SM
+    ports = [SendingPort(config) for _ in cores]
     stores = [0] * count  # since the last matrix instruction
     singles = [0] * count  # ldmatrix.x4 since the last load of four registers that come together
     longer = [0] * count  # how much longer integers find the ports of that one taken
-    firsts: list[list[int]] = [[] for _ in cores]
     arrived: dict[int, list[Thread]] = {}
     now = 0
     while not all(thread.done for thread in threads):
@@ -702,8 +706,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                 place = preferred(core, able, due, turn[number], now - turned[number])
                 turn[number], turned[number] = place, now
                 for other in (thread for p, thread in enumerate(core) if due[p] and p != place):
-                    other.upkeep = {cycle + 1 for cycle in other.upkeep if cycle >= now}
-                    other.gate += 1
+                    other.put_off(1, now)
                 if due[place]:
                     core[place].acted, core[place].gives_way = now, True
                     continue
@@ -741,12 +744,8 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     waves = table[run % len(table)][thread.code.warps.index(thread.number)]
                     rule, operation = config.shared, timed[id(thread.code)][op.index]
                     assert isinstance(operation, TimedOperation)
-                    first, sent = port[number] if port[number][1] > now else (now, now)
-                    port[number] = (first, sent + operation.sent * rule.port_cycles)
-                    at = sent + (
-                        (operation.sent - 1) * rule.port_cycles + rule.store_latency if operation.sent > 1 else 0
-                    )
-                    at, places = max(at, thread.turn), []
+                    sends = ports[number].send(thread, op, operation.sent, now)
+                    at, places = max(sends.soonest, thread.turn), []
                     for _ in range(waves):
                         blocked = taken | gaps if operation.sent > 1 else taken
                         while any(cycle in blocked for cycle in range(at, at + rule.cycles)):
@@ -769,14 +768,14 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                         gaps -= taken
                     singles[number] += matrices
                     thread.turn, thread.access = at, now + rule.warp_interval
-                    firsts[number].append(places[0])
-                    if len(firsts[number]) >= rule.queue:
-                        free[number]["shared"] = max(now + 1, firsts[number][-rule.queue])
+                    sends.first, sends.last = places[0], places[-1]
+                    if len(firsts := ports[number].all) >= rule.queue:
+                        free[number]["shared"] = max(now + 1, firsts[-rule.queue].first)
                     if operation.sent > config.pipe.gap > 0:
                         stores[number] = min(stores[number] + 1, 3)
-                    thread.sent = port[number][1] + rule.operand_latency
+                    thread.sent = sends.read = sends.stop + rule.operand_latency
                     thread.pinned |= dict.fromkeys(op.reads, thread.sent)
-                    end = places[-1] + (latency_of(op, config) if op.writes else rule.cycles)
+                    sends.ready = end = places[-1] + (latency_of(op, config) if op.writes else rule.cycles)
                 case name:
                     form = op.instruction.form
                     found = class_of(form, config) if isinstance(form, isa.MmaForm) else None
@@ -785,16 +784,18 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     if found:
                         if before and found.sparse and not before[0].sparse:
                             begin = max(now, free[number][name] + config.pipe.sparse_after_dense)
+                            thread.put_off(begin - now, now)
                         pipes[number], spare[number], longer[number] = (found, now), found.spare, 0
                         reader[number] = thread
-                        seen = now - config.pipe.port_delay
-                        moved, late = moved_port(port[number], seen, found.port, config)
-                        for other in core if port[number][1] > seen else ():
-                            if other.sent > seen + config.shared.operand_latency:
-                                other.sent += moved[1] - port[number][1]
-                        port[number], begin = moved, begin + late
+                        late, active = ports[number].interrupt(found, now - config.pipe.port_delay)
+                        begin += late
+                        thread.put_off(late, now)
+                        begin += config.pipe.integer * (active and not found.sparse)
+                        if len(firsts := ports[number].all) >= config.shared.queue:
+                            waiting = free[number]["shared"]
+                            free[number]["shared"] = max(waiting, ports[number].awaited(firsts[-config.shared.queue]))
                         at = now
-                        for _ in range(min(found.port // 2, stores[number]) if moved[1] > now else 0):
+                        for _ in range(min(found.port // 2, stores[number]) if ports[number].busy_until > now else 0):
                             while any(c in taken | gaps for c in range(at, at + config.shared.cycles)):
                                 at += 1
                             gaps |= set(range(at, at + config.shared.cycles))
@@ -812,8 +813,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                         thread.gate += lost
                         free[number]["alu"] += lost  # its own pipe is kept as long
                         if (other := reader[number]) is not thread:
-                            other.gate += lost
-                            other.upkeep = {cycle + lost for cycle in other.upkeep if cycle >= now}
+                            other.put_off(lost, now)
             result.cycles = max(result.cycles, end)
             for register in op.writes:
                 thread.ready[register] = (end, unit_of(op))
@@ -823,16 +823,98 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     return result
 
 
-def moved_port(sends: tuple[int, int], now: int, takes: int, config: Config) -> tuple[tuple[int, int], int]:
-    """What the port sends when a matrix instruction takes it in cycle `now`, and how late that one is."""
-    first, end = sends
-    if now >= end:
-        return (now + takes, now + takes), 0
-    if now < first:
-        first = max(first, now + takes)
-        return (first, end + first - sends[0]), 0
-    in_register = (now - first) % config.shared.port_cycles
-    return (first + takes, end + takes), in_register or int(now == first)
+@dataclass(eq=False)
+class Sent:
+    """An access at a port."""
+
+    thread: Thread
+    op: Operation
+    start: int
+    stop: int
+    values: int
+    soonest: int
+    first: int = 0
+    last: int = 0
+    ready: int = 0
+    read: int = 0
+    moved: bool = False
+
+
+class SendingPort:
+    """A port to shared memory, with all accesses that it has ever sent."""
+
+    def __init__(self, config: Config) -> None:
+        self.rule, self.pipe = config.shared, config.pipe
+        self.all: list[Sent] = []
+        self.matrix_until = 0
+
+    @property
+    def busy_until(self) -> int:
+        return max((access.stop for access in self.all), default=0)
+
+    def behind_matrix(self, values: int) -> int:
+        return self.matrix_until + (0 if values else self.pipe.turnaround)
+
+    def send(self, thread: Thread, op: Operation, registers: int, now: int) -> Sent:
+        values = registers - 1
+        start = max(now, self.busy_until, self.behind_matrix(values) if self.matrix_until else 0)
+        carried = values * self.rule.port_cycles + self.rule.store_latency if values else 0
+        self.all.append(Sent(thread, op, start, start + registers * self.rule.port_cycles, values, start + carried))
+        return self.all[-1]
+
+    def interrupt(self, found: TensorClass, now: int) -> tuple[int, bool]:
+        """Lets a matrix instruction come between; how late it is, and whether an access was under way."""
+        if not found.port:
+            return 0, False
+        there = [access for access in self.all if access.stop > now]
+        late, active = 0, [a for a in there[:1] if a.start < now or (a.start == now and not a.values)]
+        for access in active:
+            if found.sparse and access.values:
+                late = (now - access.start) % 2  # registers take two cycles
+            elif found.sparse:
+                late = 1
+            if access.values and access.stop - now >= self.rule.port_cycles:
+                access.start, access.stop = access.start + found.port, access.stop + found.port
+                self.read_later(access, found.port)
+        self.matrix_until = now + late + found.port
+        for access in self.all:
+            access.moved = False
+        for place, access in enumerate(there):
+            earlier = there[:place]
+            earliest = max([self.behind_matrix(access.values), *(a.stop for a in earlier)])
+            if access in active or (by := earliest - access.start) <= 0:
+                continue
+            access.start, access.stop, access.soonest = earliest, access.stop + by, access.soonest + by
+            self.read_later(access, by)
+            turns = [a.last + self.rule.wavefront_interval for a in earlier if a.thread is access.thread]
+            self.arrive_later(access, max([access.soonest, *turns]) - access.first)
+        return late, bool(active)
+
+    def read_later(self, access: Sent, by: int) -> None:
+        thread = access.thread
+        for register in access.op.reads:
+            thread.pinned[register] += by * (thread.pinned[register] == access.read)
+        thread.sent += by * (thread.sent == access.read)
+        access.read += by
+
+    def arrive_later(self, access: Sent, by: int) -> None:
+        if by <= 0:
+            return
+        thread = access.thread
+        for register in access.op.writes:
+            if thread.ready[register][0] == access.ready:
+                thread.ready[register] = (access.ready + by, thread.ready[register][1])
+        thread.turn += by * (thread.turn == access.last + self.rule.wavefront_interval)
+        access.first, access.last, access.ready, access.moved = (
+            access.first + by,
+            access.last + by,
+            access.ready + by,
+            True,
+        )
+
+    def awaited(self, access: Sent) -> int:
+        """When an access that has just been put off has its first wavefront; 0 for one that has not."""
+        return access.first if access.moved else 0
 
 
 def turnaround(last: tuple[TensorClass, int] | None, op: Operation, config: Config) -> int:

@@ -1,0 +1,109 @@
+"""The port of a sub-core to shared memory: when it sends the registers of accesses, and how matrix instructions come
+between them.
+
+The port sends accesses in the order of issue: the addresses, then the values of a store, `[shared] port_cycles` for
+each register. A part of a matrix instruction's registers comes the same way, `port` cycles of its class, beginning
+`[pipe] port_delay` cycles before an access that issues in the same cycle could begin. It goes first: before accesses
+that have not begun, and between two registers of a store. A load that has begun is not interrupted. Behind a matrix
+instruction a load begins `[pipe] turnaround` cycles later than a store.
+
+A sparse matrix instruction that finds an access under way is late, and its warp with it: by a cycle for a load, until
+the next register for a store. A dense one is not, but the pipe takes the next a cycle later.
+
+The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+
+from isa.forms.record import Unit
+from simulator.timing.model import TimedOperation
+from simulator.timing.pipes import Pipes
+from simulator.timing.records import NO_MORE, SendingRecord
+from simulator.timing.tables import Pipe, Shared
+
+Delay = Callable[[SendingRecord, int, SendingRecord | None], None]
+
+
+class Port:
+    """The port of one sub-core. Its accesses stand in a ring that is longer than as many as can wait in it."""
+
+    def __init__(self, core: Pipes, shared: Shared, pipe: Pipe) -> None:
+        self.core, self.shared, self.pipe = core, shared, pipe
+        self.ring = (SendingRecord * (shared.queue + 2))()
+        core.sendings_array = ctypes.addressof(self.ring)
+
+    def send(self, now: int, cycles: int, values: int = 0) -> int:
+        """Gives the port for so many cycles to an access that issues now, with the values of a store or none; returns
+        the first of them."""
+        core = self.core
+        begin = max(now, core.port_until, core.port_stores if values else core.port_loads)
+        core.port_until = begin + cycles
+        return begin
+
+    def note(self) -> SendingRecord:
+        """The entry of the next access, to be filled in."""
+        entry: SendingRecord = self.ring[self.core.sendings % len(self.ring)]
+        self.core.sendings += 1
+        return entry
+
+    def pending(self, now: int) -> Iterator[SendingRecord]:
+        """The accesses that the port has not sent by `now`, in order."""
+        made, length = self.core.sendings, len(self.ring)
+        for number in range(max(made - length, 0), made):
+            if self.ring[number % length].until > now:
+                yield self.ring[number % length]
+
+    def give(self, operation: TimedOperation, now: int, delay: Delay) -> int:
+        """Gives the port to a matrix instruction that wants it from `now` on; accesses that it goes before come later.
+
+        Args:
+            delay: is told which access comes by how many cycles later, and the one before it of the same warp, if that
+                waits here, too.
+
+        Returns:
+            the cycles by which the instruction is late.
+        """
+        if not operation.port:
+            return 0
+        core, late, before = self.core, 0, 0
+        under_way, last = True, dict[int, SendingRecord]()  # by warp
+        for access in [*self.pending(now)]:
+            if under_way and access.begin < now + (not access.values):
+                if operation.sparse:
+                    late = self.late(access, now)
+                else:
+                    core.free[Unit.TENSOR] += self.pipe.integer
+                if access.values and now <= access.until - self.shared.port_cycles:  # registers are left
+                    access.begin += operation.port
+                    access.until += operation.port
+                    delay(access, operation.port, None)
+            else:
+                free = now + late + operation.port + (0 if access.values else self.pipe.turnaround)
+                cycles = max(before, free) - access.begin
+                if cycles > 0:
+                    access.begin += cycles
+                    access.soonest += cycles
+                    access.until += cycles
+                    delay(access, cycles, last.get(access.warp))
+            under_way, before, last[access.warp] = False, access.until, access
+        core.port_stores = now + late + operation.port
+        core.port_loads = core.port_stores + self.pipe.turnaround
+        core.port_until = max(core.port_until, before)
+        return late
+
+    def late(self, access: SendingRecord, now: int) -> int:
+        """How late a sparse matrix instruction is that wants the port `now`, while it sends this access."""
+        return (access.begin - now) % self.shared.port_cycles if access.values else 1
+
+    def state(self, now: int) -> list[int]:
+        """All that decides what the port does next, in cycles relative to `now`."""
+        core = self.core
+        state = [max(cycle - now, 0) for cycle in (core.port_until, core.port_stores, core.port_loads)]
+        for access in self.pending(now - self.pipe.port_delay):
+            state += (access.begin - now, access.until - now, access.values, access.warp, access.pc)
+            state += (access.soonest - now, access.first - now, access.last - now)
+            state += (access.ready - now, access.read - now)
+        return [*state, NO_MORE]
