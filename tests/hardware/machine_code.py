@@ -1,5 +1,5 @@
 """Writes configs/measurements/h100_machine_code.json.gz: measured loops as the machine code that ptxas wrote for them,
-for `tcsim validate`.
+and h100_emulated.csv: the same streams of emulated instructions without it, for `tcsim validate`.
 
     python -m tests.hardware.machine_code [--build DIR] [--nvdisasm NVDISASM]
 
@@ -9,7 +9,8 @@ is [kind, stall, writes, reads, hints]: the kinds of `sequences.py` (for a matri
 for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs and instructions of
 the uniform datapath have left nothing but their waits and hints, and the branch, which ends every loop, its hint. Hints
 are 1 if the instruction has the yield hint (else 0), and for each of those behind it twice the cycles between the two,
-and 1 if that one has the hint.
+and 1 if that one has the hint. `begins` are, by number of warps, the cycles by which each warp comes later than the first
+to the second iteration (`ends_of_first` of measure.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ from tests.hardware import sass
 from tests.hardware.sequences import KINDS, REGISTER, native, spread, words
 
 HERE = Path(__file__).resolve().parent
-TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_machine_code.json.gz"
+MEASUREMENTS = HERE.parent.parent / "configs" / "measurements"
+TARGET, STREAMS = MEASUREMENTS / "h100_machine_code.json.gz", MEASUREMENTS / "h100_emulated.csv"
+COLUMNS = ("program", "instruction", "chains", "fresh", "warps", "instructions", "cycles_per_iteration")
+SUB_CORES = 4
 GROUPS = ("mma", "inserts", "operation")
 PREDICATES = 256  # the number of P0
 Row = list[Any]
@@ -113,6 +117,13 @@ def rows(code: list[sass.Instruction]) -> list[Row]:
     return made
 
 
+def streams() -> str:
+    """The rows of emulated instructions, without the columns that say how they were measured."""
+    head, *lines = (HERE / "results" / "mma.csv").read_text().splitlines()
+    text = [f"# from tests/hardware/results/mma.csv: {head.removeprefix('# ')}", ",".join(COLUMNS)]
+    return "\n".join(text + [",".join(r[c] for c in COLUMNS) for r in csv.DictReader(lines) if r["emulated"] == "1"]) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=HERE / "build")
@@ -122,10 +133,13 @@ def main() -> None:
     loops = []
     for group in GROUPS:
         measured: dict[str, dict[str, float]] = defaultdict(dict)
+        begins: dict[str, dict[str, list[int]]] = defaultdict(dict)
         with (HERE / "results" / f"{group}.csv").open() as file:
             for line in csv.DictReader(line for line in file if not line.startswith("#")):
                 if line.get("emulated", "1") == "1":
                     measured[line["program"]][line["warps"]] = float(line["cycles_per_iteration"])
+                    if int(line["warps"]) > SUB_CORES:
+                        begins[line["program"]][line["warps"]] = [int(n) for n in line["ends_of_first"].split()]
         listings = sass.listings(options.build / f"{group}.cubin", options.nvdisasm)
         for name, cycles in measured.items():
             code = body(listings[name])
@@ -136,9 +150,10 @@ def main() -> None:
             for row in found:
                 if row[0].startswith("mma"):
                     row[0] = forms.setdefault(row[0], len(forms))
-            loops.append({"name": name, "group": group, "cycles": cycles, "body": found})
+            loops.append({"name": name, "group": group, "cycles": cycles, "begins": begins[name], "body": found})
     head = json.dumps({"source": "machine code of ptxas 13.0.88 for sm_90a", "forms": list(forms)})[:-1]
     text = head + ', "loops": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in loops) + "\n]}\n"
+    STREAMS.write_text(streams())
     TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
     print(len(loops), "loops,", sum(len(x["cycles"]) for x in loops), "rows")
 

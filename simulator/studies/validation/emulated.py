@@ -8,7 +8,7 @@ cycles of an iteration are the difference of two runs with different loop counts
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from isa import decode, mma_form
@@ -16,6 +16,7 @@ from isa.forms.mma import MmaForm
 from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.machine_code import loops
 from simulator.studies.validation.programs import REGISTERS, by_warps, load
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
@@ -68,16 +69,18 @@ def rows(config: Config, short: bool) -> list[Row]:
     programs: dict[str, list[dict[str, Any]]] = {}
     for row in measured():
         programs.setdefault(row["program"], []).append(row)
-    return [found for rows in list(programs.values())[:: SHORT if short else 1] for found in _stream(config, rows)]
+    begins = {loop["name"]: loop["begins"] for loop in loops()[1]}
+    parts = list(programs.items())[:: SHORT if short else 1]
+    return [found for name, rows in parts for found in _stream(config, rows, begins[name])]
 
 
-def _stream(config: Config, rows: list[dict[str, Any]]) -> Iterator[Row]:
-    """A stream on every number of warps; the rows of its measurement differ in that alone."""
+def _stream(config: Config, rows: list[dict[str, Any]], begins: Mapping[str, Sequence[int]]) -> Iterator[Row]:
+    """A stream on every number of warps, which begin as measured; the rows of its measurement differ in that alone."""
     first, form, chains = rows[0], mma_form(rows[0]["instruction"]), int(rows[0]["chains"])
     steps = body(form, chains, first["fresh"], int(first["instructions"]))
     about = (("kind", kind(form)), ("fresh", first["fresh"]), ("chains", chains))
     cycles = {row["warps"]: float(row["cycles_per_iteration"]) for row in rows}
-    for warps, known, simulated in by_warps(Loop.of(config, steps, REGISTERS), cycles):
+    for warps, known, simulated in by_warps(Loop.of(config, steps, REGISTERS), cycles, begins):
         yield Row(first["program"], (*about, ("load", load(warps)), ("warps", warps)), known, simulated)
 
 
@@ -86,7 +89,7 @@ GROUPS = {
         Group(
             "emulated",
             "streams of instructions for which ptxas writes sequences, cycles of an iteration",
-            "measured: H100 80GB, 2026-11-21, tests/hardware (mma.csv)",
+            "measured: H100 80GB, 2026-11-25, tests/hardware (mma.csv)",
             rows,
             ("kind", "fresh", "load"),
             seconds=11,

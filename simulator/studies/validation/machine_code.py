@@ -2,8 +2,8 @@
 are those of the code, so that what is left is the chip.
 
 Emulated instructions are in `emulated` once more as a trace has them; there the compiler's choices are the model's.
-The loops also have integer and float instructions among matrix instructions (`inserts`, and `operation` of an H200, the
-same SM). In the measurement and in the simulation alike, cycles of an iteration are the difference of two runs.
+The loops also have integer and float instructions among matrix instructions (`inserts`, and `operation`). Warps begin
+as far apart as measured. In the measurement and in the simulation alike, cycles of an iteration are the difference of two runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ SETS = {"inserts": "inserts", "operation": "operations"}
 
 
 def loops() -> tuple[list[MmaForm], list[dict[str, Any]]]:
-    """The forms of matrix instructions, and the loops: name, group, cycles of an iteration by warps, body."""
+    """The forms of matrix instructions, and the loops: name, group, body, and by number of warps the cycles of an
+    iteration and, where warps share sub-cores, the cycle in which each warp begins."""
     path = folder("configs") / "measurements" / "h100_machine_code.json.gz"
     data = json.loads(gzip.decompress(path.read_bytes()))
     return [mma_form(opcode) for opcode in data["forms"]], data["loops"]
@@ -63,7 +64,9 @@ def rows(config: Config, short: bool, groups: tuple[str, ...]) -> list[Row]:
     return [
         Row(entry["name"], (("set", _set(entry)), ("load", load(warps)), ("warps", warps)), measured, simulated)
         for entry in [entry for entry in known if entry["group"] in groups][:: SHORT if short else 1]
-        for warps, measured, simulated in by_warps(machine_loop(config, entry["body"], forms), entry["cycles"])
+        for warps, measured, simulated in by_warps(
+            machine_loop(config, entry["body"], forms), entry["cycles"], entry["begins"]
+        )
     ]
 
 
@@ -90,7 +93,7 @@ GROUPS = {
         Group(
             "machine",
             "the streams of group emulated as the machine code that ran, cycles of an iteration",
-            "measured: H100 80GB, 2026-11-21, tests/hardware (mma.csv)",
+            "measured: H100 80GB, 2026-11-25, tests/hardware (mma.csv)",
             emulated,
             ("set", "load"),
             seconds=16,
@@ -98,7 +101,7 @@ GROUPS = {
         Group(
             "integers",
             "machine code of integers, floats and shuffles, alone and among matrix instructions, cycles an iteration",
-            "measured: H100 80GB (operations: H200, the same SM), 2026-11-21, tests/hardware (inserts, operation)",
+            "measured: H100 80GB, 2026-11-25, tests/hardware (inserts, operation)",
             integers,
             ("set", "load"),
             seconds=12,
