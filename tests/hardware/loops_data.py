@@ -25,7 +25,7 @@ import sass
 HERE = Path(__file__).resolve().parent
 Found = tuple[list[str], dict[str, float], dict[str, Any]]  # a body, its cycles, and what else is known of it
 SUB_CORES = 4
-SETS = {"random": "random", "held out": "held", "fresh": "fresh", "later": "later", "unseen": "unseen", "blind": "blind"}
+SETS = {"random": "random", "held out": "held"} | {group: group for group in ("fresh", "later", "unseen", "blind")}
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json"
 SOURCE = (
     "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25; "

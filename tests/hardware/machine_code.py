@@ -9,8 +9,8 @@ is [kind, stall, writes, reads, hints]: the kinds of `sequences.py` (for a matri
 for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs and instructions of
 the uniform datapath have left nothing but their waits and hints, and the branch, which ends every loop, its hint. Hints
 are 1 if the instruction has the yield hint (else 0), and for each of those behind it twice the cycles between the two,
-and 1 if that one has the hint. `begins` are, by number of warps, the cycles by which each warp comes later than the first
-to the second iteration (`ends_of_first` of measure.py).
+and 1 if that one has the hint. `begins` are, by number of warps, the cycles by which each warp comes later than the
+first to the second iteration (`ends_of_first` of measure.py).
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def streams() -> str:
     """The rows of emulated instructions, without the columns that say how they were measured."""
     head, *lines = (HERE / "results" / "mma.csv").read_text().splitlines()
     text = [f"# from tests/hardware/results/mma.csv: {head.removeprefix('# ')}", ",".join(COLUMNS)]
-    return "\n".join(text + [",".join(r[c] for c in COLUMNS) for r in csv.DictReader(lines) if r["emulated"] == "1"]) + "\n"
+    text += [",".join(row[name] for name in COLUMNS) for row in csv.DictReader(lines) if row["emulated"] == "1"]
+    return "\n".join(text) + "\n"
 
 
 def main() -> None:

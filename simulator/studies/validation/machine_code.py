@@ -3,7 +3,8 @@ are those of the code, so that what is left is the chip.
 
 Emulated instructions are in `emulated` once more as a trace has them; there the compiler's choices are the model's.
 The loops also have integer and float instructions among matrix instructions (`inserts`, and `operation`). Warps begin
-as far apart as measured. In the measurement and in the simulation alike, cycles of an iteration are the difference of two runs.
+as far apart as measured. In the measurement and in the simulation alike, cycles of an iteration are the difference of
+two runs.
 """
 
 from __future__ import annotations

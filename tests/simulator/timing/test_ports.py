@@ -10,41 +10,23 @@ import pytest
 
 import isa
 from isa.forms.record import Unit
-from simulator.program.blocks import Block, Step
-from simulator.program.lowering import linearise
-from simulator.studies.validation.streams import instruction
+from simulator.studies.validation import pieces
 from simulator.tables import read_rows
-from simulator.timing.compile import compile_code
 from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")
 RUNS = (4, 8)  # of the loop; the difference is measured
-SPARSE = "mma.sp::ordered_metadata.sync.aligned."
 MATRIX = {
-    "sp full f32": SPARSE + "m16n8k32.row.col.f32.f16.f16.f32",
-    "sp small f32": SPARSE + "m16n8k16.row.col.f32.f16.f16.f32",
-    "full f32": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
-    "small f32": "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
-    "sp full f16": SPARSE + "m16n8k32.row.col.f16.f16.f16.f16",
-    "sp small f16": SPARSE + "m16n8k16.row.col.f16.f16.f16.f16",
+    **pieces.MATRIX,
+    "sp full f16": pieces.SPARSE + "m16n8k32.row.col.f16.f16.f16.f16",
+    "sp small f16": pieces.SPARSE + "m16n8k16.row.col.f16.f16.f16.f16",
     "full f16": "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
-    "sp full s32": SPARSE + "m16n8k64.row.col.s32.s8.s8.s32",
-    "sp small s32": SPARSE + "m16n8k32.row.col.s32.s8.s8.s32",
+    "sp small s32": pieces.SPARSE + "m16n8k32.row.col.s32.s8.s8.s32",
     "full s32": "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
     "small s32": "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32",
-}
-ACCESSES = {  # and its wavefronts
-    "st.b32": ("st.shared.b32 [%r10], %r11;", 1),
-    "st.v4": ("st.shared.v4.b32 [%r10], {%r12, %r13, %r14, %r15};", 4),
-    "ld.b32": ("ld.shared.b32 %r30, [%r10];", 1),
-    "ld.v2": ("ld.shared.v2.b32 {%r30, %r31}, [%r10];", 2),
-    "ld.v4": ("ld.shared.v4.b32 {%r30, %r31, %r32, %r33}, [%r10];", 4),
-    "ldmatrix.x1": ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r36}, [%r10];", 1),
-    "ldmatrix.x2": ("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r36, %r37}, [%r10];", 2),
-    "ldmatrix.x4": ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r36, %r37, %r38, %r39}, [%r10];", 4),
 }
 
 
@@ -52,28 +34,24 @@ def rows(kind: str) -> Iterator[dict[str, str]]:
     return (row for row in read_rows(TESTS / "hardware" / "results" / "ports.csv") if row["kind"] == kind)
 
 
-def operation(text: str, waves: int, stall: int) -> TimedOperation:
-    """The operation as machine code has it, which no register makes wait."""
-    code = linearise(Block((0,), (Step(isa.decode(text, target="sm_90a"), 0),), 0))
-    item = compile_code(code, H100, {0: {0: Periodic((waves,))}} if waves else {}).items[0]
-    assert isinstance(item, TimedOperation)
-    return replace(item, reads=(), writes=(100,) if item.writes and waves else (), stall=stall)
+def operation(name: str, stall: int) -> TimedOperation:
+    """An access as machine code has it, which no register makes wait."""
+    text, waves = pieces.ACCESSES[name]
+    item = pieces.operation(H100, isa.decode(text, target="sm_90a"), waves)
+    return replace(item, writes=() if name.startswith("st") else (100,), stall=stall)
 
 
 def cycles(name: str, body: list[tuple[str, int]]) -> int:
     """Cycles of an iteration of a loop of these instructions, with their stall counts; one warp."""
-    form = isa.mma_form(MATRIX[name])
-    matrix = instruction(form, {"a": 0, "b": 8, "e": 16, "c": 20, "d": 20})
+    matrix = pieces.operation(H100, pieces.matrix_instruction(MATRIX[name]))
     items: list[TimedOperation | TimedLoop] = []
     for what, stall in [*body[:-1], (body[-1][0], 40)]:  # at the loop's end everything is over
         if what == "add":
             items.append(TimedOperation(Unit.ALU, H100.alu.latency, H100.alu.interval, (), (), 0, stall=stall))
         elif what == "matrix":
-            timed = compile_code(linearise(Block((0,), (Step(matrix, 0),), 0)), H100).items[0]
-            assert isinstance(timed, TimedOperation)
-            items.append(replace(timed, reads=(), writes=(), stall=stall))
+            items.append(replace(matrix, stall=stall))
         else:
-            items.append(operation(*ACCESSES[what], stall))
+            items.append(operation(what, stall))
     found = []
     for runs in RUNS:
         end = TimedLoop(0, runs, 0, 0)
@@ -128,7 +106,7 @@ def test_port_that_is_never_free(name: str) -> None:
 def among(stream: str, other: str, count: int, warps: int) -> float:
     """Cycles of 24 loads of each warp: after each `count` of `stream` comes one of `other`."""
     body = ([stream] * count + [other]) * (24 // (count + 1))
-    items: list[TimedOperation | TimedLoop] = [operation(*ACCESSES[name], 2) for name in body]
+    items: list[TimedOperation | TimedLoop] = [operation(name, 2) for name in body]
     for item in items:
         assert isinstance(item, TimedOperation)
         assert item.costs

@@ -1,0 +1,135 @@
+"""Validates what a few accesses to shared memory, matrix and integer instructions cost each other, to the cycle: short
+sequences of machine code that one warp runs alone on an SM.
+
+Each row is a sequence, in which every instruction names the cycles until the next may issue, and what was asked: when
+the value of its last access is there (`value`), or when a store has read its registers (`registers`), from its issue on
+as the sequence has it; or when an instruction issues that stands far behind all (`issue`), from the first one's issue.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+
+from isa import Instruction, decode, mma_form
+from simulator.program.blocks import Block, Step
+from simulator.program.lowering import linearise
+from simulator.resources import folder
+from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.streams import instruction
+from simulator.timing.compile import compile_code
+from simulator.timing.config import Config
+from simulator.timing.engine import simulate
+from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+
+FAR = 90  # cycles from the last instruction to the one that tells when all have issued
+SHORT = 24  # of how many sequences the short form takes one
+SPARSE = "mma.sp::ordered_metadata.sync.aligned."
+MATRIX = {
+    "sp full f32": SPARSE + "m16n8k32.row.col.f32.f16.f16.f32",
+    "full f32": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    "sp small f32": SPARSE + "m16n8k16.row.col.f32.f16.f16.f32",
+    "small f32": "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+    "sp full s32": SPARSE + "m16n8k64.row.col.s32.s8.s8.s32",
+}
+INTEGERS = {"add": "add.s32 %r13, %r14, %r15;", "compare": "add.s32 %r13, %r14, %r15;"}
+ACCESSES = {  # and wavefronts
+    "ld.b32": ("ld.shared.b32 %r16, [%r20];", 1),
+    "ld.v2": ("ld.shared.v2.b32 {%r16, %r17}, [%r20];", 2),
+    "ld.v4": ("ld.shared.v4.b32 {%r16, %r17, %r18, %r19}, [%r20];", 4),
+    "ldmatrix.x1": ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r16}, [%r20];", 1),
+    "ldmatrix.x2": ("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r16, %r17}, [%r20];", 2),
+    "ldmatrix.x4": ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r16, %r17, %r18, %r19}, [%r20];", 4),
+    "st.b32": ("st.shared.b32 [%r20], %r21;", 1),
+    "st.v2": ("st.shared.v2.b32 [%r20], {%r21, %r22};", 2),
+    "st.v4": ("st.shared.v4.b32 [%r20], {%r21, %r22, %r23, %r24};", 4),
+}
+VALUE, REGISTER = 100, 120  # first register of a value, and the address of a store, of the sequence's last access
+
+Events = tuple[tuple[str, int], ...]  # instructions, and the cycles until the next may issue
+
+
+@cache
+def sequences() -> tuple[tuple[Events, str, int], ...]:
+    """The measured sequences: instructions, what was asked, cycles."""
+    with gzip.open(folder("configs") / "measurements" / "h100_pieces.csv.gz", "rt") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return tuple((_events(row["sequence"]), row["asked"], int(row["cycles"])) for row in rows)
+
+
+def _events(text: str) -> Events:
+    parts = [step.rsplit(" ", 1) for step in text.split(" | ")]
+    return tuple((name, 0 if gap == "-" else int(gap)) for name, gap in parts)
+
+
+def operation(config: Config, instruction: Instruction, waves: int = 0) -> TimedOperation:
+    """An instruction as this chip times it, an access with so many wavefronts; it waits for no register."""
+    code = linearise(Block((0,), (Step(instruction, 0),), 0))
+    item = compile_code(code, config, {0: {0: Periodic((waves,))}} if waves else {}).items[0]
+    assert isinstance(item, TimedOperation)
+    return replace(item, reads=(), writes=())
+
+
+def operations(config: Config) -> dict[str, TimedOperation]:
+    """The instructions by their names; two accesses of the warp may follow each other at once."""
+    matrix = {name: operation(config, matrix_instruction(opcode)) for name, opcode in MATRIX.items()}
+    integers = {name: operation(config, decode(text, target="sm_90a")) for name, text in INTEGERS.items()}
+    accesses = {
+        name: operation(config, decode(text, target="sm_90a"), waves) for name, (text, waves) in ACCESSES.items()
+    }
+    return matrix | integers | {name: replace(access, interval=1) for name, access in accesses.items()}
+
+
+def matrix_instruction(opcode: str) -> Instruction:
+    """A matrix instruction on some registers."""
+    return instruction(mma_form(opcode), {"a": 4, "b": 8, "e": 12, "c": 0, "d": 0})
+
+
+def cycles(config: Config, known: Mapping[str, TimedOperation], events: Events, asked: str) -> int:
+    """What the engine says of a sequence, asked as it was measured."""
+    last = max((n for n, (name, _) in enumerate(events) if name in ACCESSES), default=0)
+    items = [replace(known[name], stall=gap or FAR) for name, gap in events]
+    since = 0
+    if asked != "issue":
+        since, load = sum(gap for _, gap in events[:last]), asked == "value"
+        access = known[events[last][0]]
+        items[last] = replace(items[last], reads=(REGISTER,), writes=(VALUE,) if load else (), latency=access.latency)
+        items[-1].stall = 2
+        items.append(
+            replace(known["add"], reads=(VALUE,) if load else (), writes=() if load else (REGISTER,), stall=FAR)
+        )
+    items.append(replace(known["add"], stall=1))
+    every: list[TimedOperation | TimedLoop] = [*items]
+    code = TimedCode((0,), every, nesting(every), {}, scheduled=True)
+    behind = known["add"].latency + (FAR if asked != "issue" else 0)
+    return simulate(config, [code], 1, 128).cycles - behind - since
+
+
+def rows(config: Config, short: bool) -> list[Row]:
+    """Every sequence; in the short form one of 24."""
+    known = operations(config)
+    found = []
+    for events, asked, measured in sequences()[:: SHORT if short else 1]:
+        span = sum(gap for _, gap in events) + FAR if asked == "issue" else 0
+        label = " | ".join(f"{name} {gap}" if gap else name for name, gap in events)
+        simulated = cycles(config, known, events, asked)
+        found.append(Row(label, (("asked", asked), ("length", len(events))), span + measured, simulated))
+    return found
+
+
+GROUPS = {
+    "h100_sxm": (
+        Group(
+            "pieces",
+            "short sequences of accesses, matrix and integer instructions, one warp: cycles",
+            "measured: H100 80GB, 2026-11-25, tests/hardware/pieces.py",
+            rows,
+            ("asked",),
+            absolute=True,
+            seconds=6,
+        ),
+    )
+}

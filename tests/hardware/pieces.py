@@ -1,0 +1,297 @@
+"""What a few accesses, matrix and integer instructions cost each other, alone on an SM: short sequences of machine code
+with stall counts of our own, between idle cycles and two reads of the clock.
+
+    python pieces.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    after `measure.py build` of memory
+    python pieces.py run   [--build DIR] [--results DIR] [--date D]               pieces.csv.gz; needs cupy
+
+`tcsim validate --group pieces` reads the result as configs/measurements/h100_pieces.csv.gz. One warp; the code runs
+twice, so that the second time it is there; four launches, on all sub-cores: every sequence took the same cycles in all
+of them. Columns: `sequence`, each instruction with the cycles until the next issues at the soonest (those of the last
+are not said); `asked`; `cycles`.
+
+`value`, `registers`: from the issue of the last access, as the stall counts have it, until its value is there, or until
+    a store has read its registers: when an instruction issues that waits for that scoreboard.
+`issue`: by how much later than the stall counts say an instruction issues behind all (75 cycles later, so that nothing
+    else holds it up).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mixed
+import patched
+import programs as p
+import sass
+from patched import command, halves, machine_code, replaced
+
+MATRIX = {
+    "sp full f32": (p.SPARSE_FULL, 8),
+    "full f32": (p.DENSE_FULL, 6),
+    "sp small f32": (p.SPARSE_SMALL, 6),
+    "small f32": (p.DENSE_SMALL, 4),
+    "sp full s32": (p.Form(16, 8, 64, "s32", "s8", "s8", sparse=True), 8),
+}  # and cycles between two of them
+ACCESSES = {
+    "ld.b32": r"LDS R",
+    "ld.v2": r"LDS\.64 R",
+    "ld.v4": r"LDS\.128 R",
+    "ldmatrix.x1": r"LDSM\.16\.M88 R",
+    "ldmatrix.x2": r"LDSM\.16\.M88\.2 R",
+    "ldmatrix.x4": r"LDSM\.16\.M88\.4 R",
+    "st.b32": r"STS \[",
+    "st.v2": r"STS\.64 \[",
+    "st.v4": r"STS\.128 \[",
+}
+INTEGERS = {"add": r"VIADD R\d+, R\d+, 0x1$", "compare": r"ISETP\.LT\.U32\.AND P0, PT, R"}
+BYTES = {"b32": 4, "v2": 8}  # between the addresses of lanes; 16 for the others
+FIRST, CLOCKS, SLOTS = 104, 140, 520  # the sequences use registers below FIRST
+LANE, BASE, TABLE = 227, 1024, 16384  # a free register; where shared memory and the table of registers in it begin
+ADDRESSES = {4: 96, 8: 97, 16: 98}  # registers that hold multiples of the lane
+IDLE, LAUNCHES, RANDOM = 75, 4, 5200
+ALONE = (15, True)
+
+
+class Piece(NamedTuple):
+    """A sequence: instructions and when each issues at the soonest, and what is asked."""
+
+    events: tuple[tuple[int, str], ...]
+    asked: str
+
+
+def pieces() -> Iterator[Piece]:
+    """An access before and behind a matrix instruction, and among four; all sequences of three, and random ones."""
+    for access in ACCESSES:
+        asked = "registers" if access.startswith("st") else "value"
+        yield Piece(((0, access),), asked)
+        for matrix, (_, every) in MATRIX.items():
+            for at in (*range(-12, 0), *range(1, 9)):
+                yield Piece(tuple(sorted([(0, access), (at, matrix)])), asked)
+            for behind in range(1, every):
+                stream = [(i * every, matrix) for i in range(4)]
+                yield Piece(tuple(sorted([*stream, (every + behind, access)])), asked)
+    three = ("sp full f32", "full f32", "add", "compare", "ld.b32", "ldmatrix.x4", "st.b32", "st.v4")
+    for names in product(three, repeat=3):
+        for first, second in product((1, 2, 4), repeat=2):
+            yield Piece(tuple(zip((0, first, first + second), names, strict=True)), "issue")
+    source, others = random.Random(7), sorted({*ACCESSES, *MATRIX} - {*three})
+    for _ in range(RANDOM):
+        yield Piece(tuple(_random(source, [*three, "sp full f32", "sp full f32", *others])), "issue")
+
+
+def _random(source: random.Random, kinds: list[str]) -> Iterator[tuple[int, str]]:
+    at = free = 0
+    for _ in range(source.choice((4, 5, 6, 7, 8))):
+        kind = source.choice(kinds)
+        if kind in MATRIX:
+            at = max(at, free) if source.random() < 0.5 else at
+            free = at + MATRIX[kind][1]
+        yield at, kind
+        at += source.choice((1, 1, 2, 2, 3, 4, 4, 5, 8))
+
+
+def template() -> str:
+    """A kernel with room for the code, clocks in registers and a store of them, and a table in shared memory that the
+    code loads its registers from."""
+    form = MATRIX["sp full f32"][0]
+    lines = [
+        ".visible .entry template(.param .u64 out, .param .u64 table) {",
+        f".shared .align 1024 .b8 memory[{2 * TABLE}];",
+        f".reg .b32 %r<100>, %c<{CLOCKS}>, %t<9>; .reg .b64 %q<5>; .reg .pred %p<5>;",
+        "ld.param.u64 %q1, [table]; mov.u32 %t0, %tid.x; mul.wide.u32 %q2, %t0, 4; add.u64 %q1, %q1, %q2;",
+        "mov.u32 %t4, memory; mov.u32 %t5, %ntid.x; mov.u32 %t6, %tid.x; ld.param.u64 %q3, [table];",
+        "FILL: mul.wide.u32 %q2, %t6, 4; add.u64 %q2, %q3, %q2; ld.global.b32 %t7, [%q2]; shl.b32 %t8, %t6, 2;",
+        f"add.u32 %t8, %t8, %t4; st.shared.b32 [%t8], %t7; add.u32 %t6, %t6, %t5; setp.lt.u32 %p3, %t6, {TABLE // 2};",
+        "@%p3 bra FILL;",
+        *(f"ld.global.b32 %r{i}, [%q1+{4 * i}];" for i in range(100)),
+        "setp.ne.u32 %p1, %r16, 12345; mov.b32 %t1, 0;",
+        *(f"mov.b32 %c{i}, 0;" for i in range(CLOCKS)),
+        f"AGAIN: bar.sync 0; mov.u32 %c{CLOCKS - 1}, %clock;",
+        *(form.text(20 + 4 * (i % 19), 0, 8, 20 + 4 * (i % 19), 16) for i in range(SLOTS)),
+        *(f"@%p1 mov.u32 %c{i}, %clock;" for i in range(CLOCKS - 1)),
+        "add.u32 %t1, %t1, 1; setp.lt.u32 %p2, %t1, 2; @%p2 bra.uni AGAIN;",
+        "bar.sync 0; ld.param.u64 %q3, [out]; and.b32 %t2, %t0, 31; setp.ne.u32 %p2, %t2, 0; @%p2 bra DONE;",
+        *(f"st.global.b32 [%q3+{4 * i}], %c{i};" for i in range(CLOCKS)),
+        *(f"st.global.b32 [%q3+{4 * (CLOCKS + i)}], %r{i};" for i in range(20, 96)),
+        "DONE: ret; }",
+        ".visible .entry words(.param .u64 out) { .shared .align 1024 .b8 few[4096]; .reg .b32 %a<9>; .reg .b64 %q1;",
+        "ld.param.u64 %q1, [out]; mov.u32 %a0, %laneid; mov.u32 %a4, %tid.x; shl.b32 %a1, %a0, 2;",
+        "st.shared.b32 [%a1+512], %a4; bar.sync 0; ld.shared.b32 %a2, [%a1+256]; st.global.b32 [%q1], %a2; ret; }",
+    ]
+    return p.HEADER + "\n".join(lines) + "\n"
+
+
+def coded(word: tuple[int, int], stall: int, *, wrote: int = 7, read: int = 7, awaits: int = 0) -> tuple[int, int]:
+    """An instruction with other control bits: its stall, the scoreboards that it frees, and those that it waits for."""
+    upper = word[1] & ~patched.MARK & ~(15 << 58)
+    return word[0], upper | stall << 41 | (stall < 12) << 45 | wrote << 46 | read << 49 | awaits << 52
+
+
+class Room:
+    """Where the code goes, and the instructions that it needs."""
+
+    def __init__(self, folder: Path, nvdisasm: str) -> None:
+        listed = sass.listings(folder / "pieces.cubin", nvdisasm)
+        code, few = ([x for x in listed[name] if isinstance(x, sass.Instruction)] for name in ("template", "words"))
+        self.raw = bytearray((folder / "pieces.cubin").read_bytes())
+        barrier = next(i for i, x in enumerate(code) if x.text.startswith("BAR"))
+        start = next(i for i, x in enumerate(code) if i > barrier and x.text.endswith("SR_CLOCKLO"))
+        end = next(i for i, x in enumerate(code) if i > start and re.match(r"(VIADD|IADD3) R", x.text))
+        self.slots = end - start - 1
+        self.offset = self.raw.index(machine_code(map(halves, code[start + 1 : end])))
+        stored = {
+            int(found[2]): int(found[1] or "0", 16) // 4
+            for x in code
+            if (found := re.match(r"STG.*\.64(?:\+(0x[0-9a-f]+))?\], R(\d+)", x.text))
+        }
+        clocks = [
+            (int(n), x) for x in code[start + 1 : end] for n in re.findall(r"CS2R\.32 R(\d+), SR_CLOCKLO", x.text)
+        ]
+        places = sorted((stored[n], n, x) for n, x in clocks if FIRST <= n < LANE and n in stored)
+        *self.clocks, (_, rounds, _), (_, begin, _) = places
+        self.words = {
+            "nop": next(halves(x) for x in code if x.text == "NOP"),
+            "thread": next(halves(x) for x in code if x.text == "S2R R0, SR_TID.X"),
+            "lane": next(halves(x) for x in few if "SR_LANEID" in x.text),
+            "shift": next(halves(x) for x in few if x.text.startswith("SHF.L")),
+            "load": next(halves(x) for x in few if x.text.startswith("LDS")),
+        }
+        compare = next(i for i, x in enumerate(code) if i > end and x.text.startswith("ISETP"))
+        for place, bits, mask in (
+            (start, begin << 16, 0xFF << 16),
+            (end, (rounds | rounds << 8) << 16, 0xFFFF << 16),
+            (compare, rounds << 24, 0xFF << 24),
+        ):  # what the template keeps in low registers is moved out of the way
+            at = self.offset + (place - start - 1) * 16
+            self.raw[at : at + 16] = machine_code([(code[place].lower & ~mask | bits, code[place].upper)])
+        patched.build(folder, "ptxas", nvdisasm)
+        forms = json.loads((folder / "patched.json").read_text())["forms"]
+        self.words |= {name: tuple(forms[mixed.short(form)]) for name, (form, _) in MATRIX.items()}
+        known = [x for lines in sass.listings(folder / "memory.cubin", nvdisasm).values() for x in lines]
+        for name, pattern in (ACCESSES | INTEGERS).items():
+            matches = (x for x in known if isinstance(x, sass.Instruction) and re.match(pattern, x.text))
+            self.words[name] = halves(next(matches))
+
+    def instruction(self, name: str, number: int, stall: int) -> tuple[int, int]:
+        """The `number`th instruction of a sequence."""
+        low, high = self.words[name]
+        if name in MATRIX:
+            d = 12 + 4 * (number % 10)
+            low = low & ~(0xFFFFFF << 16) | d << 16 | 4 << 24 | 8 << 32
+            low = low & ~(0xFF << 40) | 2 << 40 if name.startswith("sp") else low
+            return coded((low, high & ~0xFF | d), stall)
+        if name in INTEGERS:
+            mask, place = (0xFFFF << 16, 90 << 16 | 91 << 24) if name == "add" else (0xFFFF << 24, 91 << 24 | 92 << 32)
+            return coded((low & ~mask | place, high), stall)
+        address, offset = ADDRESSES[BYTES.get(name.split(".")[1], 16)], 512 * (number % 4) << 40
+        if name.startswith("st"):
+            low = low & ~(0xFFFF << 24) & ~(0xFFFFFF << 40) | address << 24 | 88 << 32 | offset
+            return coded((low, high), stall, read=number % 6)
+        low = low & ~(0xFFFF << 16) & ~(0xFFFFFF << 40) | (60 + 4 * (number % 8)) << 16 | address << 24 | offset
+        return coded((low, high), stall, wrote=number % 6)
+
+    def clock(self, number: int, stall: int) -> tuple[int, int]:
+        low, high = halves(self.clocks[number][2])
+        return coded((low & ~(15 << 12) | 7 << 12, high), stall)
+
+    def idle(self, number: int, awaits: int = 0) -> list[tuple[int, int]]:
+        return [coded(self.words["nop"], 15, awaits=awaits), *[coded(self.words["nop"], 15)] * (number - 1)]
+
+    def begin(self) -> list[tuple[int, int]]:
+        """The registers of addresses, from the table."""
+        low = self.words["load"][0] & ~(0xFFFF << 16) & ~(0xFFFFFF << 40) | LANE << 24
+        loads = [(low | r << 16 | (BASE + TABLE + 128 * r) << 40, self.words["load"][1]) for r in ADDRESSES.values()]
+        lane, shift = (self.words[name][0] & ~(0xFFFF << 16) | LANE << 16 for name in ("lane", "shift"))
+        return [
+            coded((lane, self.words["lane"][1]), 2, wrote=0),
+            coded((shift | LANE << 24, self.words["shift"][1]), 8, awaits=1),
+            *(coded(load, 4, wrote=0) for load in loads),
+            *self.idle(1, 1),
+        ]
+
+    def end(self, code: list[tuple[int, int]]) -> bytes:
+        code = [*code, *self.idle(1, 63), coded(self.words["thread"], 15), *self.idle(10)]
+        return machine_code(code + [coded(self.words["nop"], 1)] * (self.slots - len(code)))
+
+    def piece(self, piece: Piece, clock: int) -> tuple[list[tuple[int, int]], int]:
+        """The code of a sequence, and the cycles between its clocks as the stall counts have it, to where what is asked
+        begins."""
+        times = [at for at, _ in piece.events]
+        gaps = [after - at for at, after in zip(times, [*times[1:], times[-1] + 2], strict=True)]
+        code = [*self.idle(3, 63), self.clock(clock, 15), *self.idle(1)]
+        last = max((i for i, (_, name) in enumerate(piece.events) if name in ACCESSES), default=0)
+        for number, ((_, name), gap) in enumerate(zip(piece.events, gaps, strict=True)):
+            final = piece.asked == "issue" and number == len(gaps) - 1
+            code.append(self.instruction(name, number, 15 if final else gap))
+        if piece.asked == "issue":
+            return [*code, *self.idle(IDLE // 15), self.clock(clock + 1, 2)], 45 + IDLE + times[-1] - times[0]
+        code.append(coded(self.words["nop"], 1, awaits=1 << last % 6))
+        return [*code, self.clock(clock + 1, 2)], 31 + times[last] - times[0]
+
+
+def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    (folder / "pieces.ptx").write_text(template())
+    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(folder / "pieces.cubin"), str(folder / "pieces.ptx")], check=True)
+    room, modules = Room(folder, nvdisasm), []
+    code, found = room.begin(), list[tuple[int, int]]()
+    for number, piece in enumerate(pieces()):
+        if 2 * len(found) + 2 > len(room.clocks) or len(code) + 36 > room.slots:
+            modules.append({"raw": room.end(code).hex(), "pieces": found})
+            code, found = room.begin(), []
+        words, cycles = room.piece(piece, 2 * len(found))
+        code, found = [*code, *words], [*found, (number, cycles)]
+    modules.append({"raw": room.end(code).hex(), "pieces": found})
+    (folder / "pieces.cubin").write_bytes(room.raw)
+    data = {"offset": room.offset, "stored": [place for place, *_ in room.clocks], "modules": modules}
+    (folder / "pieces.json").write_text(json.dumps(data))
+    print(number + 1, "sequences,", len(modules), "modules")
+
+
+def run(folder: Path, results: Path, date: str) -> None:
+    import measure
+    import numpy as np
+
+    device = measure.Device()
+    cupy = device.cupy
+    data, cubin = json.loads((folder / "pieces.json").read_text()), (folder / "pieces.cubin").read_bytes()
+    table = np.zeros(TABLE // 2, np.uint32)
+    for step, register in ADDRESSES.items():
+        table[TABLE // 4 + 32 * register :][:32] = BASE + step * np.arange(32)
+    source, target = cupy.asarray(table), cupy.zeros(1 << 10, dtype=cupy.uint32)
+    cycles: dict[int, set[int]] = {}
+    for entry in data["modules"]:
+        module = cupy.cuda.function.Module()
+        module.load(replaced(cubin, bytes.fromhex(entry["raw"]), data))
+        for _ in range(LAUNCHES):
+            module.get_function("template")((1,), (32,), (target, source))
+            clocks = cupy.asnumpy(target)[data["stored"]].astype(int)
+            for place, (number, known) in enumerate(entry["pieces"]):
+                cycles.setdefault(number, set()).add(int(clocks[2 * place + 1] - clocks[2 * place]) - known)
+    assert all(len(found) == 1 for found in cycles.values()), "a sequence took other cycles in another launch"
+    write(
+        results / "pieces.csv.gz", [(piece, *cycles[n]) for n, piece in enumerate(pieces())], f"{device.name}, {date}"
+    )
+
+
+def write(path: Path, found: list[tuple[Any, ...]], head: str) -> None:
+    """Writes sequences and their cycles."""
+    with gzip.GzipFile(path, "wb", mtime=0) as raw:
+        lines = [f"# {head}; one warp on one SM; {LAUNCHES} launches, all alike\n", "sequence,asked,cycles\n"]
+        for piece, cycles in found:
+            times = [at for at, _ in piece.events]
+            gaps = [str(after - at) for at, after in pairwise(times)]
+            steps = " | ".join(" ".join(x) for x in zip((n for _, n in piece.events), [*gaps, "-"], strict=True))
+            lines.append(f"{steps},{piece.asked},{cycles}\n")
+        raw.write("".join(lines).encode())
+
+
+if __name__ == "__main__":
+    command(__doc__, build, run, ("ptxas", "nvdisasm"))
