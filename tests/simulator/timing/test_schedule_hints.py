@@ -15,8 +15,8 @@ H100 = load_config("h100_sxm")
 
 
 def test_code_of_ptxas() -> None:
-    """Of 680 measured loops, 619 have the waits and hints of the machine code, and the loop's counter in its places; of
-    those that were compiled when the rules were fixed (`fresh`, `later` and `unseen`), 331 of 360."""
+    """Of 800 measured loops, 720 have the waits and hints of the machine code, and the loop's counter in its places; of
+    those that were compiled when the rules were fixed (`fresh`, `later`, `unseen` and `blind`), 432 of 480."""
     equal: dict[str, list[bool]] = {}
     for program in programs():
         if "code" not in program:
@@ -32,6 +32,7 @@ def test_code_of_ptxas() -> None:
         "fresh": (110, 120),
         "later": (110, 120),
         "unseen": (111, 120),
+        "blind": (101, 120),
     }
 
 
