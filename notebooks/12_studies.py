@@ -95,7 +95,7 @@ plt.show()
 
 # %% [markdown]
 # Twice the ports alone are hardly worth their wires: the tensor pipe, busy for two thirds of the time before, is then
-# idle for as much, and waits for shared memory and L2. Twice of everything else alone gains less than a tenth,
+# idle for as much, and waits for shared memory and L2. Twice of everything else alone gains a tenth,
 # because then the pipe is what all wait for. The gain is in doing both. That is the usual answer to "would one more
 # of this help": a chip in balance has no single bottleneck.
 #
