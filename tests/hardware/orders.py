@@ -27,7 +27,8 @@ from typing import Any
 
 import programs as p
 import sass
-from patched import command, control, halves, machine_code, replaced
+from clocked import Clocked
+from patched import command, control, machine_code, replaced
 
 GROUPS = ("random", "held", "fresh")
 CLOCKS, SLOTS, LAUNCHES, COPIES, LOOPS = 186, 300, 5, 10, 120
@@ -64,42 +65,13 @@ def template() -> str:
     return p.HEADER + "\n".join(lines) + "\n"
 
 
-class Room:
+class Room(Clocked):
     """Where the code goes, and the instructions that it needs, from the template's machine code."""
 
     def __init__(self, cubin: Path, nvdisasm: str) -> None:
-        lines = [x for x in sass.listings(cubin, nvdisasm)["template"] if isinstance(x, sass.Instruction)]
-        self.raw = bytearray(cubin.read_bytes())
-        barrier = next(i for i, x in enumerate(lines) if x.text.startswith("BAR"))
-        start = next(i for i, x in enumerate(lines) if i > barrier and x.text.endswith("SR_CLOCKLO"))
-        end = next(i for i, x in enumerate(lines) if i > start and x.text.startswith("VIADD"))
-        whole = machine_code(map(halves, lines[start + 1 : end]))
-        self.offset, self.slots = self.raw.index(whole), end - start - 1
-        stored = {
-            int(found.group(2)): int(found.group(1) or "0", 16) // 4
-            for x in lines
-            if (found := re.match(r"STG.*\.64(?:\+(0x[0-9a-f]+))?\], R(\d+)", x.text))
-        }
-        clocks = [
-            (stored[register], x, register)
-            for x in lines[start + 1 : end]
-            if (found := re.search(r"CS2R\.32 R(\d+), SR_CLOCKLO", x.text))
-            and (register := int(found.group(1))) >= FIRST
-        ]
-        *clocks, rounds, begin = sorted(clocks, key=lambda clock: clock[0])
-        self.clocks, self.begin, self.rounds = clocks, begin[0], rounds[2]
-        self.nop = next(x for x in lines if x.text == "NOP")
-        self.lane = next(x for x in lines if x.text == "S2R R0, SR_TID.X")
-        self.branch = next(x for x in lines if x.text.startswith("@P1 BRA"))
-        compare = next(i for i, x in enumerate(lines) if i > end and x.text.startswith("ISETP"))
-        for place, bits, shift in (
-            (start, begin[2], 16),
-            (end, rounds[2] | rounds[2] << 8, 16),
-            (compare, rounds[2], 24),
-        ):
-            x, mask = lines[place], (0xFFFF if place == end else 0xFF) << shift
-            at = self.offset + (place - start - 1) * 16
-            self.raw[at : at + 16] = machine_code([(x.lower & ~mask | bits << shift, x.upper)])
+        super().__init__(cubin, nvdisasm, FIRST)
+        self.nop, self.lane = self.word("NOP$"), self.word("S2R R0, SR_TID.X$")
+        self.branch = self.word("@P1 BRA")
 
     def code(self, body: list[sass.Instruction]) -> tuple[bytes, int]:
         """Copies of a loop with their clocks, and how many clocks; branches go to the next instruction, and the counter
@@ -121,7 +93,7 @@ class Room:
                 upper = control(self.branch.upper, x.stall, x.yields) & ~0x3FFFF
             elif "MMA" in name:
                 words.append((lower, control(x.upper, 1, False)))
-                clock = self.clocks[read][1]
+                clock = self.clocks[read][2]
                 lower, upper = clock.lower, control(clock.upper, max(x.stall - 1, 1), x.yields)
                 read += 1
             words.append((lower, upper))

@@ -31,6 +31,7 @@ import mixed
 import patched
 import programs as p
 import sass
+from clocked import Clocked
 from patched import command, halves, machine_code, replaced
 
 MATRIX = {
@@ -135,43 +136,18 @@ def coded(word: tuple[int, int], stall: int, *, wrote: int = 7, read: int = 7, a
     return word[0], upper | stall << 41 | (stall < 12) << 45 | wrote << 46 | read << 49 | awaits << 52
 
 
-class Room:
+class Room(Clocked):
     """Where the code goes, and the instructions that it needs."""
 
     def __init__(self, folder: Path, nvdisasm: str) -> None:
-        listed = sass.listings(folder / "pieces.cubin", nvdisasm)
-        code, few = ([x for x in listed[name] if isinstance(x, sass.Instruction)] for name in ("template", "words"))
-        self.raw = bytearray((folder / "pieces.cubin").read_bytes())
-        barrier = next(i for i, x in enumerate(code) if x.text.startswith("BAR"))
-        start = next(i for i, x in enumerate(code) if i > barrier and x.text.endswith("SR_CLOCKLO"))
-        end = next(i for i, x in enumerate(code) if i > start and re.match(r"(VIADD|IADD3) R", x.text))
-        self.slots = end - start - 1
-        self.offset = self.raw.index(machine_code(map(halves, code[start + 1 : end])))
-        stored = {
-            int(found[2]): int(found[1] or "0", 16) // 4
-            for x in code
-            if (found := re.match(r"STG.*\.64(?:\+(0x[0-9a-f]+))?\], R(\d+)", x.text))
+        super().__init__(folder / "pieces.cubin", nvdisasm, FIRST, LANE)
+        few = sass.listings(folder / "pieces.cubin", nvdisasm)["words"]
+        others = {"lane": ".*SR_LANEID", "shift": r"SHF\.L", "load": "LDS"}
+        self.words = {"nop": halves(self.word("NOP$")), "thread": halves(self.word("S2R R0, SR_TID.X$"))}
+        self.words |= {
+            name: next(halves(x) for x in few if isinstance(x, sass.Instruction) and re.match(pattern, x.text))
+            for name, pattern in others.items()
         }
-        clocks = [
-            (int(n), x) for x in code[start + 1 : end] for n in re.findall(r"CS2R\.32 R(\d+), SR_CLOCKLO", x.text)
-        ]
-        places = sorted((stored[n], n, x) for n, x in clocks if FIRST <= n < LANE and n in stored)
-        *self.clocks, (_, rounds, _), (_, begin, _) = places
-        self.words = {
-            "nop": next(halves(x) for x in code if x.text == "NOP"),
-            "thread": next(halves(x) for x in code if x.text == "S2R R0, SR_TID.X"),
-            "lane": next(halves(x) for x in few if "SR_LANEID" in x.text),
-            "shift": next(halves(x) for x in few if x.text.startswith("SHF.L")),
-            "load": next(halves(x) for x in few if x.text.startswith("LDS")),
-        }
-        compare = next(i for i, x in enumerate(code) if i > end and x.text.startswith("ISETP"))
-        for place, bits, mask in (
-            (start, begin << 16, 0xFF << 16),
-            (end, (rounds | rounds << 8) << 16, 0xFFFF << 16),
-            (compare, rounds << 24, 0xFF << 24),
-        ):  # what the template keeps in low registers is moved out of the way
-            at = self.offset + (place - start - 1) * 16
-            self.raw[at : at + 16] = machine_code([(code[place].lower & ~mask | bits, code[place].upper)])
         patched.build(folder, "ptxas", nvdisasm)
         forms = json.loads((folder / "patched.json").read_text())["forms"]
         self.words |= {name: tuple(forms[mixed.short(form)]) for name, (form, _) in MATRIX.items()}
@@ -205,7 +181,7 @@ class Room:
     def idle(self, number: int, awaits: int = 0) -> list[tuple[int, int]]:
         return [coded(self.words["nop"], 15, awaits=awaits), *[coded(self.words["nop"], 15)] * (number - 1)]
 
-    def begin(self) -> list[tuple[int, int]]:
+    def prologue(self) -> list[tuple[int, int]]:
         """The registers of addresses, from the table."""
         low = self.words["load"][0] & ~(0xFFFF << 16) & ~(0xFFFFFF << 40) | LANE << 24
         loads = [(low | r << 16 | (BASE + TABLE + 128 * r) << 40, self.words["load"][1]) for r in ADDRESSES.values()]
@@ -241,11 +217,11 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     (folder / "pieces.ptx").write_text(template())
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(folder / "pieces.cubin"), str(folder / "pieces.ptx")], check=True)
     room, modules = Room(folder, nvdisasm), []
-    code, found = room.begin(), list[tuple[int, int]]()
+    code, found = room.prologue(), list[tuple[int, int]]()
     for number, piece in enumerate(pieces()):
         if 2 * len(found) + 2 > len(room.clocks) or len(code) + 36 > room.slots:
             modules.append({"raw": room.end(code).hex(), "pieces": found})
-            code, found = room.begin(), []
+            code, found = room.prologue(), []
         words, cycles = room.piece(piece, 2 * len(found))
         code, found = [*code, *words], [*found, (number, cycles)]
     modules.append({"raw": room.end(code).hex(), "pieces": found})

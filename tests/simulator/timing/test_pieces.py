@@ -13,7 +13,7 @@ H100 = load_config("h100_sxm")
 
 
 def pairs(asked: str) -> list[tuple[pieces.Events, int]]:
-    """An access and a matrix instruction up to 12 cycles before it or 5 behind it, and the cycles that the engine is off.
+    """An access and a matrix instruction up to 12 cycles before it or 5 behind it, and how far the engine is off.
     (Further behind, the instruction that waits is itself held up on the chip.)"""
     known = pieces.operations(H100)
     return [
