@@ -66,8 +66,7 @@ class Evidence:
         if not group:
             return None
         figures = json.loads(ERRORS.read_text())["full"][config][group]
-        cycles = group.endswith("-latency") and group.startswith("tcgen05")
-        sizes = (f"{figures[name]:.2f}" if cycles else f"{figures[name]:.2%}" for name in ("mean", "worst"))
+        sizes = (f"{figures[name]:.2f}" if "cycles" in self.found else f"{figures[name]:.2%}" for name in ("mean", "worst"))
         return tuple(map(_shown, (str(figures["rows"]), *sizes)))
 
 
@@ -132,6 +131,8 @@ ROWS = (
     ),
     _timed("time of streams of instructions, H100", "h100_sxm", "uniform"),
     _timed("time of loops of unlike matrix instructions, H100", "h100_sxm", "programs"),
+    _timed("time of sequences with accesses to shared memory, one warp, H100", "h100_sxm", "pieces", " cycles"),
+    _timed("time of loops of loads, stores and matrix instructions, H100", "h100_sxm", "steps"),
     _timed("time of the main loops of GEMMs, one SM of an H100", "h100_sxm", "gemm"),
     _timed("time of whole GEMMs, H100", "h100_sxm", "chip"),
     _timed("energy of GEMMs, H100", "h100_sxm", "energy"),
