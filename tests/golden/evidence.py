@@ -66,7 +66,8 @@ class Evidence:
         if not group:
             return None
         figures = json.loads(ERRORS.read_text())["full"][config][group]
-        sizes = (f"{figures[name]:.2f}" if "cycles" in self.found else f"{figures[name]:.2%}" for name in ("mean", "worst"))
+        form = ".2f" if "cycles" in self.found else ".2%"
+        sizes = (format(figures[name], form) for name in ("mean", "worst"))
         return tuple(map(_shown, (str(figures["rows"]), *sizes)))
 
 
