@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -53,7 +54,16 @@ for (const number of %s) {
 def playground(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("playground") / "built"
     command = [sys.executable, str(ROOT / "notebooks" / "playground.py"), str(folder)]
-    done = subprocess.run(command, cwd=tmp_path_factory.getbasetemp(), capture_output=True, text=True, check=False)
+    # where there is no network, npm tries again for over two minutes unless told otherwise
+    patience = {"npm_config_fetch_retries": "1", "npm_config_fetch_retry_mintimeout": "1000"}
+    done = subprocess.run(
+        command,
+        cwd=tmp_path_factory.getbasetemp(),
+        env={**os.environ, **patience},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if "npm cannot fetch" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
