@@ -28,12 +28,13 @@ Delay = Callable[[SendingRecord, int, SendingRecord | None], None]
 
 
 class Port:
-    """The port of one sub-core. Its accesses stand in a ring that is longer than as many as can wait in it."""
+    """The port of one sub-core. Its accesses stand in a ring that is longer than as many as can wait: for the port, or
+    for their first wavefront."""
 
     def __init__(self, core: Pipes, shared: Shared, pipe: Pipe) -> None:
         self.core, self.shared, self.pipe = core, shared, pipe
         self.ring = (SendingRecord * (shared.queue + 2))()
-        core.sendings_array = ctypes.addressof(self.ring)
+        core.accesses_array = ctypes.addressof(self.ring)
 
     def send(self, now: int, cycles: int, values: int = 0) -> int:
         """Gives the port for so many cycles to an access that issues now, with the values of a store or none; returns
@@ -45,16 +46,21 @@ class Port:
 
     def note(self) -> SendingRecord:
         """The entry of the next access, to be filled in."""
-        entry: SendingRecord = self.ring[self.core.sendings % len(self.ring)]
-        self.core.sendings += 1
+        self.core.accesses_made += 1
+        return self.access(self.core.accesses_made - 1)
+
+    def access(self, number: int) -> SendingRecord:
+        """One of the last accesses, of which so many were made before."""
+        entry: SendingRecord = self.ring[number % len(self.ring)]
         return entry
 
     def pending(self, now: int) -> Iterator[SendingRecord]:
         """The accesses that the port has not sent by `now`, in order."""
-        made, length = self.core.sendings, len(self.ring)
-        for number in range(max(made - length, 0), made):
-            if self.ring[number % length].until > now:
-                yield self.ring[number % length]
+        made = self.core.accesses_made
+        for number in range(max(made - len(self.ring), 0), made):
+            access = self.access(number)
+            if access.until > now:
+                yield access
 
     def give(self, operation: TimedOperation, now: int, delay: Delay) -> int:
         """Gives the port to a matrix instruction that wants it from `now` on; accesses that it goes before come later.

@@ -82,7 +82,6 @@ class SendingRecord(ctypes.Structure):
             wavefront come.
         ready: when its value is there.
         read: when its registers have been read.
-        number: how many accesses the sub-core had made before.
     """
 
     begin: int
@@ -95,7 +94,6 @@ class SendingRecord(ctypes.Structure):
     last: int
     ready: int
     read: int
-    number: int
 
 
 @_record
@@ -243,11 +241,10 @@ class CoreRecord(ctypes.Structure):
             delaying the tensor pipe.
         port_until: until which cycle the port to shared memory sends what has been issued; port_stores, port_loads:
             from which cycle on it sends a store, and a load, behind the last matrix instruction.
-        sendings: a ring of its last accesses (`simulator.timing.port`); so many have been made.
         stores: stores, up to a number, that have been issued since the last matrix instruction and that one would
             leave a gap in.
         matrices: ldmatrix.x4, up to a number, since the last load of four registers that come together.
-        accesses: a ring of the first wavefronts of its last accesses to shared memory; `accesses_made` have been made.
+        accesses: a ring of its last accesses to shared memory (`simulator.timing.port`); so many have been made.
         warps: its warps.
     """
 
@@ -267,15 +264,13 @@ class CoreRecord(ctypes.Structure):
     port_until: int
     port_stores: int
     port_loads: int
-    sendings: int
-    sendings_array: Records
     stores: int
     matrices: int
     ports_until: int
     metadata_until: int
     others_array: Integers
     accesses_made: int
-    accesses_array: Integers
+    accesses_array: Records
     free_array: Integers
     warps: int
     warps_array: Records
@@ -375,7 +370,7 @@ class SmRecord(ctypes.Structure):
 _POINTS_TO = {  # what is behind an address that is not one of integers
     "items_array": "struct ItemRecord *",
     "costs_array": "struct CostRecord *",
-    "sendings_array": "struct SendingRecord *",
+    "accesses_array": "struct SendingRecord *",
     "warps_array": "struct WarpRecord **",
     "cores_array": "struct CoreRecord **",
     "taken_array": "uint8_t *",

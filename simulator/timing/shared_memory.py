@@ -70,9 +70,6 @@ class SharedMemory:
         self.first, self.taken_until = array("q", [0] * sms), array("q", [0] * sms)
         self.turn = array("q", [0] * warps)
         link(record, first=self.first, taken_until=self.taken_until, turn=self.turn)
-        self.accesses = [array("q", [0] * rule.queue) for _ in cores]
-        for core, ring in zip(cores, self.accesses, strict=True):
-            link(core, accesses=ring)
         self.ports = [Port(core, rule, core.config.pipe) for core in cores]
         self.taken, self.window = bytearray(), 0
         self.free = re.compile(rb"\0{%d}" % rule.cycles)
@@ -113,14 +110,14 @@ class SharedMemory:
             core.stores = min(core.stores + 1, STORES)
         first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now, load=not values)
         self.leave_vector_gap(core, warp.cta, operation, last, now)
-        self.wait(core, first, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else self.served)
         read = core.port_until + rule.operand_latency
         entry = port.note()
         entry.begin, entry.until, entry.values, entry.soonest = sent, core.port_until, values, soonest
         entry.warp, entry.pc, entry.first, entry.last = core.mine.index(warp), warp.pc, first, last
-        entry.ready, entry.read, entry.number = ready, read, core.accesses_made - 1
+        entry.ready, entry.read = ready, read
+        self.wait(core, now + 1)
         return Access(count * rule.cycles, ready, read)
 
     def give_port(self, core: Pipes, operation: TimedOperation, now: int) -> tuple[int, list[Warp]]:
@@ -151,10 +148,10 @@ class SharedMemory:
             for register in operation.writes:
                 if warp.ready[register] == access.ready:
                     warp.ready[register] += later
-            self.wait_longer(core, access.number, later)
             access.first += later
             access.last += later
             access.ready += later
+            self.wait(core, core.free[Unit.SHARED])
         for register in operation.reads:
             if warp.pinned[register] == access.read:
                 warp.pinned[register] += cycles
@@ -193,21 +190,12 @@ class SharedMemory:
         """Cycles until a wavefront is over."""
         return -(-self.rule.cycles // self.slots)
 
-    def wait(self, core: Pipes, first: int, now: int) -> None:
-        """Counts an access that waits for its first wavefront, and says when the sub-core has room for another."""
-        ring, length = self.accesses[core.number], self.rule.queue
-        ring[core.accesses_made % length] = first
-        core.accesses_made += 1
-        if core.accesses_made >= length:
-            core.free[Unit.SHARED] = max(now + 1, ring[core.accesses_made % length])
-
-    def wait_longer(self, core: Pipes, number: int, cycles: int) -> None:
-        """Notes that the first wavefront of an access comes so many cycles later."""
-        ring, length = self.accesses[core.number], self.rule.queue
-        if number >= core.accesses_made - length:
-            ring[number % length] += cycles
-        if number == core.accesses_made - length:
-            core.free[Unit.SHARED] = max(core.free[Unit.SHARED], ring[number % length])
+    def wait(self, core: Pipes, soonest: int) -> None:
+        """Says from when on, not before `soonest`, the sub-core has room for another access: when the first of as many
+        as may wait has its first wavefront."""
+        oldest = core.accesses_made - self.rule.queue
+        if oldest >= 0:
+            core.free[Unit.SHARED] = max(soonest, self.ports[core.number].access(oldest).first)
 
     def place(
         self, sm: int, soonest: int, count: int, now: int, *, load: bool = True, mark: bytes = TAKEN, gap: bool = False
@@ -255,12 +243,11 @@ class SharedMemory:
         for sm, (first, until) in enumerate(zip(self.first, self.taken_until, strict=True)):
             begin = sm * self.window - first
             state += [max(until - cycle, 0), *self.taken[begin + cycle : begin + max(until, cycle)]]
-        for core, ring in zip(self.cores, self.accesses, strict=True):
-            waiting = min(core.accesses_made, len(ring) - 1)
+        for core, port in zip(self.cores, self.ports, strict=True):
+            made = core.accesses_made
+            waiting = min(made, self.rule.queue - 1)
             state.append(waiting)
-            state += (
-                max(ring[made % len(ring)] - now, 0) for made in range(core.accesses_made - waiting, core.accesses_made)
-            )
+            state += (max(port.access(number).first - now, 0) for number in range(made - waiting, made))
         for port in self.ports:
             state += port.state(now)
         state += (max(cycle - now, 0) for cycle in self.turn)

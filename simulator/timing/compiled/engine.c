@@ -149,10 +149,10 @@ static int64_t send_begin(const Core *core, const Item *item, int64_t now) {
 }
 
 static Sending *sending_at(const Sm *sm, const Core *core, int64_t number) {
-    return &core->sendings_array[number % (sm->queue + 2)];
+    return &core->accesses_array[number % (sm->queue + 2)];
 }
 
-static int64_t oldest_sending(const Sm *sm, const Core *core) { return most(core->sendings - sm->queue - 2, 0); }
+static int64_t oldest_sending(const Sm *sm, const Core *core) { return most(core->accesses_made - sm->queue - 2, 0); }
 
 static int64_t late_for(const Sm *sm, const Sending *access, int64_t now) {
     int64_t since = now - access->begin;
@@ -172,12 +172,11 @@ static const Sending *before(const Sm *sm, const Core *core, int64_t number, int
 
 static void prepare(const Sm *sm, Warp *warp);
 
-static void wait_longer(const Sm *sm, Core *core, int64_t number, int64_t cycles) {
-    int64_t *first = &core->accesses_array[number % sm->queue], oldest = core->accesses_made - sm->queue;
-    if (number >= oldest)
-        *first += cycles;
-    if (number == oldest)
-        core->free_array[sm->shared] = most(core->free_array[sm->shared], *first);
+/* `SharedMemory.wait`. */
+static void wait_for_room(const Sm *sm, Core *core, int64_t soonest) {
+    int64_t oldest = core->accesses_made - sm->queue;
+    if (oldest >= 0)
+        core->free_array[sm->shared] = most(soonest, sending_at(sm, core, oldest)->first);
 }
 
 /* `SharedMemory.put_off`. */
@@ -192,10 +191,10 @@ static void put_off_access(Sm *sm, Core *core, Sending *access, int64_t cycles, 
         for (int64_t i = 0; i < item->writes_count; i++)
             if (warp->ready_array[item->writes_array[i]] == access->ready)
                 warp->ready_array[item->writes_array[i]] += later;
-        wait_longer(sm, core, access->number, later);
         access->first += later;
         access->last += later;
         access->ready += later;
+        wait_for_room(sm, core, core->free_array[sm->shared]);
     }
     for (int64_t i = 0; i < item->reads_count; i++)
         if (warp->pinned_array[item->reads_array[i]] == access->read)
@@ -212,7 +211,7 @@ static void share_port(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
     int64_t now = issued - sm->port_delay, late = 0, slower = 0, until = 0, under_way = 1;
     if (!item->port)
         return;
-    for (int64_t number = oldest_sending(sm, core); number < core->sendings; number++) {
+    for (int64_t number = oldest_sending(sm, core); number < core->accesses_made; number++) {
         Sending *access = sending_at(sm, core, number);
         if (access->until <= now)
             continue;
@@ -295,14 +294,6 @@ static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int mark,
     *last /= slots;
 }
 
-static void wait_for_first(const Sm *sm, Core *core, int64_t first, int64_t now) {
-    int64_t length = sm->queue;
-    core->accesses_array[core->accesses_made % length] = first;
-    core->accesses_made++;
-    if (core->accesses_made >= length)
-        core->free_array[sm->shared] = most(now + 1, core->accesses_array[core->accesses_made % length]);
-}
-
 /* The first cycle in which the values of an access can be served, as far as the port tells. */
 static int64_t soonest_sent(const Sm *sm, const Core *core, const Item *item, int64_t now) {
     int64_t values = item->sent - 1;
@@ -345,7 +336,6 @@ static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, i
         core->stores = least(core->stores + 1, sm->stores);
     place(sm, warp->cta, most(soonest, sm->turn_array[warp->place]), count, TAKEN, !values, &first, &last);
     leave_vector_gap(sm, core, warp->cta, item, last);
-    wait_for_first(sm, core, first, now);
     sm->turn_array[warp->place] = last + sm->wavefront_interval;
     int64_t read = core->port_until + sm->operand_latency;
     sm->shared_busy_array[warp->cta] += count * sm->cycles;
@@ -357,10 +347,10 @@ static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, i
         warp->boards_array[item->frees] = read;
     int64_t served = (sm->cycles + sm->wavefronts - 1) / sm->wavefronts;
     int64_t ready = last + (item->writes_count ? item->latency : served);
-    *sending_at(sm, core, core->sendings++) = (Sending){
+    *sending_at(sm, core, core->accesses_made++) = (Sending){
         .begin = begin, .until = core->port_until, .values = values, .warp = reader_of(core, warp), .pc = warp->pc,
-        .soonest = soonest, .first = first, .last = last, .ready = ready, .read = read,
-        .number = core->accesses_made - 1};
+        .soonest = soonest, .first = first, .last = last, .ready = ready, .read = read};
+    wait_for_room(sm, core, now + 1);
     return ready - now;
 }
 
@@ -877,14 +867,14 @@ static void shared_state(const Sm *sm, Out *out) {
         int64_t waiting = least(core->accesses_made, sm->queue - 1);
         put(out, waiting);
         for (int64_t made = core->accesses_made - waiting; made < core->accesses_made; made++)
-            put_left(out, core->accesses_array[made % sm->queue], now);
+            put_left(out, sending_at(sm, core, made)->first, now);
     }
     for (int64_t i = 0; i < sm->cores; i++) {
         const Core *core = sm->cores_array[i];
         put_left(out, core->port_until, now);
         put_left(out, core->port_stores, now);
         put_left(out, core->port_loads, now);
-        for (int64_t number = oldest_sending(sm, core); number < core->sendings; number++) {
+        for (int64_t number = oldest_sending(sm, core); number < core->accesses_made; number++) {
             const Sending *access = sending_at(sm, core, number);
             if (access->until <= now - sm->port_delay)
                 continue;
