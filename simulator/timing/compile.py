@@ -151,7 +151,7 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
     operation = TimedOperation(
         Unit.TENSOR, tensor.latency, config.interval(tensor), reads, writes, line, tensor.blocking, sparse=tensor.sparse
     )
-    operation.integer = not form.d_type.is_float
+    operation.integer, operation.large = not form.d_type.is_float, tensor.large
     operation.reading = config.reading(tensor)
     operation.result_from, operation.result_until = tensor.result_from, tensor.result_until
     operation.ports, operation.spare, operation.port = tensor.ports, tensor.spare, tensor.port

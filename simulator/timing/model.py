@@ -108,6 +108,7 @@ class TimedOperation:
         costs: for each warp the wavefronts of its executions. None but for accesses to shared memory.
         sparse: whether it is a sparse matrix instruction.
         integer: whether it is a matrix instruction of integers.
+        large: whether it is a matrix instruction of the larger K of its type.
         result_from, result_until, ports, spare: of its `TensorClass`.
         reading: cycles for which it takes ports of the register file that tensor pipes share.
         port: cycles for which a matrix instruction takes the port to shared memory.
@@ -152,6 +153,7 @@ class TimedOperation:
     jobs: dict[int, Periodic[Job]] | None = None
     sparse: bool = False
     integer: bool = False
+    large: bool = False
     result_from: int = 0
     result_until: int = 0
     ports: int = 0

@@ -7,13 +7,16 @@ instruction delays all that follow it in its warp. Results of memory and of asyn
 time comes: that is the engine's part.
 
 At the ends of a loop everything of a fixed latency has arrived. Its counter is an addition and, a few cycles later, a
-comparison, in issue slots that the compiler takes for empty (`_Plan`).
+comparison, in issue slots that the compiler takes for empty (`_Plan`). It counts cycles as if one instruction could ask
+for any wait; where NOPs make one longer, later instructions do not wait less for that.
 
-An instruction with a long wait has the yield hint: the scheduler turns to another warp behind it. The counter, NOPs and
-the branch have it, too, and they issue between the instructions of a trace, so they are noted with the one before them.
+An instruction with a long wait has the yield hint: the scheduler turns to another warp behind it. Of integer
+instructions one that waits two cycles has it, too, if none had it for 12 cycles (`[schedule] yields`). The counter,
+NOPs and the branch have it, and they issue between the instructions of a trace, so they are noted with the one before
+them.
 
-Measured on an H100 (tests/hardware/README.md, "Unlike instructions"): the waits equal those in the machine code of 646
-of 646 regular and 212 of 240 random loops, the others differ by 1 to 3 cycles an iteration.
+Measured on an H100 (tests/hardware/README.md, "Unlike instructions"): waits, hints and places of the counter equal
+those in the machine code of 911 of 920 random loops (tests/simulator/timing/test_schedule_hints.py).
 """
 
 from __future__ import annotations
@@ -79,7 +82,8 @@ class _Plan:
     kinds: in it lie the empty slots that the counter of a loop takes.
 
     Read off the machine code of 886 loops (ptxas 13.0, sm_90a): the addition stands in the first empty slot, the
-    comparison in the first one from `[schedule] compare` cycles later on.
+    comparison in the first one from `[schedule] compare` cycles later on. Instructions on which more depends go before
+    them, and they before others.
 
     Attributes:
         cycle: of the last instruction.
@@ -105,8 +109,9 @@ class _Plan:
 
 
 def _kind(operation: TimedOperation) -> tuple[Unit, int, bool, bool]:
-    """What the compiler takes for a pipe of its own."""
-    return operation.unit, operation.interval, operation.sparse, operation.integer
+    """What the compiler takes for a pipe of its own. Dense and sparse instructions of the larger K share one."""
+    sparse = operation.sparse and not operation.large
+    return operation.unit, operation.latency, sparse, operation.integer
 
 
 def _available(config: Config, ready: Mapping[int, tuple[int, Unit]], register: int, consumer: TimedOperation) -> int:
@@ -133,12 +138,13 @@ class _Block:
         # The counter of a loop: from which slot of the plan, and from which cycle on, its next instruction can stand.
         self.counter = [(1, 1)] if loop and config.schedule.compare else []
         self.compared = False
+        self.hinted = 0  # cycle of the last yield hint
+        self.ahead = 0  # cycles by which the addition of the counter delays the first instruction
 
     def add(self, operation: TimedOperation, path: int) -> None:
         """Places the next instruction in the first cycle that it can issue in; `path` as in `_paths`."""
         if self.last is None:
-            self.plan.issue(operation, 0)
-            self.begin(operation, 0)
+            self.start(operation, path)
             return
         free = max(self.at + self.last.shortest_stall, self.unit_free(operation))
         operands_ready = max((self.available(register, operation) for register in operation.reads), default=0)
@@ -148,17 +154,31 @@ class _Block:
             operands_ready = max(operands_ready, self.ready.get(register, (0, Unit.ALU))[0] - operation.latency + 1)
         if operation.unit is Unit.CONTROL:  # a call finds everything arrived
             operands_ready = max((operands_ready, *(self.available(register, operation) for register in self.ready)))
-        cycle = max(free, operands_ready)
-        self.place(cycle, self.plan.soonest(operation, self.last.shortest_stall), path)
+        self.place(self.plan.soonest(operation, self.last.shortest_stall), operation, path)
         self.plan.issue(operation, self.plan.soonest(operation, self.last.shortest_stall))
-        cycle = self.pad(cycle)
+        cycle = max(free, operands_ready, self.slot + 1)
+        padded = self.pad(cycle)
         self.last.stall, self.last.operand_stall = (
-            cycle - self.at,
-            (cycle if operands_ready >= free else max(operands_ready, self.at + 1)) - self.at,
+            padded - self.at,
+            (padded if operands_ready >= free else max(operands_ready, self.at + 1)) - self.at,
         )
         self.last.stall_reason = _PIPE.get(operation.unit, StallReason.DEPENDENCY)
-        self.hint(cycle)
+        self.hint(padded)
         self.begin(operation, cycle)
+
+    def start(self, operation: TimedOperation, path: int) -> None:
+        """Places the first instruction: in a loop behind the addition of the counter, if that goes first."""
+        if self.counter and not self.goes_first(operation, path):
+            compare = self.config.schedule.compare
+            self.ahead, self.compared, self.counter = 1, True, [(compare, compare)]
+        self.plan.issue(operation, self.ahead)
+        self.begin(operation, self.ahead)
+
+    def goes_first(self, operation: TimedOperation, path: int) -> bool:
+        """Whether the compiler lets an instruction go before the next part of the loop's counter: the longer path that
+        depends on it, and of two that are equally long the longer latency, decides."""
+        rule = self.config.schedule
+        return path > rule.compared_path if self.compared else (path, operation.latency) > (rule.path, rule.latency)
 
     def unit_free(self, operation: TimedOperation) -> int:
         """The cycle from which the operation's unit can take it."""
@@ -180,23 +200,23 @@ class _Block:
         """The cycle from which `consumer` can use a register; 0 if nothing in the block wrote it."""
         return _available(self.config, self.ready, register, consumer)
 
-    def place(self, cycle: int, planned: int, path: int = 0) -> None:
+    def place(self, planned: int, operation: TimedOperation | None = None, path: int = 0) -> None:
         """Puts the loop's counter into slots that are empty in the compiler's view.
 
         Args:
-            cycle: in which the next instruction issues.
-            planned: the same in the compiler's view.
-            path: of the next instruction.
+            planned: in which slot the next instruction issues in that view.
+            operation: that instruction; None at the end.
+            path: of it.
         """
         assert self.last is not None
         rule = self.config.schedule
         while self.counter:
             soonest, earliest = self.counter[0]
             slot = max(soonest, self.plan.slot + 1)
-            if slot > planned or (slot == planned and path > (rule.compared_path if self.compared else rule.path)):
+            if slot > planned or (slot == planned and operation is not None and self.goes_first(operation, path)):
                 break
             self.counter.clear()
-            self.plan.slot, self.slot = slot, max(self.slot + 1, min(earliest, cycle - 1))
+            self.plan.slot, self.slot = slot, max(self.slot + 1, earliest)
             self.upkeep.append((self.slot, False))
             if self.compared:
                 self.last.compare = self.slot - self.at
@@ -214,7 +234,7 @@ class _Block:
 
     def hint(self, cycle: int) -> None:
         """Gives the last operation, and what issues behind it before `cycle`, the yield hints that the compiler writes:
-        into instructions with a long wait."""
+        into instructions with a long wait, and into integer instructions if none had it for as long."""
         rule, operation = self.config.schedule, self.last
         assert operation is not None
         ends = [*(slot for slot, _ in self.upkeep[1:]), cycle]
@@ -224,8 +244,11 @@ class _Block:
         ]
         wait = (self.upkeep[0][0] if self.upkeep else cycle) - self.at
         shortest = rule.integer_yields if operation.unit in _INTEGER else rule.yields
-        operation.yields = 0 < shortest <= wait
+        overdue = operation.unit in _INTEGER and wait > 1 and self.at - self.hinted >= rule.yields
+        operation.yields = bool(rule.yields) and (overdue or 0 < shortest <= wait)
         operation.upkeep = tuple(codes) if rule.yields else ()
+        given = [self.at + code // 2 for code in (int(operation.yields), *codes) if code & 1]
+        self.hinted = max(given, default=self.hinted)
         self.upkeep = []
 
     def begin(self, operation: TimedOperation, cycle: int) -> None:
@@ -253,6 +276,8 @@ class _Block:
         for slot in range(self.slot + 1, place, longest):
             self.upkeep.append((slot, True))
         self.upkeep.append((place, True))
+        if self.ahead:
+            self.upkeep.append((cycle, False))
 
     def close(self, branch: bool) -> None:
         """Ends the block: all results of a fixed latency arrive, and a loop branches."""
@@ -262,12 +287,13 @@ class _Block:
         if self.config.loop.drain:
             cycle = max((cycle, *(ready for ready, _ in self.ready.values())))
         if branch:
-            self.place(cycle, _END)
-            cycle = max(cycle, self.at + self.last.shortest_stall + self.config.loop.cycles)
+            self.place(_END)
+            cycle = max(cycle, self.slot + 1, self.at + self.last.shortest_stall + self.config.loop.cycles)
         if self.last.blocking:
             cycle = max(cycle, self.at + self.last.latency)
         if branch:
             self.branch(cycle)
+        cycle += self.ahead
         self.hint(cycle)
         self.last.stall, self.last.operand_stall = cycle - self.at, 1
         self.last.stall_reason = StallReason.BRANCH if branch else StallReason.DEPENDENCY

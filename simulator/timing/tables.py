@@ -125,9 +125,11 @@ class Schedule:
             0: no such instructions.
         path: cycles that the compiler sees from the addition to the end of the loop. The addition goes before an
             instruction if no more than that depends on it.
+        latency: the same of the addition itself, which decides where paths are equal: the longer latency goes first.
         compared_path: the same of the comparison.
         yields: the shortest wait for which the compiler lets the scheduler turn to another warp (the yield hint of an
-            instruction); 0: no such hints.
+            instruction), and the longest time without one until an integer instruction has it that waits two cycles;
+            0: no such hints.
         integer_yields: the same of integer and float instructions, the counter of a loop among them. A NOP and a branch
             always have the hint.
     """
@@ -136,6 +138,7 @@ class Schedule:
     nop: Cycles
     compare: Delay
     path: Delay = 0
+    latency: Delay = 0
     compared_path: Delay = 0
     yields: Delay = 0
     integer_yields: Delay = 0
@@ -313,6 +316,11 @@ class TensorClass:
     port: Delay = 0
     multiply: Delay = 0
     pattern: Annotated[str, Choice(("", *PATTERNS))] = ""
+
+    @property
+    def large(self) -> bool:
+        """Whether it has the larger K of its types."""
+        return self.row_bytes > 16
 
     @property
     def words(self) -> int:

@@ -1,4 +1,4 @@
-"""Validates loops of different matrix instructions as measured on an H100: 720 programs of one to three forms that
+"""Validates loops of different matrix instructions as measured on an H100: 960 programs of one to three forms that
 share accumulators, on 1 to 32 warps.
 
 The programs are in the order in which the machine code issues them, with the moves between registers that the compiler
@@ -92,7 +92,7 @@ def rows(config: Config, short: bool) -> list[Row]:
 _GROUP = Group(
     "programs",
     "loops of unlike matrix instructions, cycles of an iteration",
-    "measured: H100 80GB, November 2026 (set given) and 2026-11-25; unseen: when the rules had been fixed; the others "
+    "measured: H100 80GB, November 2026 (set given) and 2026-11-25; sealed: when the rules had been fixed; the others "
     "were looked at",
     rows,
     ("set", "load", "warps"),
