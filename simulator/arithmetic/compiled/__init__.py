@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from isa.fragments.metadata import Sparsity, stored_columns
 from isa.types import Bits, ElementType
-from simulator.arithmetic.compiled.build import LIBRARY, digest
 from simulator.arithmetic.formats import decode
 from simulator.arithmetic.sums import Sum
 
@@ -35,6 +34,8 @@ Words64 = NDArray[np.uint64]
 @cache
 def library() -> ctypes.CDLL | None:
     """The compiled kernel; None if there is none, or if the environment excludes it."""
+    from simulator.arithmetic.compiled.build import LIBRARY, digest  # here: at the top, `python -m` of it would warn
+
     if os.environ.get("TCSIM_KERNEL", "") == "numpy" or not LIBRARY.is_file():
         return None
     try:

@@ -422,10 +422,18 @@ def test_the_environment_keeps_the_kernel_out(monkeypatch: pytest.MonkeyPatch) -
     assert len(set(found.values())) == 1
 
 
+def test_building_warns_of_nothing() -> None:
+    """`python -m` warns if the package has imported the module that it runs."""
+    command = [sys.executable, "-W", "error", "-c", "import sys, simulator.arithmetic.compiled; print(*sys.modules)"]
+    modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "simulator.arithmetic.compiled" in modules
+    assert "simulator.arithmetic.compiled.build" not in modules
+
+
 def test_without_a_library_numpy_computes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No file, no warning: that is how a machine without a compiler looks."""
     monkeypatch.delenv("TCSIM_KERNEL", raising=False)
-    monkeypatch.setattr(compiled, "LIBRARY", tmp_path / "none.so")
+    monkeypatch.setattr(build, "LIBRARY", tmp_path / "none.so")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert load() is None
@@ -448,7 +456,6 @@ def copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.delenv("TCSIM_KERNEL", raising=False)
     monkeypatch.setattr(build, "ROOT", tmp_path)
     monkeypatch.setattr(build, "LIBRARY", tmp_path / build.LIBRARY.name)
-    monkeypatch.setattr(compiled, "LIBRARY", tmp_path / build.LIBRARY.name)
     return tmp_path
 
 
@@ -542,7 +549,7 @@ def test_a_library_that_is_cut_short_is_not_loaded(monkeypatch: pytest.MonkeyPat
     """To load it would end the process."""
     short = tmp_path / build.LIBRARY.name
     short.write_bytes(build.LIBRARY.read_bytes()[:-4096])
-    monkeypatch.setattr(compiled, "LIBRARY", short)
+    monkeypatch.setattr(build, "LIBRARY", short)
     compiled.library.cache_clear()
     try:
         with pytest.warns(UserWarning, match="cut short"):
