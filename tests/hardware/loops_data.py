@@ -59,10 +59,13 @@ def body(instructions: list[sass.Instruction]) -> list[str]:
 
 
 def code(instructions: list[sass.Instruction]) -> list[list[int]]:
-    """The wait of each statement, and its hints; the last one's wait ends with the branch."""
+    """The wait of each statement, and its hints; the last one's wait ends with the branch, and what stands in front of
+    the first statement comes behind that."""
     *stalls, branch = sass.stalls(instructions)
     stalls[-1] += branch
-    return [[stall, *hints] for stall, hints in zip(stalls, sass.hints(instructions), strict=True)]
+    first = next(place for place, x in enumerate(instructions) if sass.kept(x))
+    hints = sass.hints([*instructions[first:], *instructions[:first]])
+    return [[stall, *hint] for stall, hint in zip(stalls, hints, strict=True)]
 
 
 def measured(group: str, build: Path, results: Path, nvdisasm: str) -> dict[str, Found]:

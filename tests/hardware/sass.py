@@ -270,14 +270,14 @@ def counter(body: list[Instruction]) -> list[list[int]]:
 
 def _behind(body: list[Instruction]) -> list[list[tuple[int, Instruction]]]:
     """For each statement of the trace text the instructions behind it that are no statements: twice the cycles between
-    the two, and 1 if it has the yield hint. What stands in front of the first statement comes behind the last."""
+    the two, and 1 if it has the yield hint."""
     found: list[list[tuple[int, Instruction]]] = []
-    since, first = 0, next(place for place, x in enumerate(body) if kept(x))
-    for x in (*body[first:], *body[:first]):
+    since = 0
+    for x in body:
         if kept(x):
             found.append([])
             since = 0
-        else:
+        elif found:
             found[-1].append((2 * since + x.yields, x))
         since += x.cycles
     return found
