@@ -125,13 +125,14 @@ class Schedule:
             0: no such instructions.
         path: cycles that the compiler sees from the addition to the end of the loop. The addition goes before an
             instruction if no more than that depends on it.
-        latency: the same of the addition itself, which decides where paths are equal: the longer latency goes first.
-        compared_path: the same of the comparison.
+        latency: an instruction on which exactly `path` cycles depend goes before the addition if its own latency is
+            longer than this.
+        compared_path: `path` of the comparison.
         yields: the shortest wait for which the compiler lets the scheduler turn to another warp (the yield hint of an
             instruction), and the longest time without one until an integer instruction has it that waits two cycles;
             0: no such hints.
-        integer_yields: the same of integer and float instructions, the counter of a loop among them. A NOP and a branch
-            always have the hint.
+        integer_yields: the shortest wait with the hint of integer and float instructions, the counter of a loop among
+            them. A NOP and a branch always have the hint.
     """
 
     stall: Cycles
