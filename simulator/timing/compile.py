@@ -6,7 +6,7 @@ tell: the wavefronts of accesses to shared memory, and what asynchronous instruc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from isa.forms.mma import MmaForm, is_mma
 from isa.forms.record import Form, Time, Unit
@@ -18,7 +18,7 @@ from simulator.execute.dynamic_info import Fact, Idle, cycle
 from simulator.program.lowering import Code, LoopEnd, Operation
 from simulator.state.registers import Numbering
 from simulator.timing.config import Config
-from simulator.timing.model import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, unread
+from simulator.timing.model import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand, unread
 from simulator.timing.tables import kind_of
 from simulator.timing.tcgen05 import Cost, cost
 
@@ -86,7 +86,16 @@ def timed_operation(op: Operation, config: Config) -> TimedOperation:
     if time.table == "alu":
         alu, either = config.alu, time is Time.EITHER
         return TimedOperation(
-            Unit.ALU, alu.latency, alu.interval, op.reads, op.writes, op.line, time=time, either=either
+            Unit.ALU,
+            alu.latency,
+            alu.interval,
+            op.reads,
+            op.writes,
+            op.line,
+            time=time,
+            either=either,
+            operands=operands(op.reads, config),
+            writer=not form.opcode.startswith("setp"),
         )
     return _shared(op, form, config)
 
@@ -136,7 +145,12 @@ def mark_pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> N
 def _matrix(op: Operation, form: MmaForm, config: Config) -> TimedOperation:
     """The times of an mma: one that the chip has, or one for which ptxas writes a sequence of instructions."""
     if config.tensor_class(form) is not None:
-        return matrix(form, config, op.reads, op.writes, op.line)
+        operation = matrix(form, config, op.reads, op.writes, op.line)
+        if operation.even:
+            registers = _operands(op)
+            operation.operands = tuple(operand(slot, registers[name]) for slot, name in enumerate(("a0", "b0")))
+            in_banks(operation, registers["a0"], registers["b0"], registers.get("e", 0))
+        return operation
     sequence = config.sequences.find(form) if config.sequences is not None else None
     if sequence is None:
         reason = f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'"
@@ -155,9 +169,38 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
     operation.reading = config.reading(tensor)
     operation.result_from, operation.result_until = tensor.result_from, tensor.result_until
     operation.ports, operation.spare, operation.port = tensor.ports, tensor.spare, tensor.port
+    if config.reading_stages and config.reads_in_banks(tensor):
+        operation.a, operation.b = _bits(tensor.a), _bits(tensor.b)
+        operation.even, operation.odd = _bits(tensor.even), _bits(tensor.odd)
+        operation.late = _bits(cycle + config.reading_stages - 1 for cycle in tensor.late)
+        operation.metadata = int(tensor.sparse and bool(tensor.even))
     faster = min(operation.interval - tensor.interval, 0)
     operation.shortest_stall = max(tensor.stall + faster, 1)  # as ptxas would write it
     return operation
+
+
+def in_banks(operation: TimedOperation, a: int, b: int, metadata: int = 0) -> None:
+    """Lets a matrix instruction read A and B, where they are one register each, and its metadata from the banks of
+    these registers."""
+    alone = operation.even & ~operation.odd
+    for cycles, register in ((operation.a, a), (operation.b, b)):
+        moved = cycles & alone if register % 2 else 0
+        operation.even, operation.odd = operation.even & ~moved, operation.odd | moved
+    operation.metadata <<= metadata % 2
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    """A number with these bits."""
+    return sum(1 << number for number in numbers)
+
+
+def operands(registers: Sequence[int], config: Config) -> tuple[int, ...]:
+    """The operands of an integer or float instruction of a trace: of two banks in turn, as ptxas would give them
+    registers; which bank is the first depends on the first register."""
+    if not config.reading_stages:
+        return ()
+    first = registers[0] if registers else 0
+    return tuple(operand(slot, 2 * register + (first + slot) % 2) for slot, register in enumerate(registers[:3]))
 
 
 def asynchronous(
@@ -211,8 +254,8 @@ def _jobs(
 def _operands(op: Operation) -> dict[int | str, int]:
     """The register number of each operand word by its name in sequences: a0, b1, c2, d3, e."""
     registers: dict[int | str, int] = {}
-    for role, operand in zip(op.instruction.form.roles, op.instruction.operands, strict=False):
-        elements = operand.elements if isinstance(operand, Vector) else (operand,)
+    for role, given in zip(op.instruction.form.roles, op.instruction.operands, strict=False):
+        elements = given.elements if isinstance(given, Vector) else (given,)
         for i, element in enumerate(elements):
             for number in Numbering().numbers((str(element),)) if isinstance(element, Register) else ():
                 registers["e" if role.name == "e" else f"{role.name}{i}"] = number

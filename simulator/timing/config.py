@@ -31,6 +31,7 @@ from simulator.timing.tables import (
     Loop,
     Operands,
     Pipe,
+    Registers,
     Schedule,
     Shared,
     Sm,
@@ -58,7 +59,7 @@ class Config:
         bases: the files whose values it has where it says nothing itself, the nearest first.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
-        operands: the ports through which tensor pipes read registers, likewise.
+        operands, registers: the ports through which tensor pipes, and how instructions read registers, likewise.
         energy: what instructions, bytes and idle seconds cost; None where the config has no [energy].
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
             ...").
@@ -85,6 +86,7 @@ class Config:
     hbm: Hbm | None = None
     launch: Launch | None = None
     operands: Operands | None = None
+    registers: Registers | None = None
     sequences: Sequences | None = None
     energy: Energy | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -144,6 +146,20 @@ class Config:
         after = max(tensor.multiply, ports.cycles(tensor.words, ports.registers))
         return after + tensor.interval - before if tensor.interval >= before else min(tensor.interval, after)
 
+    @property
+    def reading_stages(self) -> int:
+        """Stages in which instructions read their registers; 0 where the config says nothing about them, and for a chip
+        that issues more than one instruction in a cycle, of which no registers were measured."""
+        return self.registers.stages if self.registers is not None and self.issue.width == 1 else 0
+
+    def reads_in_banks(self, tensor: TensorClass) -> bool:
+        """Whether instructions of a class read their registers in the cycles that were measured: not with other ports
+        or more tensor pipes, and not if they follow each other sooner than these cycles allow."""
+        ports, interval = self.operands, self.interval(tensor)
+        own = self.sm.tensor_pipes > 1 or (ports is not None and ports.registers != ports.measured)
+        cycles = {*tensor.even, *tensor.odd}
+        return not own and cycles.isdisjoint({interval * tensor.sparse, *(cycle + interval for cycle in cycles)} - {0})
+
     def reading(self, tensor: TensorClass) -> int:
         """Cycles for which an instruction of a class takes ports that all tensor pipes of a sub-core share; 0 without
         such ports."""
@@ -173,6 +189,7 @@ _OPTIONAL: dict[str, type] = {
     "hbm": Hbm,
     "launch": Launch,
     "operands": Operands,
+    "registers": Registers,
 }
 
 

@@ -37,6 +37,8 @@ class SubCore(Pipes):
         self.hinted = config.issue.policy == "greedy-round-robin"
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Asynchronous | None = None
+        for place, warp in enumerate(warps):
+            warp.position = place
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
         self.warps, self.warps_array = len(warps), ctypes.addressof(self.addresses)
 
@@ -89,6 +91,8 @@ class SubCore(Pipes):
         if self.last_issue >= now and (self.last_issue > now or self.issues >= self.width):
             return None
         self.settle(now)
+        if self.frozen:
+            return None
         able = [place for place, warp in enumerate(self.mine) if self.able(warp, now)]
         if not able:
             return None
@@ -139,6 +143,10 @@ class SubCore(Pipes):
         warp = self.mine[place]
         self.favourite, self.turned = place, now
         warp.acted, warp.gives_way = now, warp.upkeep[warp.upkeep_seen] & 1
+        if self.depth:
+            self.leave(warp)
+            if warp.counter >> warp.upkeep_seen & 1:
+                self.enter(warp, (warp.runs,), False)
         warp.upkeep_seen += 1
 
     def postpone(self, now: int) -> None:
@@ -151,14 +159,17 @@ class SubCore(Pipes):
         return self.issues if self.last_issue == now else 0
 
     def settle(self, now: int) -> None:
-        """Lets upkeep issue that comes before this cycle."""
-        if not self.hinted:
-            return
-        while (cycle := min((warp.due for warp in self.mine), default=NEVER)) < now:
+        """Lets upkeep issue that comes before this cycle, and registers be read."""
+        while self.hinted and (cycle := min((warp.due for warp in self.mine), default=NEVER)) < now:
+            if self.depth and self.read_cycle < cycle:
+                self.catch_up(cycle)
+                continue  # it may have been put off
             for _ in range(self.width - self.issued_in(cycle)):
                 if due := self.due(cycle):
                     self.keep_up(self.first([], due, cycle), cycle)
             self.postpone(cycle)
+        if self.depth:
+            self.catch_up(now)
 
     def remembered(self, now: int) -> list[int]:
         """What the policy remembers: a warp and, with yield hints, since when, and of each warp how many others have an
@@ -200,4 +211,6 @@ class SubCore(Pipes):
             *others,
             spare,
             *free,
+            max(self.half_free - now, 0),
+            *self.reads_state(),
         ]

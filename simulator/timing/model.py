@@ -112,6 +112,14 @@ class TimedOperation:
         result_from, result_until, ports, spare: of its `TensorClass`.
         reading: cycles for which it takes ports of the register file that tensor pipes share.
         port: cycles for which a matrix instruction takes the port to shared memory.
+        operands: the registers that an integer or float instruction reads, each as `operand` has it; of a matrix
+            instruction the first of A and of B.
+        even, odd: of a matrix instruction: bit c, if it reads a register of that bank c cycles behind issue; a, b: of
+            these, when it reads A and B.
+        late: bit c, if an instruction that writes a register may not be in its last stage of reading c cycles later.
+        metadata: bit b, if it reads metadata from bank b.
+        halves: whether an instruction of the pipe FMA can use either half of it.
+        writer: whether an integer or float instruction writes a register, and not a predicate alone.
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
         stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first
             `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
@@ -123,6 +131,8 @@ class TimedOperation:
             the yield hint.
         jobs: for each warp what its executions do (units TCGEN05, TMEM and SYNC; loads, stores and copies of global
             memory); no entry for a warp that takes nothing but an issue slot.
+        counter: of `upkeep`, bit p, if the one at p is the comparison of the loop's counter, which reads the number of
+            runs from a register, `runs` (as `operand` has it); the counter itself is uniform, and has none.
         place: the index of its instruction in the code.
         emulated: of an instruction that the chip does not have: the sequence that takes its place, and the registers of
             its operands (`sequences.expand`).
@@ -160,6 +170,15 @@ class TimedOperation:
     port: int = 0
     reading: int = 0
     spare: int = 0
+    operands: tuple[int, ...] = ()
+    a: int = 0
+    b: int = 0
+    even: int = 0
+    odd: int = 0
+    late: int = 0
+    metadata: int = 0
+    halves: bool = False
+    writer: bool = False
     shortest_stall: int = 1
     stall: int = 1
     operand_stall: int = 1
@@ -167,6 +186,8 @@ class TimedOperation:
     compare: int = 0
     yields: bool = False
     upkeep: tuple[int, ...] = ()
+    counter: int = 0
+    runs: int = 0
     place: int = 0
     emulated: tuple[sequences_config.Sequence, dict[int | str, int]] | None = None
     part: bool = False
@@ -175,6 +196,21 @@ class TimedOperation:
     either: bool = False
     frees: int = -1
     awaits: tuple[int, ...] = ()
+
+
+KEPT = 8  # of an operand: the next instruction need not read it again
+
+
+def operand(slot: int, register: int, reuse: bool = False, again: bool = False) -> int:
+    """A register that an integer or float instruction reads, as a number.
+
+    Args:
+        slot: the first, second or third operand of the instruction: 0, 1, 2.
+        register: its number; even and odd registers are in two banks.
+        reuse: whether it is kept for the next instruction, the `.reuse` of machine code.
+        again: whether an operand before it is the same register.
+    """
+    return register << 5 | again << 4 | KEPT * reuse | slot << 1 | register & 1
 
 
 @dataclass(slots=True)

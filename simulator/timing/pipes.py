@@ -10,7 +10,8 @@ from array import array
 from isa.forms.record import Unit
 from simulator.timing.config import Config
 from simulator.timing.model import TimedOperation
-from simulator.timing.records import NEVER, CoreRecord, link
+from simulator.timing.operands import Reads
+from simulator.timing.records import NEVER, link
 from simulator.timing.warp import Warp
 
 # found sooner than members of their enums
@@ -20,7 +21,7 @@ _FMA = Unit.FMA
 _CONTROL = Unit.CONTROL
 
 
-class Pipes(CoreRecord):
+class Pipes(Reads):
     """The pipes of one sub-core: see `CoreRecord`.
 
     Attributes:
@@ -34,6 +35,7 @@ class Pipes(CoreRecord):
         self.free = array("q", bytes(8 * len(Unit)))
         self.others = array("q", bytes(24 * (config.sm.tensor_pipes - 1)))
         link(self, free=self.free, others=self.others)
+        self.begin_reads(config.reading_stages)
 
     def pipe_free(self, operation: TimedOperation) -> int:
         """The cycle from which the operation's unit can take it: results of the tensor pipe come out one after the
@@ -49,6 +51,8 @@ class Pipes(CoreRecord):
                 cycle += late
             cycle = self.ports_until if self.ports_until > cycle else cycle
             return self.metadata_until if operation.sparse and self.metadata_until > cycle else cycle
+        if operation.halves:
+            return min(cycle, self.half_free)
         return cycle
 
     def other_pipe(self) -> int:
@@ -77,21 +81,27 @@ class Pipes(CoreRecord):
             self.ports_until = now + operation.reading
             if operation.sparse:
                 self.metadata_until = now + self.config.sm.metadata_cycles
-            if self.dense and operation.sparse:
+            if self.dense and operation.sparse and not self.depth:
                 begin = max(now, self.free[unit] + self.config.pipe.sparse_after_dense)
                 warp.put_off(begin - now, now)
             self.result_until, self.dense = operation.result_until, not operation.sparse
-            self.reads_until, self.accessed, self.spare = now + operation.ports, 0, operation.spare
-            self.reader = self.mine.index(warp)
-        self.free[unit] = begin + operation.interval
+            if not self.depth:
+                self.reads_until, self.accessed, self.spare = now + operation.ports, 0, operation.spare
+                self.reader = self.mine.index(warp)
+        if operation.halves and self.half_free <= now:
+            self.half_free = now + operation.interval
+        else:
+            self.free[unit] = begin + operation.interval
+        if self.depth:
+            self.read(warp, operation)
         if unit is _CONTROL and self.config.sequences is not None:
             self.last_issue = now + self.config.sequences.fetch
-        elif unit is _ALU or unit is _FMA:
+        elif (unit is _ALU or unit is _FMA) and not self.depth:
             self.share(now)
             self.free[unit] += self.collide(warp, now, now)
-        if operation.compare:  # before the warp's next issue, so that it has one to come at most
+        if operation.compare and not self.depth:  # before the warp's next issue, so that it has one to come at most
             warp.comparison = now + operation.compare
-        if unit is _TENSOR and self.reads_until > now:
+        if unit is _TENSOR and self.reads_until > now and not self.depth:
             leaves_none = operation.ports >= operation.interval - 1
             for other in self.mine:
                 if other.comparison > now:
@@ -111,7 +121,7 @@ class Pipes(CoreRecord):
     def access(self, now: int) -> None:
         """Notes an access to shared memory: integer instructions behind it find ports taken longer by the matrix
         instruction that reads through them."""
-        if self.reads_until >= now and not self.accessed:
+        if self.reads_until >= now and not self.accessed and not self.depth:
             self.reads_until += self.config.pipe.access
             self.accessed = 1
 

@@ -128,12 +128,24 @@ class ItemRecord(ctypes.Structure):
     reading: int
     port: int
     spare: int
+    a: int
+    b: int
+    even: int
+    odd: int
+    late: int
+    metadata: int
+    halves: int
+    writer: int
+    operands_count: int
+    operands_array: Integers
     stall: int
     operand_stall: int
     stall_reason: int
     compare: int
     part: int
     yields: int
+    counter: int
+    runs: int
     frees: int
     awaits_count: int
     awaits_array: Integers
@@ -156,7 +168,7 @@ class WarpRecord(ctypes.Structure):
     """How far a warp is in its program, and until when each thing makes it wait.
 
     Attributes:
-        place: its number among the warps that have a program.
+        place: its number among the warps that have a program; `position`: among those of its sub-core.
         base: the index in `Counters.stalls` at which its cycles are counted.
         cta: its CTA.
         pc: the place of its next operation in its code.
@@ -181,10 +193,11 @@ class WarpRecord(ctypes.Structure):
         turns: for each item, the position of its next execution in what differs between executions.
         costs: for each item, its wavefronts.
         upkeep: `upkeep` of its last operation, in cycles of the run; of `upkeep_count`, the first `upkeep_seen` are
-            over.
+            over; `counter`, `runs`: of it, too.
     """
 
     place: int
+    position: int
     base: int
     cta: int
     pc: int
@@ -215,6 +228,8 @@ class WarpRecord(ctypes.Structure):
     costs_array: Records
     upkeep_seen: int
     upkeep_count: int
+    counter: int
+    runs: int
     upkeep_array: Integers
 
 
@@ -245,6 +260,15 @@ class CoreRecord(ctypes.Structure):
             leave a gap in.
         matrices: ldmatrix.x4, up to a number, since the last load of four registers that come together.
         accesses: a ring of its last accesses to shared memory (`simulator.timing.port`); so many have been made.
+        half_free: from which cycle on the half of the FMA pipe that only floats use is free.
+        depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
+        read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it.
+        stages: for each stage, the first first: the operands that are still to be read, those that its instruction has
+            (bit 2 * slot + bank), whether it writes a register, and its warp (bit `position`).
+        readers: for each of `reading` matrix instructions that read: cycles since its first stage, its `even`, `odd`
+            and `late`, and the bank of metadata that is still to be read.
+        kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
+            behind these of A and B of a matrix instruction; -1 for none.
         warps: its warps.
     """
 
@@ -272,6 +296,14 @@ class CoreRecord(ctypes.Structure):
     accesses_made: int
     accesses_array: Records
     free_array: Integers
+    half_free: int
+    depth: int
+    read_cycle: int
+    frozen: int
+    stages_array: Integers
+    reading: int
+    readers_array: Integers
+    kept_array: Integers
     warps: int
     warps_array: Records
 

@@ -22,15 +22,18 @@ those in the machine code of 911 of 920 random loops (tests/simulator/timing/tes
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from itertools import count, pairwise
 
 from isa.forms.record import Unit
 from simulator.timing.config import Config
-from simulator.timing.model import StallReason, TimedLoop, TimedOperation
+from simulator.timing.model import KEPT, StallReason, TimedLoop, TimedOperation, operand
 
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 _PIPE = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
 _INTEGER = (Unit.ALU, Unit.FMA)
 _END = 1 << 30  # a slot behind all others
+FILLER, ADDITION, COMPARISON = range(3)  # a NOP or a branch; those of a loop's counter
+_KINDS = 62  # of so many instructions `TimedOperation.counter` can say what they are
 
 
 def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
@@ -48,6 +51,32 @@ def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> Non
         else:
             block.add(item, paths[place])
     block.close(branch=False)
+    if config.registers is not None:
+        _keep(items)
+        _place_runs(items)
+
+
+def _keep(items: Sequence[TimedOperation | TimedLoop]) -> None:
+    """Marks operands A and B that the compiler keeps for the next instruction: of matrix instructions that follow each
+    other, the first without the yield hint, if they read as many registers, of B two at most."""
+    for item, following in pairwise(items):
+        if isinstance(item, TimedOperation) and isinstance(following, TimedOperation) and len(item.operands) == 2:
+            both = following.operands if item.unit is following.unit is Unit.TENSOR else ()
+            alike = item.a == following.a, item.b == following.b and item.b.bit_count() == 1
+            if both and not (item.yields or item.upkeep):
+                item.operands = tuple(
+                    mine | KEPT * (same and mine == other)
+                    for mine, other, same in zip(item.operands, both, alike, strict=True)
+                )
+
+
+def _place_runs(items: Sequence[TimedOperation | TimedLoop]) -> None:
+    """Puts the number of a loop's runs into the first register that the code leaves free."""
+    operations = [item for item in items if isinstance(item, TimedOperation)]
+    used = {register for item in operations for register in (*item.reads, *item.writes)}
+    free = operand(0, next(register for register in count() if register not in used))
+    for item in operations:
+        item.runs = free
 
 
 def _paths(items: Sequence[TimedOperation | TimedLoop], starts: Container[int]) -> list[int]:
@@ -129,7 +158,8 @@ class _Block:
         self.last: TimedOperation | None = None
         self.at = 0  # cycle of the last instruction
         self.slot = 0  # cycle of the last instruction or of what fills the time
-        self.upkeep: list[tuple[int, bool]] = []  # cycles of what fills the time, and whether it is a NOP or a branch
+        # cycles of what fills the time, and which instruction of the counter it is
+        self.upkeep: list[tuple[int, int]] = []
         self.free: dict[Unit, int] = {}
         self.tensor_free = [0] * config.sm.tensor_pipes
         self.paths_free = [0, 0]  # the ports that tensor pipes share, and the path of metadata
@@ -218,7 +248,7 @@ class _Block:
                 break
             self.counter.clear()
             self.plan.slot, self.slot = slot, max(self.slot + 1, earliest)
-            self.upkeep.append((self.slot, False))
+            self.upkeep.append((self.slot, COMPARISON if self.compared else ADDITION))
             if self.compared:
                 self.last.compare = self.slot - self.at
             else:
@@ -229,7 +259,7 @@ class _Block:
         rule = self.config.schedule
         while cycle - self.slot > rule.stall:
             self.slot += rule.stall
-            self.upkeep.append((self.slot, True))
+            self.upkeep.append((self.slot, FILLER))
             cycle = max(cycle, self.slot + rule.nop)
         return cycle
 
@@ -240,14 +270,16 @@ class _Block:
         assert operation is not None
         ends = [*(slot for slot, _ in self.upkeep[1:]), cycle]
         codes = [
-            2 * (slot - self.at) + (always or 0 < rule.integer_yields <= end - slot)
-            for (slot, always), end in zip(self.upkeep, ends, strict=False)  # without upkeep there is one end more
+            2 * (slot - self.at) + (kind == FILLER or 0 < rule.integer_yields <= end - slot)
+            for (slot, kind), end in zip(self.upkeep, ends, strict=False)  # without upkeep there is one end more
         ]
         wait = (self.upkeep[0][0] if self.upkeep else cycle) - self.at
         shortest = rule.integer_yields if operation.unit in _INTEGER else rule.yields
         overdue = operation.unit in _INTEGER and wait > 1 and self.at - self.hinted >= rule.yields
         operation.yields = bool(rule.yields) and (overdue or 0 < shortest <= wait)
         operation.upkeep = tuple(codes) if rule.yields else ()
+        kinds = self.upkeep[:_KINDS] if rule.yields else []
+        operation.counter = sum(1 << place for place, (_, kind) in enumerate(kinds) if kind == COMPARISON)
         given = [self.at + code // 2 for code in (int(operation.yields), *codes) if code & 1]
         self.hinted = max(given, default=self.hinted)
         self.upkeep = []
@@ -275,10 +307,10 @@ class _Block:
         longest = self.config.schedule.stall
         place = max(self.slot + 1, cycle - longest)
         for slot in range(self.slot + 1, place, longest):
-            self.upkeep.append((slot, True))
-        self.upkeep.append((place, True))
+            self.upkeep.append((slot, FILLER))
+        self.upkeep.append((place, FILLER))
         if self.ahead:
-            self.upkeep.append((cycle, False))
+            self.upkeep.append((cycle, ADDITION))
 
     def close(self, branch: bool) -> None:
         """Ends the block: all results of a fixed latency arrive, and a loop branches."""

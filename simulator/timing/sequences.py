@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from isa.forms.record import Unit
-from simulator.timing.compile import matrix
+from simulator.timing.compile import matrix, operands
 from simulator.timing.config import Config
 from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.sequences_config import Row, Sequence, Sequences, Value
@@ -333,8 +333,11 @@ def machine_operation(
     if row.kind in ("call", "return"):
         return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
     unit = Unit.ALU if row.kind == "alu" else Unit.FMA
-    interval = rules.float_interval if row.kind == "float" else alu.interval
-    return TimedOperation(unit, alu.latency, interval, reads, writes, line)
+    halves = row.kind == "float" and config.registers is not None and config.registers.halves
+    interval = rules.float_interval if row.kind == "float" and not halves else alu.interval
+    timed = TimedOperation(unit, alu.latency, interval, reads, writes, line)
+    timed.operands, timed.halves, timed.writer = operands(reads, config), halves, bool(writes)
+    return timed
 
 
 def _flat(out: Nested, into: list[Item]) -> list[Item]:

@@ -100,6 +100,21 @@ class Operands:
 
 
 @dataclass(frozen=True)
+class Registers:
+    """`[registers]`: how instructions read their registers (`simulator.timing.operands`). Without the table, `ports`
+    and `spare` of `[[tensor]]` and `[pipe]` say what matrix and integer instructions cost each other.
+
+    Attributes:
+        stages: cycles behind issue in which an instruction reads its registers.
+        halves: whether the pipe FMA has two halves, of which a float instruction takes one that is free, and an integer
+            multiplication the first.
+    """
+
+    stages: Annotated[int, Between(1, 16, "stages")]
+    halves: bool = False
+
+
+@dataclass(frozen=True)
 class Loop:
     """`[loop]`: what the end of a `.repeat` body costs a warp.
 
@@ -262,6 +277,7 @@ def known_kinds() -> tuple[str, ...]:
     return tuple(dict.fromkeys(kind_of(form) for form in mma_forms().values()))
 
 
+Reading = tuple[Annotated[int, Between(0, 60, "cycles behind issue")], ...]
 ElementTypes = tuple[Annotated[str, Choice(MATRIX_TYPES, "element types")], ...]
 
 
@@ -290,6 +306,10 @@ class TensorClass:
             where that is positive.
         ports: cycles after issue in which it reads registers through ports that integer instructions use: when one
             issues in them, its warp and the pipe lose what is left of them.
+        even, odd: where there is `[registers]`: in which cycles behind issue it reads a register of that bank; an
+            operand of one register is an even one.
+        a, b: of these, those in which it reads A and B, unless the instruction before has left them.
+        late: how many cycles behind issue an instruction that writes a register is late.
         port: cycles for which it takes the port to shared memory, through which some of its registers come; 0: it does
             not.
         multiply: cycles of `interval` for which it needs the multipliers; 0: all of them, whatever `[operands]` says.
@@ -314,6 +334,11 @@ class TensorClass:
     result_until: Delay = 0
     ports: Delay = 0
     spare: Delay = 0
+    a: Reading = ()
+    b: Reading = ()
+    even: Reading = ()
+    odd: Reading = ()
+    late: Reading = ()
     port: Delay = 0
     multiply: Delay = 0
     pattern: Annotated[str, Choice(("", *PATTERNS))] = ""

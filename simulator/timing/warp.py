@@ -77,9 +77,17 @@ class Warp(WarpRecord):
         if self.comparison >= now:
             self.comparison += cycles
 
+    def stand_still(self, cycle: int) -> None:
+        """Lets what it waits for as compiled, and its upkeep, come a cycle later, if that is not over by `cycle`."""
+        for place in range(self.upkeep_seen, self.upkeep_count):
+            self.upkeep[place] += 2 * (self.upkeep[place] >> 1 >= cycle)
+        self.issue_not_before += self.issue_not_before >= cycle
+        self.operands_not_before += self.operands_not_before >= cycle
+
     def keep_up(self, operation: TimedOperation, now: int) -> None:
         """Notes what issues behind an operation that issues now, without being one."""
         self.upkeep_seen, self.upkeep_count = 0, len(operation.upkeep)
+        self.counter, self.runs = operation.counter, operation.runs
         for place, code in enumerate(operation.upkeep):
             self.upkeep[place] = 2 * now + code
 

@@ -23,6 +23,7 @@ MODULES = (
     "programs",  # measured loops of unlike matrix instructions
     "shared_memory",  # measured loops of loads and stores, published chains of ldmatrix
     "pieces",  # measured sequences of a few instructions
+    "registers",  # the same, on registers of two banks
     "emulated",  # measured streams of instructions that the chip does not have
     "machine_code",  # the same, and integers among matrix instructions, as the compiler wrote them
     "gemm",  # measured main loops of GEMMs, copies, whole problems

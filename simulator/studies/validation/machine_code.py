@@ -14,16 +14,19 @@ import json
 from typing import Any
 
 from isa import MmaForm, mma_form
+from isa.forms.record import Unit
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.programs import by_warps, load
 from simulator.studies.validation.streams import Loop
+from simulator.timing.compile import in_banks
 from simulator.timing.config import Config
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operand
 from simulator.timing.sequences import machine_operation
 from simulator.timing.sequences_config import Row as Machine
 
-REGISTERS = 264  # 256 and predicates
+PREDICATES = 256  # the number of P0
+REGISTERS = PREDICATES + 8
 SHORT = 12  # of how many loops the short form takes one
 SETS = {"inserts": "inserts", "operation": "operations"}
 
@@ -50,13 +53,28 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
 
 
 def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
-    kind, stall, writes, reads, (yields, *upkeep) = row
+    kind, stall, writes, reads, (yields, *upkeep), slots = row
     assert config.sequences is not None
     machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
     timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
     timed.yields, timed.upkeep = bool(yields), tuple(upkeep)
+    if timed.unit is Unit.TENSOR:
+        in_banks(timed, *(register for _, register, _ in slots))
+        timed.operands = as_operands(slots[:2])
+    else:
+        timed.operands = as_operands(slots)
+        timed.writer = any(register < PREDICATES for register in writes)
     return timed
+
+
+def as_operands(slots: list[list[int]]) -> tuple[int, ...]:
+    """Operands as the engine has them: slot, register, and whether the next instruction need not read it again."""
+    before = [register for _, register, _ in slots]
+    return tuple(
+        operand(slot, register, bool(reuse), register in before[:place])
+        for place, (slot, register, reuse) in enumerate(slots)
+    )
 
 
 def rows(config: Config, short: bool, groups: tuple[str, ...]) -> list[Row]:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import cache
 
 from isa import Instruction, decode, mma_form
+from isa.forms.record import Unit
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
 from simulator.resources import folder
@@ -23,7 +24,7 @@ from simulator.studies.validation.streams import instruction
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
 
 FAR = 90  # cycles from the last instruction to the one that tells when all have issued
 SHORT = 24  # of how many sequences the short form takes one
@@ -77,6 +78,8 @@ def operations(config: Config) -> dict[str, TimedOperation]:
     """The instructions by their names; two accesses of the warp may follow each other at once."""
     matrix = {name: operation(config, matrix_instruction(opcode)) for name, opcode in MATRIX.items()}
     integers = {name: operation(config, decode(text, target="sm_90a")) for name, text in INTEGERS.items()}
+    integers["add"] = replace(integers["add"], unit=Unit.FMA, operands=(operand(0, 91),))
+    integers["compare"] = replace(integers["compare"], operands=(operand(0, 91), operand(1, 92)), writer=False)
     accesses = {
         name: operation(config, decode(text, target="sm_90a"), waves) for name, (text, waves) in ACCESSES.items()
     }
@@ -90,6 +93,7 @@ def matrix_instruction(opcode: str) -> Instruction:
 
 def cycles(config: Config, known: Mapping[str, TimedOperation], events: Events, asked: str) -> int:
     """What the engine says of a sequence, asked as it was measured."""
+    nothing = replace(known["add"], operands=(), writer=False)
     last = max((n for n, (name, _) in enumerate(events) if name in ACCESSES), default=0)
     items = [replace(known[name], stall=gap or FAR) for name, gap in events]
     since = 0
@@ -98,10 +102,8 @@ def cycles(config: Config, known: Mapping[str, TimedOperation], events: Events, 
         access = known[events[last][0]]
         items[last] = replace(items[last], reads=(REGISTER,), writes=(VALUE,) if load else (), latency=access.latency)
         items[-1].stall = 2
-        items.append(
-            replace(known["add"], reads=(VALUE,) if load else (), writes=() if load else (REGISTER,), stall=FAR)
-        )
-    items.append(replace(known["add"], stall=1))
+        items.append(replace(nothing, reads=(VALUE,) if load else (), writes=() if load else (REGISTER,), stall=FAR))
+    items.append(replace(nothing, stall=1))
     every: list[TimedOperation | TimedLoop] = [*items]
     code = TimedCode((0,), every, nesting(every), {}, scheduled=True)
     behind = known["add"].latency + (FAR if asked != "issue" else 0)

@@ -92,8 +92,8 @@ def rows(config: Config, short: bool) -> list[Row]:
 _GROUP = Group(
     "programs",
     "loops of unlike matrix instructions, cycles of an iteration",
-    "measured: H100 80GB, November 2026 (set given) and 2026-11-25; sealed: when the rules had been fixed; the others "
-    "were looked at",
+    "measured: H100 80GB, November 2026 (set given), 2026-11-25 and, closed, 2026-11-26; closed: when the rules had "
+    "been fixed; the others were looked at",
     rows,
     ("set", "load", "warps"),
     seconds=13,

@@ -46,7 +46,7 @@ static int64_t pipe_free(const Sm *sm, const Core *core, const Item *item) {
         cycle = most(cycle, core->ports_until);
         return item->sparse ? most(cycle, core->metadata_until) : cycle;
     }
-    return cycle;
+    return item->halves ? least(cycle, core->half_free) : cycle;
 }
 
 static void turn_to_pipe(const Sm *sm, Core *core) {
@@ -68,6 +68,184 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
     if (warp->comparison >= now)
         warp->comparison += cycles;
 }
+
+/* operands.py */
+
+enum { STAGE = 4, READER = 5, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, PENDING = 0, USED, WRITER, OWNERS };
+enum { SINCE, EVEN, ODD, LATE, METADATA }; /* numbers of a matrix instruction that reads */
+static const int64_t of_bank[BANKS] = {0x15, 0x2a};
+
+static void warp_stands_still(Warp *warp, int64_t cycle) {
+    for (int64_t i = warp->upkeep_seen; i < warp->upkeep_count; i++)
+        warp->upkeep_array[i] += 2 * (warp->upkeep_array[i] >> 1 >= cycle);
+    warp->issue_not_before += warp->issue_not_before >= cycle;
+    warp->operands_not_before += warp->operands_not_before >= cycle;
+}
+
+static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
+    int64_t units[] = {sm->tensor, sm->alu, sm->fma}, owners = 0;
+    for (int64_t i = 0; i < core->depth; i++)
+        owners |= core->stages_array[STAGE * i + OWNERS];
+    for (int64_t i = 0; i < core->warps; i++)
+        if (owners >> i & 1)
+            warp_stands_still(core->warps_array[i], cycle);
+    for (int64_t i = 0; i < 3; i++)
+        core->free_array[units[i]] += core->free_array[units[i]] + (i ? 0 : core->result_until) >= cycle;
+    core->half_free += core->half_free >= cycle;
+}
+
+static void leave(Core *core, const Warp *warp) {
+    for (int64_t i = 0; i < core->depth; i++)
+        core->stages_array[STAGE * i + OWNERS] &= ~(INT64_C(1) << warp->position);
+}
+
+static void enter(Core *core, const Warp *warp, const int64_t *operands, int64_t count, int64_t writes) {
+    int64_t *stages = core->stages_array, *kept = core->kept_array;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t operand = operands[i], slot = operand & 7, reg = warp->place << 16 | operand >> 5;
+        stages[USED] |= INT64_C(1) << slot;
+        if (!(operand & 16) && kept[slot] != reg)
+            stages[PENDING] |= INT64_C(1) << slot;
+        kept[slot] = operand & 8 ? reg : -1;
+    }
+    stages[WRITER] |= writes;
+    stages[OWNERS] |= INT64_C(1) << warp->position;
+}
+
+static int64_t held(Core *core, const Warp *warp, const Item *item) {
+    int64_t there = 0, cycles[] = {item->a, item->b};
+    for (int64_t i = 0; i < least(item->operands_count, 2); i++) {
+        int64_t operand = item->operands_array[i], even = item->even & cycles[i], odd = item->odd & cycles[i];
+        int64_t count = __builtin_popcountll(even) + __builtin_popcountll(odd);
+        int64_t reg = (warp->place << 16 | operand >> 5) << READ_BITS | count;
+        int64_t *kept = &core->kept_array[SLOTS * BANKS + i];
+        if (*kept == reg)
+            there |= cycles[i];
+        *kept = operand & 8 ? reg : -1;
+    }
+    return there;
+}
+
+static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Item *item) {
+    if (item->unit != sm->tensor) {
+        enter(core, warp, item->operands_array, item->operands_count, item->writer);
+    } else if (item->even || item->odd) {
+        int64_t there = held(core, warp, item);
+        core->reading = least(core->reading, READERS - 1);
+        int64_t *reader = core->readers_array + READER * core->reading++;
+        reader[SINCE] = -1;
+        reader[EVEN] = item->even & ~there;
+        reader[ODD] = item->odd & ~there;
+        reader[LATE] = item->late;
+        reader[METADATA] = item->metadata;
+    }
+}
+
+static void retire(Core *core) {
+    int64_t kept = 0, *readers = core->readers_array;
+    for (int64_t i = 0; i < core->reading; i++) {
+        const int64_t *reader = readers + READER * i;
+        if (reader[SINCE] >= 0 && (reader[EVEN] | reader[ODD] | reader[LATE]) >> least(reader[SINCE], 63) <= 1)
+            continue;
+        if (kept != i)
+            memcpy(readers + READER * kept, reader, READER * sizeof *readers);
+        kept++;
+    }
+    core->reading = kept;
+}
+
+static void move(Core *core, int64_t cycles) {
+    int64_t kept = STAGE * most(core->depth - cycles, 0), length = STAGE * core->depth;
+    memmove(core->stages_array + length - kept, core->stages_array, kept * sizeof *core->stages_array);
+    memset(core->stages_array, 0, (length - kept) * sizeof *core->stages_array);
+}
+
+static void pass_time(Core *core, int64_t cycles) {
+    move(core, cycles);
+    for (int64_t i = 0; i < core->reading; i++)
+        core->readers_array[READER * i + SINCE] += cycles;
+    retire(core);
+}
+
+static int idle(const Core *core) {
+    int64_t late = 0;
+    for (int64_t i = 0; i < core->reading; i++) {
+        if (core->readers_array[READER * i + METADATA])
+            return 0;
+        late |= core->readers_array[READER * i + LATE];
+    }
+    for (int64_t i = 0; i < core->depth; i++) {
+        const int64_t *stage = core->stages_array + STAGE * i;
+        if (stage[PENDING] || (late && stage[WRITER]))
+            return 0;
+    }
+    return 1;
+}
+
+static int serve(Core *core, int64_t bank) {
+    int64_t older = 0;
+    for (int64_t i = core->depth - 1; i >= 0; i--) {
+        int64_t *stage = core->stages_array + STAGE * i, able = stage[PENDING] & ~older & of_bank[bank];
+        if (able) {
+            stage[PENDING] &= ~(able & -able);
+            return 1;
+        }
+        older |= stage[USED];
+    }
+    return 0;
+}
+
+static int give(Core *core) {
+    int64_t taken = 0, waits = 0, late = 0, *readers = core->readers_array;
+    for (int64_t i = 0; i < core->reading; i++) {
+        int64_t *reader = readers + READER * i;
+        if (reader[SINCE] < 0)
+            continue;
+        if (reader[METADATA]) {
+            waits = 1;
+            if (!(taken & reader[METADATA])) {
+                taken |= reader[METADATA];
+                reader[METADATA] = 0;
+            }
+            continue;
+        }
+        int64_t since = ++reader[SINCE];
+        taken |= (reader[EVEN] >> since & 1) | (reader[ODD] >> since & 1) << 1;
+        late |= reader[LATE] >> since & 1;
+    }
+    for (int64_t bank = 0; bank < BANKS; bank++)
+        if (!(taken >> bank & 1))
+            taken |= (int64_t)serve(core, bank) << bank;
+    for (int64_t i = 0; i < core->reading; i++) {
+        int64_t *reader = readers + READER * i;
+        if (reader[SINCE] < 0 && !(taken & reader[METADATA]))
+            reader[METADATA] = 0;
+    }
+    retire(core);
+    const int64_t *last = core->stages_array + STAGE * (core->depth - 1);
+    return waits || last[PENDING] || (late && last[WRITER]);
+}
+
+static void catch_up(const Sm *sm, Core *core, int64_t now) {
+    while (core->read_cycle < now) {
+        if (!core->frozen && idle(core)) {
+            pass_time(core, now - core->read_cycle);
+            core->read_cycle = now;
+            return;
+        }
+        core->frozen = give(core);
+        core->read_cycle++;
+        if (core->frozen) {
+            stand_still(sm, core, core->read_cycle);
+            continue;
+        }
+        move(core, 1);
+        for (int64_t i = 0; i < core->reading; i++)
+            core->readers_array[READER * i + SINCE] += core->readers_array[READER * i + SINCE] < 0;
+    }
+}
+
+/* pipes.py */
 
 static int64_t lose(const Sm *sm, Core *core, Warp *warp, int64_t cycles) {
     warp->issue_not_before += cycles;
@@ -106,26 +284,33 @@ static void take(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
         core->ports_until = now + item->reading;
         if (item->sparse)
             core->metadata_until = now + sm->metadata_cycles;
-        if (core->dense && item->sparse)
+        if (core->dense && item->sparse && !core->depth)
             begin = most(now, free[unit] + sm->sparse_after_dense);
         put_off(warp, begin - now, now);
         core->result_until = item->result_until;
         core->dense = !item->sparse;
-        core->reads_until = now + item->ports;
-        core->reader = reader_of(core, warp);
-        core->spare = item->spare;
-        core->accessed = 0;
+        if (!core->depth) {
+            core->reads_until = now + item->ports;
+            core->reader = reader_of(core, warp);
+            core->spare = item->spare;
+            core->accessed = 0;
+        }
     }
-    free[unit] = begin + item->interval;
+    if (item->halves && core->half_free <= now)
+        core->half_free = now + item->interval;
+    else
+        free[unit] = begin + item->interval;
+    if (core->depth)
+        read_registers(sm, core, warp, item);
     if (unit == sm->control && sm->fetch >= 0) {
         core->last_issue = now + sm->fetch;
-    } else if (unit == sm->alu || unit == sm->fma) {
+    } else if ((unit == sm->alu || unit == sm->fma) && !core->depth) {
         share(sm, core, now);
         free[unit] += collide(sm, core, warp, now, now);
     }
-    if (item->compare)
+    if (item->compare && !core->depth)
         warp->comparison = now + item->compare;
-    if (unit == sm->tensor && core->reads_until > now)
+    if (unit == sm->tensor && core->reads_until > now && !core->depth)
         for (int64_t i = 0; i < core->warps; i++) {
             Warp *other = core->warps_array[i];
             if (other->comparison > now)
@@ -324,7 +509,7 @@ static void leave_vector_gap(Sm *sm, Core *core, int64_t cta, const Item *item, 
 
 /* `Sm.access` with `SharedMemory.serve`. */
 static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
-    if (core->reads_until >= now && !core->accessed) {
+    if (core->reads_until >= now && !core->accessed && !core->depth) {
         core->reads_until += sm->access;
         core->accessed = 1;
     }
@@ -508,9 +693,15 @@ static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
     core->last_issue = warp->last = now;
     warp->upkeep_seen = 0;
     warp->upkeep_count = item->upkeep_count;
+    warp->counter = item->counter;
+    warp->runs = item->runs;
     for (int64_t i = 0; i < item->upkeep_count; i++)
         warp->upkeep_array[i] = 2 * now + item->upkeep_array[i];
     sm->issued_array[core->number]++;
+    if (core->depth) {
+        leave(core, warp);
+        enter(core, warp, NULL, 0, 0);
+    }
     return item;
 }
 
@@ -574,7 +765,12 @@ static void keep_up(Core *core, int64_t place, int64_t now) {
     Warp *warp = core->warps_array[place];
     core->favourite = place;
     core->turned = warp->acted = now;
+    int64_t compares = warp->counter >> warp->upkeep_seen & 1;
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
+    if (core->depth)
+        leave(core, warp);
+    if (core->depth && compares)
+        enter(core, warp, &warp->runs, 1, 0);
 }
 
 /* Lets the upkeep that is due in this cycle come a cycle later. */
@@ -591,19 +787,23 @@ static int64_t issued_in(const Core *core, int64_t now) { return core->last_issu
 
 /* Lets upkeep issue that comes before this cycle. */
 static void settle(const Sm *sm, Core *core, int64_t now) {
-    if (sm->policy != GREEDY_ROUND_ROBIN)
-        return;
-    for (;;) {
+    while (sm->policy == GREEDY_ROUND_ROBIN) {
         int64_t cycle = NEVER, place;
         for (int64_t i = 0; i < core->warps; i++)
             cycle = least(cycle, due(core->warps_array[i]));
         if (cycle >= now)
-            return;
+            break;
+        if (core->depth && core->read_cycle < cycle) {
+            catch_up(sm, core, cycle); /* it may be put off */
+            continue;
+        }
         for (int64_t slots = sm->width - issued_in(core, cycle); slots > 0; slots--)
             if ((place = first(sm, core, cycle, 0)) >= 0)
                 keep_up(core, place, cycle);
         postpone(core, cycle);
     }
+    if (core->depth)
+        catch_up(sm, core, now);
 }
 
 /* The place of the warp to issue from under policy GREEDY_ROUND_ROBIN; -1 for none. */
@@ -633,6 +833,8 @@ static int64_t choose(const Sm *sm, Core *core, int64_t now) {
     if (core->last_issue >= now && (core->last_issue > now || core->issues >= sm->width))
         return -1;
     settle(sm, core, now);
+    if (core->frozen)
+        return -1;
     if (sm->policy == GREEDY_ROUND_ROBIN)
         return choose_hinted(sm, core, now);
     int64_t count = core->warps, begin = sm->policy == OLDEST ? 0 : core->favourite;
@@ -852,6 +1054,17 @@ static void core_state(const Sm *sm, Core *core, Out *out) {
         int64_t cycle = core->free_array[unit];
         put(out, cycle + sm->unlike_margin > oldest ? cycle - now : NEVER);
     }
+    put_left(out, core->half_free, now);
+    if (!core->depth)
+        return;
+    put(out, core->frozen);
+    for (int64_t i = 0; i < STAGE * core->depth; i++)
+        put(out, core->stages_array[i]);
+    for (int64_t i = 0; i < SLOTS * BANKS + 2; i++)
+        put(out, core->kept_array[i]);
+    for (int64_t i = 0; i < READER * core->reading; i++)
+        put(out, core->readers_array[i]);
+    put(out, NO_MORE);
 }
 
 static void shared_state(const Sm *sm, Out *out) {

@@ -71,7 +71,7 @@ def test_base(tmp_path: Path) -> None:
         source = "assumed: new"
         [[tensor]]
         name = "sparse, full k, s32"
-        remove = ["ports"]
+        remove = ["port"]
         """,
     )
     h100, one, two = load_config("h100_sxm"), load_config(first), load_config(second)
@@ -90,8 +90,8 @@ def test_base(tmp_path: Path) -> None:
     assert next(row.name for row in two.tensor) == "first of all"
     assert intervals(two)[ROW] == 4
     before = {row.name: row for row in h100.tensor}["sparse, full k, s32"]
-    assert before.ports
-    assert replace(before, ports=0) in two.tensor
+    assert before.port
+    assert replace(before, port=0) in two.tensor
     was = h100.sources["shared"]
     assert one.sources["shared"] == f"assumed: what if latency = 30 (first.toml); otherwise {was}"
     assert two.sources["shared"] == f"assumed: what if queue = 24 (second.toml); otherwise {one.sources['shared']}"

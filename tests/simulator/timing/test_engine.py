@@ -26,6 +26,7 @@ from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOpera
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
 from tests.support.cases import case_of, examples, exhaustive, over
+from tests.support.without_registers import without_registers
 
 H100 = load_config("h100_sxm")
 NO_RULES = Schedule(10**9, 1, 0)  # one instruction can wait as long as it wants, and loops have no counter
@@ -1194,7 +1195,7 @@ TWO_KINDS = "\n".join(KINDS[kind].format(vector(4 * place, 4)) for place, kind i
 )
 @settings(QUIET, max_examples=examples(80))
 def test_against_cycle_by_cycle(folder: Path, text: str, variant: Variant, seed: int, vary: bool) -> None:
-    config = replace(variant, counter=False).config
+    config = without_registers(replace(variant, counter=False).config)
     text = text.replace("f32.e4m3.e4m3.f32", "s32.s8.s8.s32")  # the model here knows no sequences (test_sequences.py)
     codes, warps, registers, costs, total = prepared(folder, text, seed, vary)
     if total > 1500:

@@ -38,5 +38,5 @@ def test_waits_are_the_compilers() -> None:
     iteration(loop, 1)
     operations = [item for item in loop.code.items if isinstance(item, TimedOperation)]
     assert [op.stall for op in operations[:-1]] == [stall for _, stall, *_ in entry["body"][:-1]]
-    assert [op.yields for op in operations] == [bool(hints[0]) for *_, hints in entry["body"]]
+    assert [op.yields for op in operations] == [bool(row[4][0]) for row in entry["body"]]
     assert {op.sent for op in operations if op.unit is Unit.SHARED} == {2}

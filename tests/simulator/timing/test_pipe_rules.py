@@ -14,7 +14,7 @@ from isa.forms.record import Unit
 from simulator.program.blocks import Block
 from simulator.program.lowering import linearise
 from simulator.studies.validation import programs
-from simulator.timing.compile import compile_code
+from simulator.timing.compile import compile_code, matrix
 from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedOperation
@@ -39,38 +39,14 @@ def form(name: str) -> MmaForm:
 
 
 def operation(name: str) -> TimedOperation:
-    found = H100.tensor_class(form(name))
-    assert found is not None
-    return TimedOperation(
-        Unit.TENSOR,
-        found.latency,
-        found.interval,
-        (),
-        (),
-        0,
-        sparse=found.sparse,
-        result_from=found.result_from,
-        result_until=found.result_until,
-    )
+    return matrix(form(name), H100, (), (), 0)
 
 
 def engine(*names: str) -> int:
-    """Cycles until the result of the last instruction is there, where no other is late."""
-    items = [operation(name) for name in names]
-    last = items[-1]
-    late = 100  # so that the last result is the last
-    items[-1] = TimedOperation(
-        last.unit,
-        late,
-        last.interval,
-        (),
-        (),
-        0,
-        sparse=last.sparse,
-        result_from=last.result_from,
-        result_until=last.result_until,
-    )
-    return simulate(H100, [TimedCode((0,), list(items), [() for _ in items], {})], 1, 1).cycles - late
+    """Cycles by which what follows the last instruction, a cycle later and with a long wait, comes late."""
+    items = [*(operation(name) for name in names), TimedOperation(Unit.ALU, 1, 1, (), (), 0)]
+    items[-2].stall, items[-2].upkeep = 46, (2,)  # a NOP, which waits for the rest
+    return simulate(H100, [TimedCode((0,), list(items), [() for _ in items], {}, scheduled=True)], 1, 1).cycles - 47
 
 
 NOTHING = float(rows("nothing")[0]["cycles"])

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 import isa
-from isa.forms.record import Unit
 from simulator.studies.validation import pieces
 from simulator.tables import read_rows
 from simulator.timing.config import load_config
@@ -47,7 +46,7 @@ def cycles(name: str, body: list[tuple[str, int]]) -> int:
     items: list[TimedOperation | TimedLoop] = []
     for what, stall in [*body[:-1], (body[-1][0], 40)]:  # at the loop's end everything is over
         if what == "add":
-            items.append(TimedOperation(Unit.ALU, H100.alu.latency, H100.alu.interval, (), (), 0, stall=stall))
+            items.append(replace(pieces.operations(H100)["add"], stall=stall))
         elif what == "matrix":
             items.append(replace(matrix, stall=stall))
         else:

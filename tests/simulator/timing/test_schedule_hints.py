@@ -15,8 +15,8 @@ H100 = load_config("h100_sxm")
 
 
 def test_code_of_ptxas() -> None:
-    """Of 920 measured loops, 911 have the waits and hints of the machine code, and the loop's counter in its places. Of
-    those that were compiled when the rules were fixed (`sealed`) they were 119 of 120, before hints of moves were."""
+    """Of 1,040 measured loops, 1,030 have the waits and hints of the machine code, and the counter in its places; of
+    those that were compiled when the rules were fixed (`closed`) 119 of 120."""
     equal: dict[str, list[bool]] = {}
     for program in programs():
         if "code" not in program:
@@ -34,6 +34,7 @@ def test_code_of_ptxas() -> None:
         "unseen": (119, 120),
         "blind": (119, 120),
         "sealed": (120, 120),
+        "closed": (119, 120),
     }
 
 

@@ -1,0 +1,127 @@
+"""Validates in which cycles instructions read the two banks of the register file, to the cycle: short sequences of
+machine code that one warp runs alone on an SM.
+
+Each row is a sequence of integer, float and matrix instructions on registers of chosen banks, in which every one names
+the cycles until the next may issue: by how many cycles an instruction issues late that stands far behind all.
+
+`lop3 60 62r 64`: the registers of the operands; 255 is RZ, r the compiler's `.reuse`. `full f32@b9,ra`: B is in
+register 9, and A is kept; a, b and e are the registers of A, B and metadata, 4, 8 and 2 where they are not named.
+
+Not among the rows, because they are not understood: sequences whose last instruction is an integer or float one that
+keeps an operand, and those with an `fadd` that does. The engine would be right in 83 % and 95 % of these.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from functools import cache
+
+from isa import mma_form
+from isa.forms.record import Unit
+from simulator.resources import folder
+from simulator.studies.validation import pieces
+from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.machine_code import as_operands
+from simulator.timing.compile import in_banks, matrix
+from simulator.timing.config import Config
+from simulator.timing.model import TimedOperation
+
+SHORT = 24  # of how many sequences the short form takes one
+DENSE = "mma.sync.aligned."
+MATRIX = pieces.MATRIX | {
+    "sp full f16": pieces.SPARSE + "m16n8k32.row.col.f16.f16.f16.f16",
+    "full f16": DENSE + "m16n8k16.row.col.f16.f16.f16.f16",
+    "sp small f16": pieces.SPARSE + "m16n8k16.row.col.f16.f16.f16.f16",
+    "small f16": DENSE + "m16n8k8.row.col.f16.f16.f16.f16",
+    "full s32": DENSE + "m16n8k32.row.col.s32.s8.s8.s32",
+    "sp small s32": pieces.SPARSE + "m16n8k32.row.col.s32.s8.s8.s32",
+    "small s32": DENSE + "m16n8k16.row.col.s32.s8.s8.s32",
+}
+UNITS = {
+    "lop3": Unit.ALU,
+    "iadd3": Unit.ALU,
+    "compare": Unit.ALU,
+    "add": Unit.FMA,
+    "imad": Unit.FMA,
+    "ffma": Unit.FMA,
+    "fadd": Unit.FMA,
+}
+FLOATS = ("ffma", "fadd")
+SLOTS = {"fadd": (0, 2)}  # of the operands that are named; of others 0, 1, 2
+ZERO = 255  # RZ, which is in no bank
+
+
+@cache
+def sequences() -> tuple[tuple[pieces.Events, int], ...]:
+    """The measured sequences: instructions, and the cycles by which what follows issues late."""
+    with gzip.open(folder("configs") / "measurements" / "h100_registers.csv.gz", "rt") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return tuple((pieces._events(row["sequence"]), int(row["cycles"])) for row in rows)
+
+
+def is_matrix(name: str) -> bool:
+    """Whether the instruction of this name is a matrix instruction."""
+    return name.partition("@")[0] in MATRIX
+
+
+def operation(config: Config, name: str) -> TimedOperation:
+    """The instruction of this name; it waits for no register."""
+    if is_matrix(name):
+        return _matrix_operation(config, name)
+    kind, *named = name.split()
+    timed = TimedOperation(UNITS[kind], config.alu.latency, config.alu.interval, (), (), 0)
+    timed.halves, timed.writer = kind in FLOATS, kind != "compare"
+    slots = [
+        [slot, int(register.rstrip("r")), int(register.endswith("r"))]
+        for slot, register in zip(SLOTS.get(kind, (0, 1, 2)), named, strict=False)
+    ]
+    timed.operands = as_operands([slot for slot in slots if slot[1] != ZERO])
+    return timed
+
+
+def _matrix_operation(config: Config, name: str) -> TimedOperation:
+    kind, _, marks = name.partition("@")
+    changed = {mark[0]: int(mark[1:]) for mark in marks.split(",") if mark and mark[0] != "r"}
+    registers = {"a": 4, "b": 8, "e": 2} | changed
+    timed = matrix(mma_form(MATRIX[kind]), config, (), (), 0)
+    in_banks(timed, registers["a"], registers["b"], registers["e"])
+    kept = marks.split(",")
+    timed.operands = as_operands([[slot, registers[x], int(f"r{x}" in kept)] for slot, x in enumerate("ab")])
+    return timed
+
+
+def late(config: Config, known: dict[str, TimedOperation], events: pieces.Events) -> int:
+    """By how many cycles what follows a sequence issues late, as the engine has it; `known` keeps operations."""
+    for name, _ in (*events, ("add", 0)):
+        if name not in known:
+            known[name] = operation(config, name)
+    return pieces.cycles(config, known, events, "issue") - sum(gap for _, gap in events) - pieces.FAR
+
+
+def rows(config: Config, short: bool) -> list[Row]:
+    """Every sequence; in the short form one of 24."""
+    known: dict[str, TimedOperation] = {}
+    found = []
+    for events, measured in sequences()[:: SHORT if short else 1]:
+        span = sum(gap for _, gap in events) + pieces.FAR
+        label = " | ".join(f"{name} {gap}" if gap else name for name, gap in events)
+        kind = "matrix" if any(is_matrix(name) for name, _ in events) else "alone"
+        labels = (("kind", kind), ("length", len(events)))
+        found.append(Row(label, labels, span + measured, span + late(config, known, events)))
+    return found
+
+
+GROUPS = {
+    "h100_sxm": (
+        Group(
+            "registers",
+            "short sequences of integer, float and matrix instructions on two banks of registers, one warp: cycles",
+            "measured: H100 80GB, 2026-11-26, tests/hardware/banks.py",
+            rows,
+            ("kind",),
+            absolute=True,
+            seconds=7,
+        ),
+    )
+}

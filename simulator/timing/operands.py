@@ -1,0 +1,204 @@
+"""How instructions read their registers: three stages behind issue, two banks of the register file, one register a bank
+and cycle.
+
+Behind issue an instruction goes through the stages of `[reading]`, a cycle each, and its operands must have been read
+when it leaves the last. Registers of even number are in one bank, those of odd number in the other; a bank gives one
+register in a cycle, to the oldest instruction that asks for one. An operand that has been read stays in the place of
+its slot (the first, second or third operand of the instruction) and bank until its instruction leaves, so that the next
+instruction with an operand there reads it later. What has not read all in the last stage stops all stages, and nothing
+issues on the sub-core until it has. An operand with the compiler's `.reuse` flag is not read again by the next
+instruction that has the same register of the same warp in the same slot.
+
+A matrix instruction reads its registers in cycles of its own (`even` and `odd` of its class), from its second stage on
+and before all others. It does not wait for them in a stage; the metadata of a sparse one it reads in its first stage,
+behind all others, or else, a cycle or more later, before all others, and the stages stand still until it has. An
+instruction that writes a register is late in the cycles `writes` of the class.
+
+Measured: H100 80GB, 2026-11-26, `tests/hardware/banks.py`.
+
+The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from isa.forms.record import Unit
+from simulator.timing.model import TimedOperation
+from simulator.timing.records import NO_MORE, CoreRecord, link
+from simulator.timing.warp import Warp
+
+STAGE = 4  # numbers of a stage: operands to be read, places in use, whether a register is written, warps
+READER = 5  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, writes, metadata
+READERS = 24  # matrix instructions that can read at a time
+SLOTS = 3  # operands of an instruction
+READ_BITS = 3  # for the number of an operand's registers
+BANKS = 2  # of the register file
+OF_BANK = tuple(sum(1 << BANKS * slot + bank for slot in range(SLOTS)) for bank in range(BANKS))
+_FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)  # pipes whose cycles the compiler counts
+
+
+class Reads(CoreRecord):
+    """The stages of a sub-core in which instructions read their registers: see `CoreRecord`.
+
+    Attributes:
+        mine: its warps.
+        free: by `Unit`, the cycle from which each pipe can take its next instruction.
+        stages, readers, kept: the arrays of its record.
+    """
+
+    mine: list[Warp]
+    free: array[int]
+    others: array[int]
+
+    def begin_reads(self, stages: int) -> None:
+        """Sets up so many stages; none: registers are there when an instruction issues."""
+        self.depth = stages
+        self.stages = array("q", bytes(8 * STAGE * max(stages, 1)))
+        self.readers = array("q", bytes(8 * READER * READERS))
+        self.kept = array("q", [-1]) * (BANKS * SLOTS + 2)
+        link(self, stages=self.stages, readers=self.readers, kept=self.kept)
+
+    def read(self, warp: Warp, operation: TimedOperation) -> None:
+        """Lets an instruction that issues in cycle `read_cycle` enter the first stage."""
+        if operation.unit is Unit.TENSOR:
+            if not (operation.even or operation.odd):
+                return
+            there = self.held(warp, operation)
+            self.reading = min(self.reading, READERS - 1)
+            at = READER * self.reading
+            numbers = (-1, operation.even & ~there, operation.odd & ~there, operation.late, operation.metadata)
+            self.readers[at : at + READER] = array("q", numbers)
+            self.reading += 1
+            return
+        self.enter(warp, operation.operands, operation.writer)
+
+    def held(self, warp: Warp, operation: TimedOperation) -> int:
+        """The cycles in which a matrix instruction would read what it finds kept from the last one."""
+        there = 0
+        for at, (operand, cycles) in enumerate(
+            zip(operation.operands, (operation.a, operation.b), strict=False), SLOTS * BANKS
+        ):
+            count = (operation.even & cycles).bit_count() + (operation.odd & cycles).bit_count()
+            register = (warp.place << 16 | operand >> 5) << READ_BITS | count  # kept for one that reads as many
+            there |= cycles * (self.kept[at] == register)
+            self.kept[at] = register if operand & 8 else -1
+        return there
+
+    def leave(self, warp: Warp) -> None:
+        """Notes that what the warp issued before is not its last instruction: only that one's waits stand still."""
+        for at in range(0, STAGE * self.depth, STAGE):
+            self.stages[at + 3] &= ~(1 << warp.position)
+
+    def enter(self, warp: Warp, operands: tuple[int, ...], writes: bool) -> None:
+        """Puts an instruction with these operands (`TimedOperation.operands`) into the first stage."""
+        stages, kept, place = self.stages, self.kept, warp.place << 16
+        for operand in operands:
+            slot, register = operand & 7, place | operand >> 5
+            stages[1] |= 1 << slot
+            if not operand & 16 and kept[slot] != register:
+                stages[0] |= 1 << slot
+            kept[slot] = register if operand & 8 else -1
+        stages[2] |= int(writes)
+        stages[3] |= 1 << warp.position
+
+    def catch_up(self, now: int) -> None:
+        """Lets the stages go on to the beginning of cycle `now`; where they stand still, so do the warps' waits."""
+        while self.read_cycle < now:
+            if not self.frozen and self.idle():
+                self.pass_time(now - self.read_cycle)
+                self.read_cycle = now
+                return
+            self.frozen = self.give()
+            self.read_cycle += 1
+            if self.frozen:
+                self.stand_still(self.read_cycle)
+            else:
+                self.move(1)
+                for at in range(0, READER * self.reading, READER):
+                    self.readers[at] += self.readers[at] < 0
+
+    def idle(self) -> bool:
+        """Whether nothing asks for a register but matrix instructions that read theirs, and nothing can be late."""
+        stages, late = self.stages, False
+        for at in range(0, READER * self.reading, READER):
+            if self.readers[at + 4]:
+                return False
+            late = late or bool(self.readers[at + 3])
+        return not any(stages[at] or (late and stages[at + 2]) for at in range(0, STAGE * self.depth, STAGE))
+
+    def move(self, cycles: int) -> None:
+        """Moves instructions on by so many stages."""
+        stages, kept = self.stages, STAGE * max(self.depth - cycles, 0)
+        stages[:] = array("q", bytes(8 * (len(stages) - kept))) + stages[:kept]
+
+    def pass_time(self, cycles: int) -> None:
+        """Lets cycles pass in which nothing reads but matrix instructions."""
+        self.move(cycles)
+        for at in range(0, READER * self.reading, READER):
+            self.readers[at] += cycles
+        self.retire()
+
+    def give(self) -> bool:
+        """Gives registers in cycle `read_cycle`; returns whether the stages stand still in the next."""
+        readers, taken, held, late = self.readers, 0, False, False
+        for at in range(0, READER * self.reading, READER):
+            if readers[at] < 0:
+                continue
+            if readers[at + 4]:
+                held = True
+                if not taken & readers[at + 4]:
+                    taken |= readers[at + 4]
+                    readers[at + 4] = 0
+                continue
+            readers[at] += 1
+            since = readers[at]
+            taken |= (readers[at + 1] >> since & 1) | (readers[at + 2] >> since & 1) << 1
+            late = late or bool(readers[at + 3] >> since & 1)
+        for bank in range(BANKS):
+            if not taken >> bank & 1:
+                taken |= self.serve(bank) << bank
+        for at in range(0, READER * self.reading, READER):
+            if readers[at] < 0 and not taken & readers[at + 4]:
+                readers[at + 4] = 0
+        self.retire()
+        last = STAGE * (self.depth - 1)
+        return held or bool(self.stages[last]) or (late and bool(self.stages[last + 2]))
+
+    def serve(self, bank: int) -> bool:
+        """Gives a register of a bank to the oldest instruction in the stages that can take one."""
+        stages, older = self.stages, 0
+        for at in range(STAGE * (self.depth - 1), -1, -STAGE):
+            able = stages[at] & ~older & OF_BANK[bank]
+            if able:
+                stages[at] &= ~(able & -able)
+                return True
+            older |= stages[at + 1]
+        return False
+
+    def retire(self) -> None:
+        """Forgets matrix instructions that have nothing left to read."""
+        readers, kept = self.readers, 0
+        for at in range(0, READER * self.reading, READER):
+            if readers[at] < 0 or (readers[at + 1] | readers[at + 2] | readers[at + 3]) >> min(readers[at], 63) > 1:
+                readers[kept : kept + READER] = readers[at : at + READER]
+                kept += READER
+        self.reading = kept // READER
+
+    def stand_still(self, cycle: int) -> None:
+        """Lets nothing issue in this cycle; a warp whose last instruction is in the stages waits a cycle longer."""
+        owners = 0
+        for at in range(0, STAGE * self.depth, STAGE):
+            owners |= self.stages[at + 3]
+        for warp in self.mine:
+            if owners >> warp.position & 1:
+                warp.stand_still(cycle)
+        for unit in _FIXED:
+            late = self.result_until if unit is Unit.TENSOR else 0  # until when the last result can hold one up
+            self.free[unit] += self.free[unit] + late >= cycle
+        self.half_free += self.half_free >= cycle
+
+    def reads_state(self) -> list[int]:
+        """All that decides how the stages go on, at the beginning of a cycle."""
+        readers = self.readers[: READER * self.reading].tolist()
+        return [self.frozen, *self.stages, *self.kept, *readers, NO_MORE] if self.depth else []

@@ -1,0 +1,192 @@
+"""How one warp of an H100 reads registers, cycle by cycle and in the plainest way: what the engine, which skips cycles
+and keeps numbers in bits, is compared with. Sequences are named as in `simulator/studies/validation/registers.py`.
+
+An instruction goes through stages, a cycle each, and is in the last until all its operands have been read; as long as
+that takes, no stage moves and nothing issues. A bank gives a register a cycle: to the cycles of matrix instructions,
+then to the oldest instruction that asks and finds the place of its slot and bank empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isa import mma_form
+from simulator.studies.validation.registers import MATRIX
+from simulator.timing.config import Config
+
+ALU, HEAVY, LIGHT, TENSOR = "alu", "heavy", "light", "tensor"  # pipes: of FMA two halves
+PIPES = {
+    **dict.fromkeys(("lop3", "iadd3", "compare"), (ALU,)),
+    **dict.fromkeys(("imad", "add"), (HEAVY,)),
+    **dict.fromkeys(("ffma", "fadd"), (LIGHT, HEAVY)),
+}
+ZERO = 255
+
+
+@dataclass
+class Reader:
+    """An instruction in a stage.
+
+    Attributes:
+        missing: slots and banks of the operands that it has not read.
+        places: slots and banks of all its operands.
+        writes: whether it writes a register.
+    """
+
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    places: set[tuple[int, int]] = field(default_factory=set)
+    writes: bool = False
+
+
+@dataclass
+class Matrix:
+    """A matrix instruction that reads.
+
+    Attributes:
+        banks: for each bank the cycles in which it reads a register of that bank.
+        late: cycles in which an instruction that writes a register may not leave the last stage.
+        metadata: the bank of metadata that it has not read.
+        entered: whether the stages have moved since it issued.
+        cycle: cycles since then in which it did not wait for metadata.
+    """
+
+    banks: tuple[set[int], set[int]]
+    late: set[int]
+    metadata: int | None
+    entered: bool = False
+    cycle: int = 0
+
+
+class Chip:
+    """A sub-core with one warp.
+
+    Attributes:
+        now, lost: cycles in which the stages moved, and in which they stood still.
+        free: for each pipe when it takes the next instruction, counted as `now` is.
+        result: when the last result of the tensor pipe is out, behind the cycle in which it is free.
+        kept: registers that need not be read again, by slot and bank; of matrix instructions the first of A and B, and
+            how many, by "a" and "b".
+    """
+
+    def __init__(self, config: Config) -> None:
+        assert config.registers is not None
+        self.config, self.depth = config, config.registers.stages
+        self.now = self.lost = self.result = 0
+        self.free = dict.fromkeys((ALU, HEAVY, LIGHT, TENSOR), 0)
+        self.stages: list[Reader | None] = [None] * self.depth
+        self.matrices: list[Matrix] = []
+        self.kept: dict[object, object] = {}
+
+    def able(self, name: str) -> bool:
+        """Whether a pipe takes the instruction now."""
+        kind = name.partition("@")[0]
+        if kind in MATRIX:
+            tensor = self.config.tensor_class(mma_form(MATRIX[kind]))
+            assert tensor is not None
+            return self.free[TENSOR] + max(self.result - tensor.result_from, 0) <= self.now
+        return min(self.free[pipe] for pipe in PIPES[kind.split()[0]]) <= self.now
+
+    def issue(self, name: str) -> None:
+        """Lets it issue now."""
+        kind, _, marks = name.partition("@")
+        if kind in MATRIX:
+            self.stages[0] = Reader()
+            self._matrix(kind, marks.split(","))
+            return
+        kind, *registers = name.split()
+        pipe = next(pipe for pipe in PIPES[kind] if self.free[pipe] <= self.now)
+        self.free[pipe] = self.now + self.config.alu.interval
+        slots = (0, 2) if kind == "fadd" else (0, 1, 2)
+        self.stages[0] = reader = Reader(writes=kind != "compare")
+        before = set[int]()
+        for slot, text in zip(slots, registers, strict=False):
+            register, place = int(text.rstrip("r")), (slot, int(text.rstrip("r")) % 2)
+            if register == ZERO:
+                continue
+            reader.places.add(place)
+            if self.kept.get(place) != register and register not in before:
+                reader.missing.append(place)
+            self._keep(place, register, text.endswith("r"))
+            before.add(register)
+
+    def _keep(self, place: object, registers: object, reuse: bool) -> None:
+        self.kept.pop(place, None)
+        if reuse:
+            self.kept[place] = registers
+
+    def _matrix(self, kind: str, marks: list[str]) -> None:
+        form = mma_form(MATRIX[kind])
+        tensor = self.config.tensor_class(form)
+        assert tensor is not None
+        counts = {role.name: role.count for role in form.roles}
+        registers = {"a": 4, "b": 8, "e": 2}
+        registers |= {mark[0]: int(mark[1:]) for mark in marks if mark and mark[0] != "r"}
+        even, odd = set(tensor.even), set(tensor.odd)
+        for name, cycles in (("a", set(tensor.a)), ("b", set(tensor.b))):
+            if registers[name] % 2:  # one register, which is in the other bank
+                moved = cycles & (even - odd)
+                even, odd = even - moved, odd | moved
+        for name, cycles in (("a", set(tensor.a)), ("b", set(tensor.b))):
+            operand = registers[name], counts[name]
+            if self.kept.get(name) == operand:
+                even, odd = even - cycles, odd - cycles
+            self._keep(name, operand, f"r{name}" in marks)
+        late = {cycle + self.depth - 1 for cycle in tensor.late}
+        self.matrices.append(Matrix((even, odd), late, registers["e"] % 2 if tensor.sparse else None))
+        self.free[TENSOR], self.result = self.now + tensor.interval, tensor.result_until
+
+    def cycle(self) -> None:
+        """A cycle: what issues in it has issued."""
+        taken, waits, late = set[int](), False, False
+        for matrix in self.matrices:
+            if not matrix.entered:
+                continue
+            if matrix.metadata is not None:
+                waits = True
+                if matrix.metadata not in taken:
+                    taken.add(matrix.metadata)
+                    matrix.metadata = None
+                continue
+            matrix.cycle += 1
+            taken |= {bank for bank in (0, 1) if matrix.cycle in matrix.banks[bank]}
+            late = late or matrix.cycle in matrix.late
+        for bank in {0, 1} - taken:
+            if self._give(bank):
+                taken.add(bank)
+        for matrix in self.matrices:
+            if not matrix.entered and matrix.metadata not in taken:
+                matrix.metadata = None
+        last = self.stages[-1]
+        if waits or (last and (last.missing or (late and last.writes))):
+            self.lost += 1
+            return
+        self.now += 1
+        self.stages = [None, *self.stages[:-1]]
+        for matrix in self.matrices:
+            matrix.entered = True
+
+    def _give(self, bank: int) -> bool:
+        """Gives one register of a bank, if an instruction can take it."""
+        occupied = set[tuple[int, int]]()
+        for reader in reversed(self.stages):
+            if reader is None:
+                continue
+            for place in reader.missing:
+                if place[1] == bank and place not in occupied:
+                    reader.missing.remove(place)
+                    return True
+            occupied |= reader.places
+        return False
+
+
+def late(config: Config, events: tuple[tuple[str, int], ...], far: int) -> int:
+    """By how many cycles an instruction issues late that stands `far` cycles behind all."""
+    chip, due = Chip(config), 0
+    for name, gap in events:
+        while chip.now < due or not chip.able(name):
+            chip.cycle()
+        chip.issue(name)
+        due = chip.now + (gap or far)
+    while chip.now < due:
+        chip.cycle()
+    return chip.now + chip.lost - far - sum(gap for _, gap in events)
