@@ -10,6 +10,7 @@ import ctypes
 from isa.forms.record import Unit
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
+from simulator.timing.operands import BITS
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import NEVER, SmRecord
 from simulator.timing.warp import Warp
@@ -38,7 +39,7 @@ class SubCore(Pipes):
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Asynchronous | None = None
         for place, warp in enumerate(warps):
-            warp.position = place
+            warp.position = place % BITS
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
         self.warps, self.warps_array = len(warps), ctypes.addressof(self.addresses)
 

@@ -1,7 +1,7 @@
 """How instructions read their registers: three stages behind issue, two banks of the register file, one register a bank
 and cycle.
 
-Behind issue an instruction goes through the stages of `[reading]`, a cycle each, and its operands must have been read
+Behind issue an instruction goes through the stages of `[registers]`, a cycle each, and its operands must have been read
 when it leaves the last. Registers of even number are in one bank, those of odd number in the other; a bank gives one
 register in a cycle, to the oldest instruction that asks for one. An operand that has been read stays in the place of
 its slot (the first, second or third operand of the instruction) and bank until its instruction leaves, so that the next
@@ -12,7 +12,7 @@ instruction that has the same register of the same warp in the same slot.
 A matrix instruction reads its registers in cycles of its own (`even` and `odd` of its class), from its second stage on
 and before all others. It does not wait for them in a stage; the metadata of a sparse one it reads in its first stage,
 behind all others, or else, a cycle or more later, before all others, and the stages stand still until it has. An
-instruction that writes a register is late in the cycles `writes` of the class.
+instruction that writes a register is late in the cycles `late` of the class.
 
 Measured: H100 80GB, 2026-11-26, `tests/hardware/banks.py`.
 
@@ -29,11 +29,12 @@ from simulator.timing.records import NO_MORE, CoreRecord, link
 from simulator.timing.warp import Warp
 
 STAGE = 4  # numbers of a stage: operands to be read, places in use, whether a register is written, warps
-READER = 5  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, writes, metadata
+READER = 5  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata
 READERS = 24  # matrix instructions that can read at a time
 SLOTS = 3  # operands of an instruction
 READ_BITS = 3  # for the number of an operand's registers
 BANKS = 2  # of the register file
+BITS = 62  # of an integer, of which each stands for a warp
 OF_BANK = tuple(sum(1 << BANKS * slot + bank for slot in range(SLOTS)) for bank in range(BANKS))
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)  # pipes whose cycles the compiler counts
 

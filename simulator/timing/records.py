@@ -168,7 +168,7 @@ class WarpRecord(ctypes.Structure):
     """How far a warp is in its program, and until when each thing makes it wait.
 
     Attributes:
-        place: its number among the warps that have a program; `position`: among those of its sub-core.
+        place: its number among the warps that have a program; `position`: among those of its sub-core, modulo 62.
         base: the index in `Counters.stalls` at which its cycles are counted.
         cta: its CTA.
         pc: the place of its next operation in its code.

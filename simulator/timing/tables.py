@@ -277,7 +277,7 @@ def known_kinds() -> tuple[str, ...]:
     return tuple(dict.fromkeys(kind_of(form) for form in mma_forms().values()))
 
 
-Reading = tuple[Annotated[int, Between(0, 60, "cycles behind issue")], ...]
+Reading = tuple[Annotated[int, Between(0, 40, "cycles behind issue")], ...]
 ElementTypes = tuple[Annotated[str, Choice(MATRIX_TYPES, "element types")], ...]
 
 

@@ -87,7 +87,7 @@ static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
     for (int64_t i = 0; i < core->depth; i++)
         owners |= core->stages_array[STAGE * i + OWNERS];
     for (int64_t i = 0; i < core->warps; i++)
-        if (owners >> i & 1)
+        if (owners >> core->warps_array[i]->position & 1)
             warp_stands_still(core->warps_array[i], cycle);
     for (int64_t i = 0; i < 3; i++)
         core->free_array[units[i]] += core->free_array[units[i]] + (i ? 0 : core->result_until) >= cycle;
