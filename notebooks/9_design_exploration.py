@@ -422,9 +422,8 @@ check("9.3", answer)
 #
 # <details><summary>Solution</summary>
 #
-# Twice the ports take it to 5 cycles: 13 registers now take 4, as long as the products, and the comparison of each
-# turn's counter, which finds the ports taken, costs the pipe another 4 in four instructions. A second pipe behind the
-# same ports changes nothing; with ports of its own it nearly halves the interval.
+# Twice the ports take it to 4 cycles: 13 registers now take 4, as long as the products. A second pipe behind the same
+# ports changes nothing; with ports of its own it nearly halves the interval.
 #
 # ```python
 # STREAM = """.trace 1

@@ -1,8 +1,8 @@
 """What the engine knows about an SM, as records of 64-bit integers with names.
 
 Python reads and writes their fields as attributes, and the compiled engine (`simulator/timing/compiled/engine.c`) works
-on the same records: `header` writes them down as C structures when the kernel is built, so that each field stands here
-alone. This module needs nothing but the standard library, since the build runs it before anything is installed.
+on the same records: the build of the kernel writes them down as C structures, so that each field stands here alone. It
+runs this module before anything is installed, so that nothing but the standard library is there.
 
 Cycles are those of the run. A field whose name ends with `_array` is the address of an array of integers.
 """
@@ -238,10 +238,9 @@ class CoreRecord(ctypes.Structure):
     """One sub-core.
 
     Attributes:
-        number: counted over all SMs.
+        number: counted over all SMs; `greedy`: of the config's `[issue]`; `warps`: its warps.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
         favourite: the place among its warps of the one that the issue policy remembers, since cycle `turned`.
-        greedy: of the config's `[issue]`.
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
         free: by unit, the cycle from which each can take its next instruction.
         result_until, dense: of the last instruction of the tensor pipe that took the last: its `result_until`, and
@@ -269,7 +268,6 @@ class CoreRecord(ctypes.Structure):
             and `late`, and the bank of metadata that is still to be read.
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
-        warps: its warps.
     """
 
     number: int
@@ -399,29 +397,4 @@ class SmRecord(ctypes.Structure):
     turn_array: Integers
 
 
-_POINTS_TO = {  # what is behind an address that is not one of integers
-    "items_array": "struct ItemRecord *",
-    "costs_array": "struct CostRecord *",
-    "accesses_array": "struct SendingRecord *",
-    "warps_array": "struct WarpRecord **",
-    "cores_array": "struct CoreRecord **",
-    "taken_array": "uint8_t *",
-}
-
-
-def header() -> str:
-    """The records as C structures."""
-    text = [
-        "#include <stdint.h>",
-        f"#define NEVER INT64_C({NEVER})",
-        f"#define ASLEEP {ASLEEP}",
-        f"#define BOARDS {BOARDS}",
-        f"#define NO_MORE INT64_C({NO_MORE})",
-    ]
-    for kind in (CostRecord, SendingRecord, ItemRecord, WarpRecord, CoreRecord, SmRecord):
-        text.append(f"struct {kind.__name__} {{")
-        for name, sort in fields(kind):
-            pointer = _POINTS_TO.get(name, "int64_t *")
-            text.append(f"    {pointer if sort is ctypes.c_void_p else 'int64_t '}{name};")
-        text.append("};")
-    return "\n".join(text) + "\n"
+RECORDS = (CostRecord, SendingRecord, ItemRecord, WarpRecord, CoreRecord, SmRecord)  # of the compiled engine, in order

@@ -9,6 +9,7 @@ The installation runs this, too, and goes on without the kernel where it fails.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import runpy
@@ -28,6 +29,15 @@ SOURCES = (*UNITS, *HEADERS, RECORDS)  # in ROOT
 # No trapping and no errno, so that rounding becomes one vector instruction. Contraction is harmless: every product is
 # exact.
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
+
+_POINTS_TO = {  # what is behind an address that is not one of integers
+    "items_array": "struct ItemRecord *",
+    "costs_array": "struct CostRecord *",
+    "accesses_array": "struct SendingRecord *",
+    "warps_array": "struct WarpRecord **",
+    "cores_array": "struct CoreRecord **",
+    "taken_array": "uint8_t *",
+}
 
 
 def digest() -> int:
@@ -58,7 +68,16 @@ def build() -> Path:
 def _header() -> str:
     """The C structures of the timing engine; its module is run by its path, as packages it belongs to need more than
     the standard library."""
-    return str(runpy.run_path(str(ROOT / RECORDS), run_name="records")["header"]())
+    known = runpy.run_path(str(ROOT / RECORDS), run_name="records")
+    text = ["#include <stdint.h>", f"#define ASLEEP {known['ASLEEP']}", f"#define BOARDS {known['BOARDS']}"]
+    text += [f"#define {name} INT64_C({known[name]})" for name in ("NEVER", "NO_MORE")]
+    for kind in known["RECORDS"]:
+        text.append(f"struct {kind.__name__} {{")
+        for name, sort in known["fields"](kind):
+            pointer = _POINTS_TO.get(name, "int64_t *")
+            text.append(f"    {pointer if sort is ctypes.c_void_p else 'int64_t '}{name};")
+        text.append("};")
+    return "\n".join(text) + "\n"
 
 
 def main() -> int:
