@@ -199,6 +199,7 @@ class TimedOperation:
 
 
 KEPT = 8  # of an operand: the next instruction need not read it again
+AGAIN = 16  # of an operand: an earlier one of the instruction reads the same register
 
 
 def operand(slot: int, register: int, reuse: bool = False, again: bool = False) -> int:
@@ -210,7 +211,7 @@ def operand(slot: int, register: int, reuse: bool = False, again: bool = False) 
         reuse: whether it is kept for the next instruction, the `.reuse` of machine code.
         again: whether an operand before it is the same register.
     """
-    return register << 5 | again << 4 | KEPT * reuse | slot << 1 | register & 1
+    return register << 5 | AGAIN * again | KEPT * reuse | slot << 1 | register & 1
 
 
 @dataclass(slots=True)

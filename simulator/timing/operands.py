@@ -24,7 +24,7 @@ from __future__ import annotations
 from array import array
 
 from isa.forms.record import Unit
-from simulator.timing.model import TimedOperation
+from simulator.timing.model import AGAIN, KEPT, TimedOperation
 from simulator.timing.records import NO_MORE, CoreRecord, link
 from simulator.timing.warp import Warp
 
@@ -50,7 +50,6 @@ class Reads(CoreRecord):
 
     mine: list[Warp]
     free: array[int]
-    others: array[int]
 
     def begin_reads(self, stages: int) -> None:
         """Sets up so many stages; none: registers are there when an instruction issues."""
@@ -83,7 +82,7 @@ class Reads(CoreRecord):
             count = (operation.even & cycles).bit_count() + (operation.odd & cycles).bit_count()
             register = (warp.place << 16 | operand >> 5) << READ_BITS | count  # kept for one that reads as many
             there |= cycles * (self.kept[at] == register)
-            self.kept[at] = register if operand & 8 else -1
+            self.kept[at] = register if operand & KEPT else -1
         return there
 
     def leave(self, warp: Warp) -> None:
@@ -97,9 +96,9 @@ class Reads(CoreRecord):
         for operand in operands:
             slot, register = operand & 7, place | operand >> 5
             stages[1] |= 1 << slot
-            if not operand & 16 and kept[slot] != register:
+            if not operand & AGAIN and kept[slot] != register:
                 stages[0] |= 1 << slot
-            kept[slot] = register if operand & 8 else -1
+            kept[slot] = register if operand & KEPT else -1
         stages[2] |= int(writes)
         stages[3] |= 1 << warp.position
 

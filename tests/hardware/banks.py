@@ -20,18 +20,16 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import random
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 
 import pieces  # type: ignore[import-not-found]
 import programs as p
 import sass
-from patched import command, halves, replaced
+from patched import command, halves
 from pieces import MATRIX, Piece
 
 MATRIX |= {
@@ -343,21 +341,8 @@ class Room(pieces.Room):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    (folder / "pieces.ptx").write_text(pieces.template())
-    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(folder / "pieces.cubin"), str(folder / "pieces.ptx")], check=True)
-    room, modules = Room(folder, nvdisasm), []
-    code, found = room.prologue(), list[tuple[int, int]]()
-    for number, piece in enumerate(everything()):
-        if 2 * len(found) + 2 > len(room.clocks) or len(code) + LONGEST > room.slots:
-            modules.append({"raw": room.end(code).hex(), "pieces": found})
-            code, found = room.prologue(), []
-        words, cycles = room.piece(piece, 2 * len(found))
-        code, found = [*code, *words], [*found, (number, cycles)]
-    modules.append({"raw": room.end(code).hex(), "pieces": found})
-    (folder / "banks.cubin").write_bytes(room.raw)
-    data = {"offset": room.offset, "stored": [place for place, *_ in room.clocks], "modules": modules}
-    (folder / "banks.json").write_text(json.dumps(data))
-    print(number + 1, "sequences,", len(modules), "modules")
+    pieces.template_cubin(folder, ptxas)
+    pieces.assemble(Room(folder, nvdisasm), everything(), LONGEST, folder / "banks")
 
 
 def run(folder: Path, results: Path, date: str) -> None:
@@ -365,18 +350,7 @@ def run(folder: Path, results: Path, date: str) -> None:
     import numpy as np
 
     device = measure.Device()
-    cupy = device.cupy
-    data, cubin = json.loads((folder / "banks.json").read_text()), (folder / "banks.cubin").read_bytes()
-    source, target = cupy.zeros(pieces.TABLE // 2, dtype=cupy.uint32), cupy.zeros(1 << 10, dtype=cupy.uint32)
-    cycles: dict[int, set[int]] = {}
-    for entry in data["modules"]:
-        module = cupy.cuda.function.Module()
-        module.load(replaced(cubin, bytes.fromhex(entry["raw"]), data))
-        for _ in range(LAUNCHES):
-            module.get_function("template")((1,), (32,), (target, source))
-            clocks = cupy.asnumpy(target)[data["stored"]].astype(np.int64)
-            for place, (number, known) in enumerate(entry["pieces"]):
-                cycles.setdefault(number, set()).add(int(clocks[2 * place + 1] - clocks[2 * place]) - known)
+    cycles = pieces.clocked(device, folder / "banks", np.zeros(pieces.TABLE // 2, np.uint32), LAUNCHES)
     alike = [(piece, *cycles[n]) for n, piece in enumerate(everything()) if len(cycles[n]) == 1]
     print(len(cycles) - len(alike), "of", len(cycles), "sequences took other cycles in another launch")
     write(results / "banks.csv.gz", alike[::KEPT], f"{device.name}, {date}")
@@ -388,10 +362,7 @@ def write(path: Path, found: Iterable[tuple[Piece, int]], head: str) -> None:
     text.write(f"# {head}; one warp on one SM; three launches, all alike\n")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("sequence", "cycles"))
-    for piece, cycles in found:
-        gaps = [str(after - at) for (at, _), (after, _) in pairwise(piece.events)]
-        steps = (" ".join(x) for x in zip((name for _, name in piece.events), [*gaps, "-"], strict=True))
-        writer.writerow((" | ".join(steps), cycles))
+    writer.writerows((pieces.steps(piece), cycles) for piece, cycles in found)
     with gzip.GzipFile(path, "wb", mtime=0) as raw:
         raw.write(text.getvalue().encode())
 

@@ -22,7 +22,7 @@ import json
 import random
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +58,7 @@ FIRST, CLOCKS, SLOTS = 104, 140, 520  # the sequences use registers below FIRST
 LANE, BASE, TABLE = 227, 1024, 16384  # a free register; where shared memory and the table of registers in it begin
 ADDRESSES = {4: 96, 8: 97, 16: 98}  # registers that hold multiples of the lane
 IDLE, LAUNCHES, RANDOM = 75, 4, 5200
+LONGEST = 36  # instructions of a sequence with its clocks
 ALONE = (15, True)
 
 
@@ -213,22 +214,54 @@ class Room(Clocked):
         return [*code, self.clock(clock + 1, 2)], 31 + times[last] - times[0]
 
 
-def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
+def template_cubin(folder: Path, ptxas: str) -> None:
+    """Compiles the kernel that makes room for the sequences."""
     (folder / "pieces.ptx").write_text(template())
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(folder / "pieces.cubin"), str(folder / "pieces.ptx")], check=True)
-    room, modules = Room(folder, nvdisasm), []
-    code, found = room.prologue(), list[tuple[int, int]]()
-    for number, piece in enumerate(pieces()):
-        if 2 * len(found) + 2 > len(room.clocks) or len(code) + 36 > room.slots:
+
+
+def assemble(room: Room, sequences: Iterable[Piece], longest: int, path: Path) -> None:
+    """Fills modules with sequences, none of more than `longest` instructions, and writes them as `path`.json."""
+    modules, code, found = [], room.prologue(), list[tuple[int, int]]()
+    for number, piece in enumerate(sequences):
+        if 2 * len(found) + 2 > len(room.clocks) or len(code) + longest > room.slots:
             modules.append({"raw": room.end(code).hex(), "pieces": found})
             code, found = room.prologue(), []
         words, cycles = room.piece(piece, 2 * len(found))
         code, found = [*code, *words], [*found, (number, cycles)]
     modules.append({"raw": room.end(code).hex(), "pieces": found})
-    (folder / "pieces.cubin").write_bytes(room.raw)
+    path.with_suffix(".cubin").write_bytes(room.raw)
     data = {"offset": room.offset, "stored": [place for place, *_ in room.clocks], "modules": modules}
-    (folder / "pieces.json").write_text(json.dumps(data))
+    path.with_suffix(".json").write_text(json.dumps(data))
     print(number + 1, "sequences,", len(modules), "modules")
+
+
+def clocked(device: Any, path: Path, table: Any, launches: int) -> dict[int, set[int]]:
+    """The cycles that each sequence of the modules at `path` took beyond those known, in all launches."""
+    cupy = device.cupy
+    data, cubin = json.loads(path.with_suffix(".json").read_text()), path.with_suffix(".cubin").read_bytes()
+    source, target = cupy.asarray(table), cupy.zeros(1 << 10, dtype=cupy.uint32)
+    cycles: dict[int, set[int]] = {}
+    for entry in data["modules"]:
+        module = cupy.cuda.function.Module()
+        module.load(replaced(cubin, bytes.fromhex(entry["raw"]), data))
+        for _ in range(launches):
+            module.get_function("template")((1,), (32,), (target, source))
+            clocks = cupy.asnumpy(target)[data["stored"]].astype(int)
+            for place, (number, known) in enumerate(entry["pieces"]):
+                cycles.setdefault(number, set()).add(int(clocks[2 * place + 1] - clocks[2 * place]) - known)
+    return cycles
+
+
+def steps(piece: Piece) -> str:
+    """A sequence as a table writes it: each instruction with the cycles until the next issues at the soonest."""
+    gaps = [str(after - at) for (at, _), (after, _) in pairwise(piece.events)]
+    return " | ".join(" ".join(x) for x in zip((name for _, name in piece.events), [*gaps, "-"], strict=True))
+
+
+def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    template_cubin(folder, ptxas)
+    assemble(Room(folder, nvdisasm), pieces(), LONGEST, folder / "pieces")
 
 
 def run(folder: Path, results: Path, date: str) -> None:
@@ -236,21 +269,10 @@ def run(folder: Path, results: Path, date: str) -> None:
     import numpy as np
 
     device = measure.Device()
-    cupy = device.cupy
-    data, cubin = json.loads((folder / "pieces.json").read_text()), (folder / "pieces.cubin").read_bytes()
     table = np.zeros(TABLE // 2, np.uint32)
     for step, register in ADDRESSES.items():
         table[TABLE // 4 + 32 * register :][:32] = BASE + step * np.arange(32)
-    source, target = cupy.asarray(table), cupy.zeros(1 << 10, dtype=cupy.uint32)
-    cycles: dict[int, set[int]] = {}
-    for entry in data["modules"]:
-        module = cupy.cuda.function.Module()
-        module.load(replaced(cubin, bytes.fromhex(entry["raw"]), data))
-        for _ in range(LAUNCHES):
-            module.get_function("template")((1,), (32,), (target, source))
-            clocks = cupy.asnumpy(target)[data["stored"]].astype(int)
-            for place, (number, known) in enumerate(entry["pieces"]):
-                cycles.setdefault(number, set()).add(int(clocks[2 * place + 1] - clocks[2 * place]) - known)
+    cycles = clocked(device, folder / "pieces", table, LAUNCHES)
     assert all(len(found) == 1 for found in cycles.values()), "a sequence took other cycles in another launch"
     write(
         results / "pieces.csv.gz", [(piece, *cycles[n]) for n, piece in enumerate(pieces())], f"{device.name}, {date}"
@@ -261,11 +283,7 @@ def write(path: Path, found: list[tuple[Any, ...]], head: str) -> None:
     """Writes sequences and their cycles."""
     with gzip.GzipFile(path, "wb", mtime=0) as raw:
         lines = [f"# {head}; one warp on one SM; {LAUNCHES} launches, all alike\n", "sequence,asked,cycles\n"]
-        for piece, cycles in found:
-            times = [at for at, _ in piece.events]
-            gaps = [str(after - at) for at, after in pairwise(times)]
-            steps = " | ".join(" ".join(x) for x in zip((n for _, n in piece.events), [*gaps, "-"], strict=True))
-            lines.append(f"{steps},{piece.asked},{cycles}\n")
+        lines += (f"{steps(piece)},{piece.asked},{cycles}\n" for piece, cycles in found)
         raw.write("".join(lines).encode())
 
 

@@ -58,10 +58,11 @@ def sequences() -> tuple[tuple[Events, str, int], ...]:
     """The measured sequences: instructions, what was asked, cycles."""
     with gzip.open(folder("configs") / "measurements" / "h100_pieces.csv.gz", "rt") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return tuple((_events(row["sequence"]), row["asked"], int(row["cycles"])) for row in rows)
+        return tuple((events(row["sequence"]), row["asked"], int(row["cycles"])) for row in rows)
 
 
-def _events(text: str) -> Events:
+def events(text: str) -> Events:
+    """A sequence as the tables of measurements write it, `add 2 | full f32 -`; the last gap counts as 0."""
     parts = [step.rsplit(" ", 1) for step in text.split(" | ")]
     return tuple((name, 0 if gap == "-" else int(gap)) for name, gap in parts)
 

@@ -57,7 +57,7 @@ def sequences() -> tuple[tuple[pieces.Events, int], ...]:
     """The measured sequences: instructions, and the cycles by which what follows issues late."""
     with gzip.open(folder("configs") / "measurements" / "h100_registers.csv.gz", "rt") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        return tuple((pieces._events(row["sequence"]), int(row["cycles"])) for row in rows)
+        return tuple((pieces.events(row["sequence"]), int(row["cycles"])) for row in rows)
 
 
 def is_matrix(name: str) -> bool:

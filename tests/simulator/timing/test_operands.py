@@ -22,7 +22,7 @@ FORMS = [f"{form} {accumulators}" for form in INTERVALS for accumulators in ACCU
 
 def late(text: str) -> int:
     """By how many cycles what is behind this sequence issues late."""
-    return registers.late(H100, KNOWN, pieces._events(text))
+    return registers.late(H100, KNOWN, pieces.events(text))
 
 
 def repeats_a_register(name: str) -> bool:
