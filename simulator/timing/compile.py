@@ -174,9 +174,18 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
         operation.even, operation.odd = _bits(tensor.even), _bits(tensor.odd)
         operation.late = _bits(cycle + config.reading_stages - 1 for cycle in tensor.late)
         operation.metadata = int(tensor.sparse and bool(tensor.even))
+        operation.keeps = _keeps(form)
     faster = min(operation.interval - tensor.interval, 0)
     operation.shortest_stall = max(tensor.stall + faster, 1)  # as ptxas would write it
     return operation
+
+
+def _keeps(form: MmaForm) -> tuple[int, int]:
+    """How many registers A and B have; 0 for a B that ptxas never keeps for the next instruction: that of a sparse form
+    with f32 accumulators, or of four registers."""
+    count = {role.name: role.count for role in form.roles}
+    kept = not form.sparse or (count["b"] <= 2 and str(form.d_type) != "f32")
+    return count["a"], count["b"] * kept
 
 
 def in_banks(operation: TimedOperation, a: int, b: int, metadata: int = 0) -> None:

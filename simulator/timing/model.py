@@ -114,6 +114,8 @@ class TimedOperation:
         port: cycles for which a matrix instruction takes the port to shared memory.
         operands: the registers that an integer or float instruction reads, each as `operand` has it; of a matrix
             instruction the first of A and of B.
+        keeps: of a matrix instruction: how many registers A and B have; 0 for a B that the compiler does not keep for
+            the next instruction.
         even, odd: of a matrix instruction: bit c, if it reads a register of that bank c cycles behind issue; a, b: of
             these, when it reads A and B.
         late: bit c, if an instruction that writes a register may not be in its last stage of reading c cycles later.
@@ -171,6 +173,7 @@ class TimedOperation:
     reading: int = 0
     spare: int = 0
     operands: tuple[int, ...] = ()
+    keeps: tuple[int, int] = (0, 0)
     a: int = 0
     b: int = 0
     even: int = 0
