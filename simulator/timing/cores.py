@@ -10,7 +10,6 @@ import ctypes
 from isa.forms.record import Unit
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
-from simulator.timing.operands import BITS
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import NEVER, SmRecord
 from simulator.timing.warp import Warp
@@ -38,8 +37,6 @@ class SubCore(Pipes):
         self.hinted = config.issue.policy == "greedy-round-robin"
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Asynchronous | None = None
-        for place, warp in enumerate(warps):
-            warp.position = place % BITS
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
         self.warps, self.warps_array = len(warps), ctypes.addressof(self.addresses)
 
@@ -144,10 +141,8 @@ class SubCore(Pipes):
         warp = self.mine[place]
         self.favourite, self.turned = place, now
         warp.acted, warp.gives_way = now, warp.upkeep[warp.upkeep_seen] & 1
-        if self.depth:
-            self.leave(warp)
-            if warp.counter >> warp.upkeep_seen & 1:
-                self.enter(warp, (warp.runs,), False)
+        if self.depth and warp.counter >> warp.upkeep_seen & 1:
+            self.enter(warp, (warp.runs,), False)
         warp.upkeep_seen += 1
 
     def postpone(self, now: int) -> None:

@@ -28,13 +28,12 @@ from simulator.timing.model import AGAIN, KEPT, TimedOperation
 from simulator.timing.records import NO_MORE, CoreRecord, link
 from simulator.timing.warp import Warp
 
-STAGE = 4  # numbers of a stage: operands to be read, places in use, whether a register is written, warps
+STAGE = 3  # numbers of a stage: operands to be read, places in use, whether a register is written
 READER = 5  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata
 READERS = 24  # matrix instructions that can read at a time
 SLOTS = 3  # operands of an instruction
 READ_BITS = 3  # for the number of an operand's registers
 BANKS = 2  # of the register file
-BITS = 62  # of an integer, of which each stands for a warp
 OF_BANK = tuple(sum(1 << BANKS * slot + bank for slot in range(SLOTS)) for bank in range(BANKS))
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)  # pipes whose cycles the compiler counts
 
@@ -85,11 +84,6 @@ class Reads(CoreRecord):
             self.kept[at] = register if operand & KEPT else -1
         return there
 
-    def leave(self, warp: Warp) -> None:
-        """Notes that what the warp issued before is not its last instruction: only that one's waits stand still."""
-        for at in range(0, STAGE * self.depth, STAGE):
-            self.stages[at + 3] &= ~(1 << warp.position)
-
     def enter(self, warp: Warp, operands: tuple[int, ...], writes: bool) -> None:
         """Puts an instruction with these operands (`TimedOperation.operands`) into the first stage."""
         stages, kept, place = self.stages, self.kept, warp.place << 16
@@ -100,7 +94,6 @@ class Reads(CoreRecord):
                 stages[0] |= 1 << slot
             kept[slot] = register if operand & KEPT else -1
         stages[2] |= int(writes)
-        stages[3] |= 1 << warp.position
 
     def catch_up(self, now: int) -> None:
         """Lets the stages go on to the beginning of cycle `now`; where they stand still, so do the warps' waits."""
@@ -186,13 +179,9 @@ class Reads(CoreRecord):
         self.reading = kept // READER
 
     def stand_still(self, cycle: int) -> None:
-        """Lets nothing issue in this cycle; a warp whose last instruction is in the stages waits a cycle longer."""
-        owners = 0
-        for at in range(0, STAGE * self.depth, STAGE):
-            owners |= self.stages[at + 3]
+        """Lets nothing issue in this cycle: the waits of all warps, and those for the pipes, last a cycle longer."""
         for warp in self.mine:
-            if owners >> warp.position & 1:
-                warp.stand_still(cycle)
+            warp.stand_still(cycle)
         for unit in _FIXED:
             late = self.result_until if unit is Unit.TENSOR else 0  # until when the last result can hold one up
             self.free[unit] += self.free[unit] + late >= cycle

@@ -168,7 +168,7 @@ class WarpRecord(ctypes.Structure):
     """How far a warp is in its program, and until when each thing makes it wait.
 
     Attributes:
-        place: its number among the warps that have a program; `position`: among those of its sub-core, modulo 62.
+        place: its number among the warps that have a program.
         base: the index in `Counters.stalls` at which its cycles are counted.
         cta: its CTA.
         pc: the place of its next operation in its code.
@@ -197,7 +197,6 @@ class WarpRecord(ctypes.Structure):
     """
 
     place: int
-    position: int
     base: int
     cta: int
     pc: int
@@ -263,7 +262,7 @@ class CoreRecord(ctypes.Structure):
         depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
         read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it.
         stages: for each stage, the first first: the operands that are still to be read, those that its instruction has
-            (bit 2 * slot + bank), whether it writes a register, and its warp (bit `position`).
+            (bit 2 * slot + bank), and whether it writes a register.
         readers: for each of `reading` matrix instructions that read: cycles since its first stage, its `even`, `odd`
             and `late`, and the bank of metadata that is still to be read.
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and

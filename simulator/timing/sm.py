@@ -169,9 +169,6 @@ class Sm(Machine):
         core.last_issue = warp.last = now
         warp.keep_up(operation, now)
         self.counters.issued[core.number] += 1
-        if core.depth:
-            core.leave(warp)
-            core.enter(warp, (), False)
         finished = now + self.start(core, warp, operation, now)
         if self.observer is not None:
             self.observer.issued(core, now, finished)

@@ -71,7 +71,7 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
 
 /* operands.py */
 
-enum { STAGE = 4, READER = 5, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, PENDING = 0, USED, WRITER, OWNERS };
+enum { STAGE = 3, READER = 5, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, PENDING = 0, USED, WRITER };
 enum { SINCE, EVEN, ODD, LATE, METADATA }; /* numbers of a matrix instruction that reads */
 static const int64_t of_bank[BANKS] = {0x15, 0x2a};
 
@@ -83,20 +83,12 @@ static void warp_stands_still(Warp *warp, int64_t cycle) {
 }
 
 static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
-    int64_t units[] = {sm->tensor, sm->alu, sm->fma}, owners = 0;
-    for (int64_t i = 0; i < core->depth; i++)
-        owners |= core->stages_array[STAGE * i + OWNERS];
+    int64_t units[] = {sm->tensor, sm->alu, sm->fma};
     for (int64_t i = 0; i < core->warps; i++)
-        if (owners >> core->warps_array[i]->position & 1)
-            warp_stands_still(core->warps_array[i], cycle);
+        warp_stands_still(core->warps_array[i], cycle);
     for (int64_t i = 0; i < 3; i++)
         core->free_array[units[i]] += core->free_array[units[i]] + (i ? 0 : core->result_until) >= cycle;
     core->half_free += core->half_free >= cycle;
-}
-
-static void leave(Core *core, const Warp *warp) {
-    for (int64_t i = 0; i < core->depth; i++)
-        core->stages_array[STAGE * i + OWNERS] &= ~(INT64_C(1) << warp->position);
 }
 
 static void enter(Core *core, const Warp *warp, const int64_t *operands, int64_t count, int64_t writes) {
@@ -109,7 +101,6 @@ static void enter(Core *core, const Warp *warp, const int64_t *operands, int64_t
         kept[slot] = operand & 8 ? reg : -1;
     }
     stages[WRITER] |= writes;
-    stages[OWNERS] |= INT64_C(1) << warp->position;
 }
 
 static int64_t held(Core *core, const Warp *warp, const Item *item) {
@@ -698,10 +689,6 @@ static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
     for (int64_t i = 0; i < item->upkeep_count; i++)
         warp->upkeep_array[i] = 2 * now + item->upkeep_array[i];
     sm->issued_array[core->number]++;
-    if (core->depth) {
-        leave(core, warp);
-        enter(core, warp, NULL, 0, 0);
-    }
     return item;
 }
 
@@ -767,8 +754,6 @@ static void keep_up(Core *core, int64_t place, int64_t now) {
     core->turned = warp->acted = now;
     int64_t compares = warp->counter >> warp->upkeep_seen & 1;
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
-    if (core->depth)
-        leave(core, warp);
     if (core->depth && compares)
         enter(core, warp, &warp->runs, 1, 0);
 }
