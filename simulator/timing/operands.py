@@ -6,8 +6,9 @@ when it leaves the last. Registers of even number are in one bank, those of odd 
 register in a cycle, to the oldest instruction that asks for one. An operand that has been read stays in the place of
 its slot (the first, second or third operand of the instruction) and bank until its instruction leaves, so that the next
 instruction with an operand there reads it later. What has not read all in the last stage stops all stages, and nothing
-issues on the sub-core until it has. An operand with the compiler's `.reuse` flag is not read again by the next
-instruction that has the same register of the same warp in the same slot.
+issues on the sub-core until it has; the waits of all its warps last as much longer (`tests/hardware/unlike.py`). An
+operand with the compiler's `.reuse` flag is not read again by the next instruction that has the same register of the
+same warp in the same slot.
 
 A matrix instruction reads its registers in cycles of its own (`even` and `odd` of its class), from its second stage on
 and before all others. It does not wait for them in a stage; the metadata of a sparse one it reads in its first stage,
@@ -29,7 +30,7 @@ from simulator.timing.records import NO_MORE, CoreRecord, link
 from simulator.timing.warp import Warp
 
 STAGE = 3  # numbers of a stage: operands to be read, places in use, whether a register is written
-READER = 5  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata
+READER = 6  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata, warp
 READERS = 24  # matrix instructions that can read at a time
 SLOTS = 3  # operands of an instruction
 READ_BITS = 3  # for the number of an operand's registers
@@ -66,8 +67,8 @@ class Reads(CoreRecord):
             there = self.held(warp, operation)
             self.reading = min(self.reading, READERS - 1)
             at = READER * self.reading
-            numbers = (-1, operation.even & ~there, operation.odd & ~there, operation.late, operation.metadata)
-            self.readers[at : at + READER] = array("q", numbers)
+            reads = (operation.even & ~there, operation.odd & ~there, operation.late, operation.metadata)
+            self.readers[at : at + READER] = array("q", (-1, *reads, self.mine.index(warp)))
             self.reading += 1
             return
         self.enter(warp, operation.operands, operation.writer)
@@ -132,14 +133,15 @@ class Reads(CoreRecord):
             self.readers[at] += cycles
         self.retire()
 
-    def give(self) -> bool:
-        """Gives registers in cycle `read_cycle`; returns whether the stages stand still in the next."""
-        readers, taken, held, late = self.readers, 0, False, False
+    def give(self) -> int:
+        """Gives registers in cycle `read_cycle`. Returns whether the stages stand still in the next: 0 if not, -1 if
+        they do; if that is for metadata alone, the place of the warp that waits for it, counted from 1."""
+        readers, taken, held, late = self.readers, 0, 0, False
         for at in range(0, READER * self.reading, READER):
             if readers[at] < 0:
                 continue
             if readers[at + 4]:
-                held = True
+                held = 1 + readers[at + 5]
                 if not taken & readers[at + 4]:
                     taken |= readers[at + 4]
                     readers[at + 4] = 0
@@ -156,7 +158,7 @@ class Reads(CoreRecord):
                 readers[at + 4] = 0
         self.retire()
         last = STAGE * (self.depth - 1)
-        return held or bool(self.stages[last]) or (late and bool(self.stages[last + 2]))
+        return -1 if self.stages[last] or (late and self.stages[last + 2]) else held
 
     def serve(self, bank: int) -> bool:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""
@@ -179,9 +181,11 @@ class Reads(CoreRecord):
         self.reading = kept // READER
 
     def stand_still(self, cycle: int) -> None:
-        """Lets nothing issue in this cycle: the waits of all warps, and those for the pipes, last a cycle longer."""
-        for warp in self.mine:
-            warp.stand_still(cycle)
+        """Lets nothing issue in this cycle. The waits of all warps, and those for the pipes, last a cycle longer; if it
+        is for metadata, of its warp alone, and not if a NOP or a loop's counter has issued behind."""
+        for place, warp in enumerate(self.mine, 1):
+            if self.frozen < 0 or (self.frozen == place and not warp.upkeep_seen):
+                warp.stand_still(cycle)
         for unit in _FIXED:
             late = self.result_until if unit is Unit.TENSOR else 0  # until when the last result can hold one up
             self.free[unit] += self.free[unit] + late >= cycle

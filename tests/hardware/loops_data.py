@@ -4,8 +4,8 @@ issues them.
     python loops_data.py --given timing_programs.json [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
 
 Sets: `given` (forty loops of nvcc, from the file), and those of the groups `random`, `held` (`held out`), `fresh`,
-`later`, `unseen`, `blind`, `sealed` and `closed`, each first measured when rules had been fixed that the ones before
-had been looked at for (`mixed.py`). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a move
+`later`, `unseen`, `blind`, `sealed`, `closed` and `apart`, each first measured when rules had been fixed that the ones
+before had been looked at for (`mixed.py`). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a move
 between registers, cycles of an iteration by number of warps, and, but for the given ones, `begins`: by number of warps
 where they share sub-cores, the cycle in which each begins (`ends_of_first` of measure.py), and `code`: for each
 instruction its wait, and its hints (`sass.hints`).
@@ -26,11 +26,11 @@ HERE = Path(__file__).resolve().parent
 Found = tuple[list[str], dict[str, float], dict[str, Any]]  # a body, its cycles, and what else is known of it
 SUB_CORES = 4
 SETS = {"random": "random", "held out": "held"} | {
-    group: group for group in ("fresh", "later", "unseen", "blind", "sealed", "closed")
+    group: group for group in ("fresh", "later", "unseen", "blind", "sealed", "closed", "apart")
 }
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json"
 SOURCE = (
-    "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25 and (closed) 2026-11-26; "
+    "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25 and (closed, apart) 2026-11-26; "
     "cycles of an iteration from two loop counts, one CTA on one SM"
 )
 

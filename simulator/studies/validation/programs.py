@@ -1,4 +1,4 @@
-"""Validates loops of different matrix instructions as measured on an H100: 1,080 programs of one to three forms that
+"""Validates loops of different matrix instructions as measured on an H100: 1,200 programs of one to three forms that
 share accumulators, on 1 to 32 warps.
 
 The programs are in the order in which the machine code issues them, with the moves between registers that the compiler
@@ -92,8 +92,8 @@ def rows(config: Config, short: bool) -> list[Row]:
 _GROUP = Group(
     "programs",
     "loops of unlike matrix instructions, cycles of an iteration",
-    "measured: H100 80GB, November 2026 (set given), 2026-11-25 and, closed, 2026-11-26; closed: when the rules had "
-    "been fixed; the others were looked at",
+    "measured: H100 80GB, November 2026 (set given), 2026-11-25 and, closed and apart, 2026-11-26; apart: when the "
+    "rules had been fixed; the others were looked at",
     rows,
     ("set", "load", "warps"),
     seconds=13,

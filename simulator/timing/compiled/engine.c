@@ -71,8 +71,8 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
 
 /* operands.py */
 
-enum { STAGE = 3, READER = 5, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, PENDING = 0, USED, WRITER };
-enum { SINCE, EVEN, ODD, LATE, METADATA }; /* numbers of a matrix instruction that reads */
+enum { STAGE = 3, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, PENDING = 0, USED, WRITER };
+enum { SINCE, EVEN, ODD, LATE, METADATA, OWNER }; /* numbers of a matrix instruction that reads */
 static const int64_t of_bank[BANKS] = {0x15, 0x2a};
 
 static void warp_stands_still(Warp *warp, int64_t cycle) {
@@ -85,11 +85,14 @@ static void warp_stands_still(Warp *warp, int64_t cycle) {
 static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
     int64_t units[] = {sm->tensor, sm->alu, sm->fma};
     for (int64_t i = 0; i < core->warps; i++)
-        warp_stands_still(core->warps_array[i], cycle);
+        if (core->frozen < 0 || (core->frozen == i + 1 && !core->warps_array[i]->upkeep_seen))
+            warp_stands_still(core->warps_array[i], cycle);
     for (int64_t i = 0; i < 3; i++)
         core->free_array[units[i]] += core->free_array[units[i]] + (i ? 0 : core->result_until) >= cycle;
     core->half_free += core->half_free >= cycle;
 }
+
+static int64_t reader_of(const Core *core, const Warp *warp);
 
 static void enter(Core *core, const Warp *warp, const int64_t *operands, int64_t count, int64_t writes) {
     int64_t *stages = core->stages_array, *kept = core->kept_array;
@@ -129,6 +132,7 @@ static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Ite
         reader[ODD] = item->odd & ~there;
         reader[LATE] = item->late;
         reader[METADATA] = item->metadata;
+        reader[OWNER] = reader_of(core, warp);
     }
 }
 
@@ -186,14 +190,14 @@ static int serve(Core *core, int64_t bank) {
     return 0;
 }
 
-static int give(Core *core) {
+static int64_t give(Core *core) {
     int64_t taken = 0, waits = 0, late = 0, *readers = core->readers_array;
     for (int64_t i = 0; i < core->reading; i++) {
         int64_t *reader = readers + READER * i;
         if (reader[SINCE] < 0)
             continue;
         if (reader[METADATA]) {
-            waits = 1;
+            waits = 1 + reader[OWNER];
             if (!(taken & reader[METADATA])) {
                 taken |= reader[METADATA];
                 reader[METADATA] = 0;
@@ -214,7 +218,7 @@ static int give(Core *core) {
     }
     retire(core);
     const int64_t *last = core->stages_array + STAGE * (core->depth - 1);
-    return waits || last[PENDING] || (late && last[WRITER]);
+    return last[PENDING] || (late && last[WRITER]) ? -1 : waits;
 }
 
 static void catch_up(const Sm *sm, Core *core, int64_t now) {

@@ -15,8 +15,8 @@ H100 = load_config("h100_sxm")
 
 
 def test_code_of_ptxas() -> None:
-    """Of 1,040 measured loops, 1,030 have the waits and hints of the machine code, and the counter in its places; of
-    those that were compiled when the rules were fixed (`closed`) 119 of 120."""
+    """Of 1,160 measured loops, 1,148 have the waits and hints of the machine code, and the counter in its places; of
+    those that were compiled when the rules were fixed (`closed`, `apart`) 237 of 240."""
     equal: dict[str, list[bool]] = {}
     for program in programs():
         if "code" not in program:
@@ -35,6 +35,7 @@ def test_code_of_ptxas() -> None:
         "blind": (119, 120),
         "sealed": (120, 120),
         "closed": (119, 120),
+        "apart": (118, 120),
     }
 
 
