@@ -5,9 +5,9 @@ issues them.
 
 Sets: `given` (forty loops of nvcc, from the file), and those of the groups `random`, `held` (`held out`), `fresh`,
 `later`, `unseen`, `blind`, `sealed`, `closed` and `apart`, each first measured when rules had been fixed that the ones
-before had been looked at for (`mixed.py`). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a move
-between registers, cycles of an iteration by number of warps, and, but for the given ones, `begins`: by number of warps
-where they share sub-cores, the cycle in which each begins (`ends_of_first` of measure.py), and `code`: for each
+before had been looked at for (`mixed.py`). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a
+move between registers, cycles of an iteration by number of warps, and, but for the given ones, `begins`: by number of
+warps where they share sub-cores, the cycle in which each begins (`ends_of_first` of measure.py), and `code`: for each
 instruction its wait, and its hints (`sass.hints`).
 """
 

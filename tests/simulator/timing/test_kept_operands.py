@@ -17,7 +17,9 @@ H100 = load_config("h100_sxm")
 
 def recorded() -> dict[str, str]:
     with (TESTS / "golden" / "kept_operands.csv").open() as file:
-        return {row["program"]: row["kept"] for row in csv.DictReader(line for line in file if not line.startswith("#"))}
+        return {
+            row["program"]: row["kept"] for row in csv.DictReader(line for line in file if not line.startswith("#"))
+        }
 
 
 def test_kept_operands_are_those_of_ptxas() -> None:
