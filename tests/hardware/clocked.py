@@ -9,10 +9,37 @@ stores of all clocks. The last two clocks are the one of the beginning and, in t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
+import programs as p
 import sass
 from patched import halves, machine_code
+
+
+def template(clocks: int, live: range, slots: Iterable[str], rounds: int = 2) -> str:
+    """A template in PTX: registers up to the last of `live`, which hold results, are loaded; the code takes the place
+    of `slots` and of the reads of so many clocks; each warp stores its own, 1,024 bytes apart; all runs `rounds` times.
+    """
+    lines = [
+        ".visible .entry template(.param .u64 out, .param .u64 src) {",
+        f".reg .b32 %r<{live.stop}>, %c<{clocks}>, %t<4>; .reg .b64 %q<4>; .reg .pred %p<3>;",
+        "ld.param.u64 %q1, [src]; mov.u32 %t0, %tid.x; mul.wide.u32 %q2, %t0, 4; add.u64 %q1, %q1, %q2;",
+        *(f"ld.global.b32 %r{i}, [%q1+{4096 * (i % 8) + 4 * i}];" for i in range(live.stop)),
+        "setp.ne.u32 %p1, %r16, 12345; mov.b32 %t1, 0;",
+        *(f"mov.b32 %c{i}, 0;" for i in range(clocks)),
+        f"AGAIN: bar.sync 0; mov.u32 %c{clocks - 1}, %clock;",
+        *slots,
+        *(f"@%p1 mov.u32 %c{i}, %clock;" for i in range(clocks - 1)),
+        f"add.u32 %t1, %t1, 1; setp.lt.u32 %p2, %t1, {rounds}; @%p2 bra.uni AGAIN;",
+        "bar.sync 0; ld.param.u64 %q3, [out]; and.b32 %t2, %t0, 31; setp.ne.u32 %p2, %t2, 0; @%p2 bra DONE;",
+        "shr.u32 %t3, %t0, 5; mul.wide.u32 %q2, %t3, 1024; add.u64 %q3, %q3, %q2;",
+        *(f"st.global.b32 [%q3+{4 * i}], %c{i};" for i in range(clocks)),
+        "add.u64 %q3, %q3, 65536;",
+        *(f"st.global.b32 [%q3+{4 * i}], %r{i};" for i in live),
+        "DONE: ret; }",
+    ]
+    return p.HEADER + "\n".join(lines) + "\n"
 
 
 class Clocked:

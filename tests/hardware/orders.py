@@ -21,13 +21,13 @@ import json
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import programs as p
 import sass
-from clocked import Clocked
+from clocked import Clocked, template
 from patched import command, control, machine_code, replaced
 
 GROUPS = ("random", "held", "fresh")
@@ -37,32 +37,12 @@ KNOWN = {"HMMA", "IMMA", "UIADD3", "ISETP", "NOP", "BRA", "MOV", "IMAD"}
 Event = tuple[int, int, int]  # cycle, warp, number of its matrix instruction
 
 
-def template() -> str:
-    """A kernel with room for the code, clocks in registers, and a store of them all."""
+def slots() -> Iterator[str]:
+    """Matrix instructions whose place the code takes."""
     mma = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
-    lines = [
-        ".visible .entry template(.param .u64 out, .param .u64 src) {",
-        f".reg .b32 %r<68>, %c<{CLOCKS}>, %t<4>; .reg .b64 %q<4>; .reg .pred %p<3>;",
-        "ld.param.u64 %q1, [src]; mov.u32 %t0, %tid.x; mul.wide.u32 %q2, %t0, 4; add.u64 %q1, %q1, %q2;",
-        *(f"ld.global.b32 %r{i}, [%q1+{4096 * (i % 8) + 4 * i}];" for i in range(68)),
-        "setp.ne.u32 %p1, %r16, 12345; mov.b32 %t1, 0;",
-        *(f"mov.b32 %c{i}, 0;" for i in range(CLOCKS)),
-        f"AGAIN: bar.sync 0; mov.u32 %c{CLOCKS - 1}, %clock;",
-    ]
     for i in range(SLOTS):
         d = ", ".join(f"%r{20 + 4 * (i % 12) + j}" for j in range(4))
-        lines.append(f"{mma} {{{d}}}, {{%r0, %r1, %r2, %r3}}, {{%r8, %r9, %r10, %r11}}, {{{d}}}, %r16, 0x0;")
-    lines += [f"@%p1 mov.u32 %c{i}, %clock;" for i in range(CLOCKS - 1)]
-    lines += [
-        "add.u32 %t1, %t1, 1; setp.lt.u32 %p2, %t1, 2; @%p2 bra.uni AGAIN;",
-        "bar.sync 0; ld.param.u64 %q3, [out]; and.b32 %t2, %t0, 31; setp.ne.u32 %p2, %t2, 0; @%p2 bra DONE;",
-        "shr.u32 %t3, %t0, 5; mul.wide.u32 %q2, %t3, 1024; add.u64 %q3, %q3, %q2;",
-        *(f"st.global.b32 [%q3+{4 * i}], %c{i};" for i in range(CLOCKS)),
-        "add.u64 %q3, %q3, 65536;",
-        *(f"st.global.b32 [%q3+{4 * i}], %r{i};" for i in range(20, 68)),
-        "DONE: ret; }",
-    ]
-    return p.HEADER + "\n".join(lines) + "\n"
+        yield f"{mma} {{{d}}}, {{%r0, %r1, %r2, %r3}}, {{%r8, %r9, %r10, %r11}}, {{{d}}}, %r16, 0x0;"
 
 
 class Room(Clocked):
@@ -105,7 +85,7 @@ class Room(Clocked):
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     source, cubin = folder / "orders.ptx", folder / "orders.cubin"
-    source.write_text(template())
+    source.write_text(template(CLOCKS, range(20, 68), slots()))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room, loops = Room(cubin, nvdisasm), {}
     for group in GROUPS:

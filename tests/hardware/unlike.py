@@ -33,7 +33,7 @@ from typing import Any
 import mixed
 import patched
 import programs as p
-from clocked import Clocked
+from clocked import Clocked, template
 from patched import command, control, halves, machine_code, replaced
 
 CLOCKS, SLOTS, FIRST = 86, 300, 28  # the loops use registers below FIRST
@@ -62,28 +62,10 @@ def items(code: str) -> list[Item]:
     return [("matrix", 1, False), (kind, int(behind), False), ("clock", 10, False)] * 14
 
 
-def template() -> str:
-    """A kernel with room for the code, clocks in registers, and a store of them all."""
+def slots() -> Iterator[str]:
+    """Matrix instructions whose place the code takes."""
     form = p.Form(16, 8, 32, "f32", "f16", "f16", sparse=True)
-    lines = [
-        ".visible .entry template(.param .u64 out, .param .u64 src) {",
-        f".reg .b32 %r<24>, %c<{CLOCKS}>, %t<4>; .reg .b64 %q<4>; .reg .pred %p<3>;",
-        "ld.param.u64 %q1, [src]; mov.u32 %t0, %tid.x; mul.wide.u32 %q2, %t0, 4; add.u64 %q1, %q1, %q2;",
-        *(f"ld.global.b32 %r{i}, [%q1+{4096 * (i % 8) + 4 * i}];" for i in range(24)),
-        "setp.ne.u32 %p1, %r16, 12345; mov.b32 %t1, 0;",
-        *(f"mov.b32 %c{i}, 0;" for i in range(CLOCKS)),
-        f"AGAIN: bar.sync 0; mov.u32 %c{CLOCKS - 1}, %clock;",
-        *(form.text(12 + 4 * (i % 3), 0, 8, 12 + 4 * (i % 3), 16) for i in range(SLOTS)),
-        *(f"@%p1 mov.u32 %c{i}, %clock;" for i in range(CLOCKS - 1)),
-        "add.u32 %t1, %t1, 1; setp.lt.u32 %p2, %t1, 4; @%p2 bra.uni AGAIN;",
-        "bar.sync 0; ld.param.u64 %q3, [out]; and.b32 %t2, %t0, 31; setp.ne.u32 %p2, %t2, 0; @%p2 bra DONE;",
-        "shr.u32 %t3, %t0, 5; mul.wide.u32 %q2, %t3, 1024; add.u64 %q3, %q3, %q2;",
-        *(f"st.global.b32 [%q3+{4 * i}], %c{i};" for i in range(CLOCKS)),
-        "add.u64 %q3, %q3, 65536;",
-        *(f"st.global.b32 [%q3+{4 * i}], %r{i};" for i in range(12, 24)),
-        "DONE: ret; }",
-    ]
-    return p.HEADER + "\n".join(lines) + "\n"
+    return (form.text(12 + 4 * (i % 3), 0, 8, 12 + 4 * (i % 3), 16) for i in range(SLOTS))
 
 
 class Room(Clocked):
@@ -152,7 +134,7 @@ class Room(Clocked):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    (folder / "unlike.ptx").write_text(template())
+    (folder / "unlike.ptx").write_text(template(CLOCKS, range(12, 24), slots(), 4))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(folder / "unlike.cubin"), str(folder / "unlike.ptx")], check=True)
     room = Room(folder, nvdisasm)
     found = []
