@@ -1,4 +1,4 @@
-"""Writes configs/measurements/h100_programs.json: measured loops of unlike matrix instructions, as the machine code
+"""Writes configs/measurements/h100_programs.json.xz: measured loops of unlike matrix instructions, as the machine code
 issues them.
 
     python loops_data.py --given timing_programs.json [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import lzma
 import re
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ SUB_CORES = 4
 SETS = {"random": "random", "held out": "held"} | {
     group: group for group in ("fresh", "later", "unseen", "blind", "sealed", "closed", "apart")
 }
-TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json"
+TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json.xz"
 SOURCE = (
     "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25 and (closed, apart) 2026-11-26; "
     "cycles of an iteration from two loop counts, one CTA on one SM"
@@ -108,7 +109,8 @@ def main() -> None:
         for name, (lines, cycles, known) in found.items()
     ]
     text = ",\n".join(json.dumps(program, separators=(",", ":")) for program in programs)
-    TARGET.write_text(f'{{"source":{json.dumps(SOURCE)},\n"forms":{json.dumps(forms)},\n"programs":[\n{text}\n]}}\n')
+    text = f'{{"source":{json.dumps(SOURCE)},\n"forms":{json.dumps(forms)},\n"programs":[\n{text}\n]}}\n'
+    TARGET.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     print(len(programs), "programs,", TARGET.stat().st_size, "bytes")
 
 

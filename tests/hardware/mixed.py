@@ -4,7 +4,7 @@ and random programs.
 Groups `pairs` (two or three forms in turn, every instruction on an accumulator of its own), `inserts` (integer
 instructions between those of one form), `gaps` and `beside` (chains of three forms, and warps that run different
 forms), `random`, `held`, `fresh`, `later`, `unseen`, `blind`, `sealed`, `closed` and `apart` (loops of the kind of the
-forty that configs/measurements/h100_programs.json begins with, other seeds).
+forty that configs/measurements/h100_programs.json.xz begins with, other seeds).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ those of the set `given`, where that was not measured, as in `Loop.staggered`.
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +30,8 @@ SHORT = 20  # of how many programs the short form takes one
 def programs(step: int = 1) -> list[dict[str, Any]]:
     """Every `step`th of the measured loops: name, set, body, cycles of an iteration by warps, and, but for the set
     `given`, `begins`: by number of warps, where they share sub-cores, the cycle in which each begins."""
-    data = json.loads((folder("configs") / "measurements" / "h100_programs.json").read_text())
+    path = folder("configs") / "measurements" / "h100_programs.json.xz"
+    data = json.loads(lzma.decompress(path.read_bytes()))
     forms = [mma_form(opcode) for opcode in data["forms"]]
     return [{**program, "body": [_step(row, forms) for row in program["body"]]} for program in data["programs"][::step]]
 
