@@ -260,11 +260,11 @@ class CoreRecord(ctypes.Structure):
         accesses: a ring of its last accesses to shared memory (`simulator.timing.port`); so many have been made.
         half_free: from which cycle on the half of the FMA pipe that only floats use is free.
         depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
-        read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it.
+        read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it, as `Reads.give` says.
         stages: for each stage, the first first: the operands that are still to be read, those that its instruction has
             (bit 2 * slot + bank), and whether it writes a register.
         readers: for each of `reading` matrix instructions that read: cycles since its first stage, its `even`, `odd`
-            and `late`, and the bank of metadata that is still to be read.
+            and `late`, the bank of metadata that is still to be read, and the place of its warp.
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
     """

@@ -9,7 +9,6 @@ stores of all clocks. The last two clocks are the one of the beginning and, in t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import programs as p
@@ -17,10 +16,12 @@ import sass
 from patched import halves, machine_code
 
 
-def template(clocks: int, live: range, slots: Iterable[str], rounds: int = 2) -> str:
-    """A template in PTX: registers up to the last of `live`, which hold results, are loaded; the code takes the place
-    of `slots` and of the reads of so many clocks; each warp stores its own, 1,024 bytes apart; all runs `rounds` times.
+def template(clocks: int, live: range, slots: int, rounds: int = 2) -> str:
+    """A template in PTX: the code takes the place of so many matrix instructions, whose results are in the registers
+    `live`, and of the reads of so many clocks; each warp stores its own, 1,024 bytes apart; all runs `rounds` times.
     """
+    form = p.Form(16, 8, 32, "f32", "f16", "f16", sparse=True)
+    results = [live[4 * (i % (len(live) // 4))] for i in range(slots)]
     lines = [
         ".visible .entry template(.param .u64 out, .param .u64 src) {",
         f".reg .b32 %r<{live.stop}>, %c<{clocks}>, %t<4>; .reg .b64 %q<4>; .reg .pred %p<3>;",
@@ -29,7 +30,7 @@ def template(clocks: int, live: range, slots: Iterable[str], rounds: int = 2) ->
         "setp.ne.u32 %p1, %r16, 12345; mov.b32 %t1, 0;",
         *(f"mov.b32 %c{i}, 0;" for i in range(clocks)),
         f"AGAIN: bar.sync 0; mov.u32 %c{clocks - 1}, %clock;",
-        *slots,
+        *(form.text(d, 0, 8, d, 16) for d in results),
         *(f"@%p1 mov.u32 %c{i}, %clock;" for i in range(clocks - 1)),
         f"add.u32 %t1, %t1, 1; setp.lt.u32 %p2, %t1, {rounds}; @%p2 bra.uni AGAIN;",
         "bar.sync 0; ld.param.u64 %q3, [out]; and.b32 %t2, %t0, 31; setp.ne.u32 %p2, %t2, 0; @%p2 bra DONE;",

@@ -21,7 +21,6 @@ import json
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,14 +34,6 @@ CLOCKS, SLOTS, LAUNCHES, COPIES, LOOPS = 186, 300, 5, 10, 120
 FIRST = 70  # the loops use registers below
 KNOWN = {"HMMA", "IMMA", "UIADD3", "ISETP", "NOP", "BRA", "MOV", "IMAD"}
 Event = tuple[int, int, int]  # cycle, warp, number of its matrix instruction
-
-
-def slots() -> Iterator[str]:
-    """Matrix instructions whose place the code takes."""
-    mma = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
-    for i in range(SLOTS):
-        d = ", ".join(f"%r{20 + 4 * (i % 12) + j}" for j in range(4))
-        yield f"{mma} {{{d}}}, {{%r0, %r1, %r2, %r3}}, {{%r8, %r9, %r10, %r11}}, {{{d}}}, %r16, 0x0;"
 
 
 class Room(Clocked):
@@ -85,7 +76,7 @@ class Room(Clocked):
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     source, cubin = folder / "orders.ptx", folder / "orders.cubin"
-    source.write_text(template(CLOCKS, range(20, 68), slots()))
+    source.write_text(template(CLOCKS, range(20, 68), SLOTS))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room, loops = Room(cubin, nvdisasm), {}
     for group in GROUPS:

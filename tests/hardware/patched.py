@@ -87,11 +87,16 @@ def encode(item: Item, data: dict[str, Any]) -> tuple[int, int]:
     return low, control(high & ~0xFF | d, stall)
 
 
-def branch_back(branch: tuple[int, int], count: int) -> tuple[int, int]:
+def branch(word: tuple[int, int], over: int) -> tuple[int, int]:
+    """A branch over so many instructions; less than none: back to one before it."""
+    offset = 4 * over
+    low = word[0] & ~(0xFF << 16) & (1 << 34) - 1 | (offset & 0xFF) << 16 | (offset >> 8) << 34 & (1 << 64) - 1
+    return low, control(word[1], 5, yields=True) & ~0x3FFFF | (offset >> 38) & 0x3FFFF
+
+
+def branch_back(word: tuple[int, int], count: int) -> tuple[int, int]:
     """The branch at the end of a loop of `count` instructions before it, to the first of them."""
-    back = -16 * (count + 1) // 4 & (1 << 48) - 1
-    low = branch[0] & ~(0xFF << 16) & (1 << 34) - 1 | (back & 0xFF) << 16 | (back >> 8) << 34 & (1 << 64) - 1
-    return low, control(branch[1], 5, yields=True)
+    return branch(word, -count - 1)
 
 
 def machine_code(words: Iterable[tuple[int, int]]) -> bytes:

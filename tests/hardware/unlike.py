@@ -62,21 +62,15 @@ def items(code: str) -> list[Item]:
     return [("matrix", 1, False), (kind, int(behind), False), ("clock", 10, False)] * 14
 
 
-def slots() -> Iterator[str]:
-    """Matrix instructions whose place the code takes."""
-    form = p.Form(16, 8, 32, "f32", "f16", "f16", sparse=True)
-    return (form.text(12 + 4 * (i % 3), 0, 8, 12 + 4 * (i % 3), 16) for i in range(SLOTS))
-
-
 class Room(Clocked):
     """Where the code goes, and the instructions that it needs."""
 
-    def __init__(self, folder: Path, nvdisasm: str) -> None:
+    def __init__(self, folder: Path, ptxas: str, nvdisasm: str) -> None:
         super().__init__(folder / "unlike.cubin", nvdisasm, FIRST)
         self.nop, self.thread = halves(self.word("NOP$")), halves(self.word(r"S2R R0, SR_TID\.X$"))
         self.test, self.jump = halves(self.word(r"ISETP\.LT\.U32\.AND P1, PT, R\d+, 0x")), halves(self.word("@P1 BRA"))
         self.sum = halves(self.word(r"VIADD R\d+, R\d+, 0x1$"))
-        patched.build(folder, "ptxas", nvdisasm)
+        patched.build(folder, ptxas, nvdisasm)
         self.matrix = tuple(json.loads((folder / "patched.json").read_text())["forms"][mixed.short(MATRIX)])
 
     def add(self, to: int, register: int, number: int, wait: int) -> tuple[int, int]:
@@ -87,9 +81,8 @@ class Room(Clocked):
 
     def branch(self, forward: int, *, always: bool = False) -> tuple[int, int]:
         """A branch over so many instructions; with the predicate of the comparisons unless `always`."""
-        low = self.jump[0] & ~(0xFF << 16) & (1 << 34) - 1 | (4 * forward & 0xFF) << 16 | (4 * forward >> 8) << 34
-        low = low & ~(15 << 12) | 7 << 12 if always else low
-        return low, control(self.jump[1], 5, True) & ~0x3FFFF
+        low, high = patched.branch(self.jump, forward)
+        return low & ~(15 << 12) | 7 << 12 if always else low, high
 
     def loop(self, code: list[Item], kept: bool) -> list[tuple[int, int]]:
         """The instructions of a loop whose clocks are kept, or not; the number of runs stands in the comparison."""
@@ -134,9 +127,9 @@ class Room(Clocked):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    (folder / "unlike.ptx").write_text(template(CLOCKS, range(12, 24), slots(), 4))
+    (folder / "unlike.ptx").write_text(template(CLOCKS, range(12, 24), SLOTS, 4))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(folder / "unlike.cubin"), str(folder / "unlike.ptx")], check=True)
-    room = Room(folder, nvdisasm)
+    room = Room(folder, ptxas, nvdisasm)
     found = []
     for kind, each in codes():
         raw, marks = room.code(each)
