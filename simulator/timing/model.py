@@ -247,7 +247,7 @@ class TimedCode:
         inside: for each item, the numbers of the loops around it, outermost first.
         ends: the end of each loop, by its number.
         places: how many items the code had before sequences took the place of some.
-        scheduled: whether it is machine code, whose operations have the waits that a compiler wrote.
+        scheduled: whether its operations have the waits that a compiler writes, as those of machine code.
     """
 
     warps: tuple[int, ...]

@@ -22,11 +22,12 @@ those in the machine code of 1,148 of 1,160 random loops (tests/simulator/timing
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from itertools import count, islice, pairwise
 
 from isa.forms.record import Unit
 from simulator.timing.config import Config
-from simulator.timing.model import KEPT, StallReason, TimedLoop, TimedOperation, operand
+from simulator.timing.model import KEPT, StallReason, TimedCode, TimedLoop, TimedOperation, operand
 
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 _PIPE = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
@@ -34,6 +35,14 @@ _INTEGER = (Unit.ALU, Unit.FMA)
 _END = 1 << 30  # a slot behind all others
 FILLER, ADDITION, COMPARISON = range(3)  # a NOP or a branch; those of a loop's counter
 _KINDS = 62  # of so many instructions `TimedOperation.counter` can say what they are
+
+
+def scheduled(code: TimedCode, config: Config) -> TimedCode:
+    """The code with the compiler's waits in its operations, if it has none yet."""
+    if code.scheduled:
+        return code
+    schedule(code.items, config)
+    return replace(code, scheduled=True)
 
 
 def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:

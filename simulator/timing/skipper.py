@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from simulator.timing.counters import REASONS
-from simulator.timing.model import StallReason, TimedLoop
+from simulator.timing.model import StallReason, TimedCode, TimedLoop
 from simulator.timing.reasons import BY_NUMBER
 from simulator.timing.sm import Sm
 from simulator.timing.warp import Warp
 
-Chosen = list[TimedLoop | None]  # for each warp one loop that it is in
+Chosen = list[TimedLoop | None]  # for each warp, or item, one loop that it is in
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Skipper:
         self.sm, self.words = sm, words or self.collect
         self.skipped = 0
         self.seen: dict[tuple[object, ...], Met] = {}
+        self.known: dict[tuple[int, int], Chosen] = {}  # `loops` by program and depth
 
     def look(self, reference: Warp, loop: TimedLoop) -> None:
         """Called when the reference warp is at the end of a loop: skips, if the state has been met before."""
@@ -58,8 +59,8 @@ class Skipper:
             return
         sm, now = self.sm, self.sm.now
         state = (loop.depth, blake2b(self.words(), digest_size=16).digest(), *self.beside(now))
-        choices = [[self.loop_of(warp, loop.depth) for warp in sm.warps]]
-        innermost = [self.loop_of(warp, -1) for warp in sm.warps]
+        choices = [self.chosen(loop.depth)]
+        innermost = self.chosen(-1)
         if innermost != choices[0]:
             choices.append(innermost)
         for chosen in choices:
@@ -107,11 +108,19 @@ class Skipper:
         self.skipped += periods * (now - before.cycle)
         return True
 
-    @staticmethod
-    def loop_of(warp: Warp, depth: int) -> TimedLoop | None:
-        """The loop at this depth that the warp is in, -1 for the innermost; None if it is in none."""
-        inside = () if warp.done else warp.code.inside[warp.pc]
-        return warp.code.ends[inside[depth]] if len(inside) > max(depth, 0) else None
+    def chosen(self, depth: int) -> Chosen:
+        """The loop at this depth that each warp is in, -1 for the innermost; None if it is in none."""
+        loops = [self.loops(warp.code, depth) for warp in self.sm.warps]
+        return [None if warp.done else at[warp.pc] for warp, at in zip(self.sm.warps, loops, strict=True)]
+
+    def loops(self, code: TimedCode, depth: int) -> Chosen:
+        """The same for each item of a program."""
+        key = id(code), depth
+        if key not in self.known:
+            self.known[key] = [
+                code.ends[inside[depth]] if len(inside) > max(depth, 0) else None for inside in code.inside
+            ]
+        return self.known[key]
 
     def collect(self) -> bytes:
         """The state of shared memory, sub-cores and warps, relative to now, as the compiled engine has it."""

@@ -33,7 +33,7 @@ from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOpera
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.reasons import BY_NUMBER, PIPE_TAKEN, PRODUCED_BY
 from simulator.timing.records import ASLEEP, NEVER, plain
-from simulator.timing.schedule import extra, schedule
+from simulator.timing.schedule import extra, scheduled
 from simulator.timing.sequences import expand
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp, warps_of
@@ -74,10 +74,7 @@ class Sm(Machine):
         observer: TimingObserver | None,
         compiled: bool,
     ) -> None:
-        self.codes = codes = [expand(code, config) for code in codes]
-        for code in codes:
-            if not code.scheduled:
-                schedule(code.items, config)
+        self.codes = codes = [scheduled(expand(code, config), config) for code in codes]
         kind, core_kind = (Warp, SubCore) if compiled else (plain(Warp), plain(SubCore))
         placed = warps_of(codes, warps, registers_of(codes, registers), config.sm.sub_cores, kind)
         super().__init__(config, placed, ctas=ctas, cta_warps=warps, observer=observer, compiled=compiled)

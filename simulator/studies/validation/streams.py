@@ -19,6 +19,7 @@ from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode
+from simulator.timing.schedule import scheduled
 from simulator.timing.sequences import expand
 from simulator.timing.tables import TensorClass
 
@@ -69,7 +70,7 @@ class Loop:
         """The loop with this body; ConfigError for an instruction that the config has no time for."""
         every = tuple(range(config.sm.warps))  # sequences have entries for each warp
         code = compile_code(linearise(Block(every, (Repeat(1, body, 1),), 1)), config)
-        return cls(config, expand(code, config), registers)
+        return cls(config, scheduled(expand(code, config), config), registers)
 
     def cycles(self, warps: int, count: int, starts: Sequence[int] = ()) -> int:
         """Cycles of `count` iterations in each of this many warps, of which warp w begins in cycle starts[w], or all in

@@ -6,7 +6,7 @@ from simulator.studies.validation.streams import Loop, repeated, stream
 from simulator.tables import read_rows
 from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedOperation, operations_of
+from simulator.timing.model import KEPT, TimedOperation, operations_of
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
@@ -30,13 +30,13 @@ def cycles(form: str, kind: str = "none", stall: int = 0, hint: int = 0, before:
     operations = list(operations_of(loop.code))[:LENGTH]
     for place, operation in enumerate(operations):
         operation.stall, operation.yields, operation.upkeep, operation.counter = operation.interval, False, (), 0
+        operation.operands = tuple(number & ~KEPT for number in operation.operands)  # the code has no `.reuse`
         if kind != "none" and place % EVERY == 0:
             first = (2 + int(before),) if before else ()
             operation.upkeep = (*first, 2 * stall + hint)
             operation.stall = stall + 1 + hint  # an instruction with the hint takes two cycles, at least
             operation.counter = (kind == "ISETP") << len(first)
     end(operations[-1])
-    loop.code.scheduled = True
     few, many = (
         simulate(H100, [repeated(loop.code, range(WARPS), count)], WARPS, loop.registers).cycles for count in COUNTS
     )
