@@ -95,6 +95,7 @@ def timed_operation(op: Operation, config: Config) -> TimedOperation:
             time=time,
             either=either,
             operands=operands(op.reads, config),
+            sources=op.reads[:3],
             writer=not form.opcode.startswith("setp"),
         )
     return _shared(op, form, config)
@@ -115,11 +116,22 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
         op.writes,
         op.line,
         sent=1 if op.writes else 1 + words,
+        banks=banks(op.reads),
+        slow=not op.writes,
         matrices=four and form.time is Time.LOAD_MATRIX,
         vector=four and together,
+        together=together,
         forwarding_penalty=0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency,
         costs={},
     )
+
+
+def banks(registers: tuple[int, ...]) -> int:
+    """`TimedOperation.banks` of an access that reads this address and stores these values. Several values are in banks
+    in turn, as in machine code, where the first of them is even."""
+    address, *values = registers
+    odd = [value % 2 for value in values] if len(values) == 1 else [place % 2 for place in range(len(values))]
+    return _bits(place for place, bank in enumerate((*odd, address % 2)) if bank)
 
 
 def mark_pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:

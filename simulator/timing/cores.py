@@ -11,7 +11,7 @@ from isa.forms.record import Unit
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import NEVER, SmRecord
+from simulator.timing.records import CONTESTS, NEVER, SmRecord
 from simulator.timing.warp import Warp
 
 # found sooner than members of their enums
@@ -33,7 +33,7 @@ class SubCore(Pipes):
     def __init__(self, number: int, config: Config, sm: SmRecord, warps: list[Warp], unlike_margin: int) -> None:
         super().__init__(number, config, warps)
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
-        self.width, self.greedy = config.issue.width, config.issue.greedy
+        self.width, self.greedy, self.later = config.issue.width, config.issue.greedy, config.issue.later
         self.hinted = config.issue.policy == "greedy-round-robin"
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Asynchronous | None = None
@@ -103,6 +103,7 @@ class SubCore(Pipes):
         if self.issued_in(now) + 1 == self.width:
             self.postpone(now)
         self.favourite, self.turned = (place + (self.policy == "round-robin")) % len(self.mine), now
+        self.contests = (self.contests + self.contest) % CONTESTS
         warp = self.mine[place]
         warp.acted, warp.gives_way = now, warp.operation.yields
         return warp
@@ -119,9 +120,10 @@ class SubCore(Pipes):
 
         With yield hints, a warp whose last instruction had the hint waits for all that can issue and whose last had
         none. Of several of these, the one that issued last goes on, with upkeep or if that was less than `greedy`
-        cycles ago; else the next in turn goes first, and it comes last. If all had the hint, the one goes first whose
-        last instruction is the oldest.
+        cycles ago; else the next in turn goes first, and it comes last, but in `later` of `CONTESTS` decisions, as
+        often as on the chip. If all had the hint, the one goes first whose last instruction is the oldest.
         """
+        self.contest = 0
         if not self.hinted:
             return next(place for place in self.orders[self.favourite] if place in able)
         warps = self.mine
@@ -130,6 +132,10 @@ class SubCore(Pipes):
             return min((*able, *due), key=lambda place: (warps[place].acted, place))
         if self.favourite in eager and (self.favourite in due or now - self.turned < self.greedy):
             return self.favourite
+        if self.favourite in eager and len(eager) > 1:
+            self.contest = 1
+            if self.contests * self.later % CONTESTS < self.later:
+                return self.favourite
         return next(place for place in self.orders[(self.favourite + 1) % len(warps)] if place in eager)
 
     def due(self, now: int) -> list[int]:
@@ -140,9 +146,10 @@ class SubCore(Pipes):
         """Lets an instruction of the warp's upkeep issue in this cycle."""
         warp = self.mine[place]
         self.favourite, self.turned = place, now
+        self.contests = (self.contests + self.contest) % CONTESTS
         warp.acted, warp.gives_way = now, warp.upkeep[warp.upkeep_seen] & 1
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
-            self.enter(warp, (warp.runs,), False)
+            self.enter(warp, warp.runs)
         warp.upkeep_seen += 1
 
     def postpone(self, now: int) -> None:
@@ -172,7 +179,7 @@ class SubCore(Pipes):
         older last instruction and whether it gives way."""
         if not self.hinted:
             return [0 if self.policy == "oldest" else self.favourite]
-        found = [self.favourite, min(now - self.turned, self.greedy)]
+        found = [self.favourite, min(now - self.turned, self.greedy), self.contests if self.later else 0]
         oldest_first = sorted(range(len(self.mine)), key=lambda place: self.mine[place].acted)
         for place, warp in enumerate(self.mine):
             found += [oldest_first.index(place), warp.gives_way]
@@ -208,5 +215,5 @@ class SubCore(Pipes):
             spare,
             *free,
             max(self.half_free - now, 0),
-            *self.reads_state(),
+            *self.reads_state(now),
         ]

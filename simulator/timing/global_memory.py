@@ -213,7 +213,7 @@ class GlobalMemory:
         """Takes the sub-core's port, for a while the pipe to shared memory, then the path; returns when the last line
         has been asked for."""
         rules, shared = self.memory, self.shared
-        sent = self.shared.ports[core.number].send(now, rules.port_cycles)
+        sent = self.shared.ports[core.number].take(now, rules.port_cycles)
         if self.observer is not None:
             self.observer.serve("shared", warp.cta, sent, core.port_until, core.number)
         warp.access = now + shared.rule.warp_interval

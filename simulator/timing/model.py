@@ -100,8 +100,12 @@ class TimedOperation:
         interval: cycles for which the unit takes no other instruction (shared memory: no other of the same warp).
         blocking: whether the warp issues nothing else for `latency` cycles.
         sent: registers that an access to shared memory sends: its addresses, and the values of a store.
+        banks: of these, in the order in which they are read (the values of a store, then the address): bit j, if the
+            jth is in the bank of odd registers.
+        slow: whether the port takes longer to begin with it: a store, or a shuffle.
         matrices: whether it is a load of four registers of which each comes with its own wavefront (ldmatrix.x4).
         vector: whether it is a load of four registers that come together.
+        together: whether the registers of a load come together, and not each with its own wavefront (ldmatrix).
         forwarding_penalty: cycles that integer results come later to this operation than to others of its unit: from
             another pipe, or to the address of a load that writes the same register.
         time: the timing class of an integer instruction, which says what pipe it goes to; else None.
@@ -114,6 +118,7 @@ class TimedOperation:
         port: cycles for which a matrix instruction takes the port to shared memory.
         operands: the registers that an integer or float instruction reads, each as `operand` has it; of a matrix
             instruction the first of A and of B.
+        sources: of an integer or float instruction, for each of `operands` the register of `reads` that it is, or -1.
         keeps: of a matrix instruction: how many registers A and B have; 0 for a B that the compiler does not keep for
             the next instruction.
         even, odd: of a matrix instruction: bit c, if it reads a register of that bank c cycles behind issue; a, b: of
@@ -156,8 +161,11 @@ class TimedOperation:
     line: int
     blocking: bool = False
     sent: int = 1
+    banks: int = 0
+    slow: bool = False
     matrices: bool = False
     vector: bool = False
+    together: bool = False
     forwarding_penalty: int = 0
     time: Time | None = None
     barrier: tuple[int, int | None] | None = None
@@ -173,6 +181,7 @@ class TimedOperation:
     reading: int = 0
     spare: int = 0
     operands: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
     keeps: tuple[int, int] = (0, 0)
     a: int = 0
     b: int = 0

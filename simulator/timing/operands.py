@@ -23,20 +23,33 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 from __future__ import annotations
 
 from array import array
+from typing import Protocol
 
 from isa.forms.record import Unit
 from simulator.timing.model import AGAIN, KEPT, TimedOperation
 from simulator.timing.records import NO_MORE, CoreRecord, link
 from simulator.timing.warp import Warp
 
-STAGE = 3  # numbers of a stage: operands to be read, places in use, whether a register is written
-READER = 6  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata, warp
+WAITING = 2  # stages that stand still with a matrix instruction that waits in the second
+STAGE = 8  # numbers of a stage: see CoreRecord
+FROM, PROGRAM, MEMBER = 3, 6, 7  # of these: since when operands can be read, by slot; the operation; its warp
+READER = 5  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata
+LATEST = 16  # cycles, at most, for which a matrix instruction that has issued holds others up
 READERS = 24  # matrix instructions that can read at a time
 SLOTS = 3  # operands of an instruction
 READ_BITS = 3  # for the number of an operand's registers
 BANKS = 2  # of the register file
 OF_BANK = tuple(sum(1 << BANKS * slot + bank for slot in range(SLOTS)) for bank in range(BANKS))
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)  # pipes whose cycles the compiler counts
+
+
+class Accesses(Protocol):
+    """The port that reads the registers of accesses: `simulator.timing.banked_port.BankedPort`."""
+
+    def next_read(self) -> int: ...
+    def read(self, cycle: int, closed: int, metadata_first: bool) -> int: ...
+    def hold(self, cycle: int) -> None: ...
+    def hold_writes(self, cycle: int) -> None: ...
 
 
 class Reads(CoreRecord):
@@ -46,10 +59,14 @@ class Reads(CoreRecord):
         mine: its warps.
         free: by `Unit`, the cycle from which each pipe can take its next instruction.
         stages, readers, kept: the arrays of its record.
+        changes: cycles beyond the producer's latency, by units of consumer and producer.
+        port: reads the registers of accesses to shared memory.
     """
 
     mine: list[Warp]
     free: array[int]
+    port: Accesses
+    changes: list[list[int]]
 
     def begin_reads(self, stages: int) -> None:
         """Sets up so many stages; none: registers are there when an instruction issues."""
@@ -68,10 +85,22 @@ class Reads(CoreRecord):
             self.reading = min(self.reading, READERS - 1)
             at = READER * self.reading
             reads = (operation.even & ~there, operation.odd & ~there, operation.late, operation.metadata)
-            self.readers[at : at + READER] = array("q", (-1, *reads, self.mine.index(warp)))
+            self.readers[at : at + READER] = array("q", (-1, *reads))
             self.reading += 1
             return
-        self.enter(warp, operation.operands, operation.writer)
+        for place, number in enumerate(operation.operands):
+            self.enter(warp, number, self.readable_from(warp, operation, place))
+        self.stages[2] |= int(operation.writer)
+        self.stages[PROGRAM], self.stages[MEMBER] = 1 + warp.pc, self.mine.index(warp)
+
+    def readable_from(self, warp: Warp, operation: TimedOperation, place: int) -> int:
+        """From when on an integer or float instruction can read an operand that another one has written: in its last
+        stage, if it issues as soon as the compiler lets it."""
+        source = operation.sources[place] if place < len(operation.sources) else -1
+        if source < 0 or (producer := warp.producers[source]) not in (Unit.ALU, Unit.FMA):
+            return 0
+        late = operation.forwarding_penalty if producer == Unit.ALU else 0
+        return warp.readable[source] + self.changes[operation.unit][producer] + late
 
     def held(self, warp: Warp, operation: TimedOperation) -> int:
         """The cycles in which a matrix instruction would read what it finds kept from the last one."""
@@ -85,32 +114,59 @@ class Reads(CoreRecord):
             self.kept[at] = register if operand & KEPT else -1
         return there
 
-    def enter(self, warp: Warp, operands: tuple[int, ...], writes: bool) -> None:
-        """Puts an instruction with these operands (`TimedOperation.operands`) into the first stage."""
-        stages, kept, place = self.stages, self.kept, warp.place << 16
-        for operand in operands:
-            slot, register = operand & 7, place | operand >> 5
-            stages[1] |= 1 << slot
-            if not operand & AGAIN and kept[slot] != register:
-                stages[0] |= 1 << slot
-            kept[slot] = register if operand & KEPT else -1
-        stages[2] |= int(writes)
+    def enter(self, warp: Warp, operand: int, readable: int = 0) -> None:
+        """Puts an instruction with this operand (`TimedOperation.operands`) into the first stage; it can be read from
+        a cycle on."""
+        stages, kept = self.stages, self.kept
+        slot, register = operand & 7, warp.place << 16 | operand >> 5
+        stages[FROM + (slot >> 1)] = readable
+        stages[1] |= 1 << slot
+        if not operand & AGAIN and kept[slot] != register:
+            stages[0] |= 1 << slot
+        kept[slot] = register if operand & KEPT else -1
 
     def catch_up(self, now: int) -> None:
         """Lets the stages go on to the beginning of cycle `now`; where they stand still, so do the warps' waits."""
         while self.read_cycle < now:
-            if not self.frozen and self.idle():
-                self.pass_time(now - self.read_cycle)
-                self.read_cycle = now
-                return
-            self.frozen = self.give()
+            if not self.frozen and self.idle() and (until := min(now, self.port.next_read())) > self.read_cycle:
+                self.pass_time(until - self.read_cycle)
+                self.read_cycle = until
+                continue
+            cycle = self.read_cycle
+            self.frozen = self.give(self.port.read(cycle, self.closed(1), self.metadata_waits()))
             self.read_cycle += 1
             if self.frozen:
+                if self.frozen < 0:
+                    self.port.hold(cycle)
+                else:
+                    self.go_ahead(cycle)
                 self.stand_still(self.read_cycle)
             else:
-                self.move(1)
+                self.move(cycle, 1)
                 for at in range(0, READER * self.reading, READER):
                     self.readers[at] += self.readers[at] < 0
+
+    def go_ahead(self, cycle: int) -> None:
+        """Moves on what is ahead of a matrix instruction that waits in this cycle."""
+        stages = self.stages[STAGE * WAITING :]
+        if stages:
+            self.leave(STAGE * (self.depth - 1), cycle)
+            self.stages[STAGE * WAITING :] = array("q", bytes(8 * STAGE)) + stages[:-STAGE]
+
+    def closed(self, begun: int) -> int:
+        """Bit k, if the port may read nothing in the kth cycle from now: a matrix instruction that has been reading for
+        `begun` cycles, or will now, reads then, or when the port would go on to the next register."""
+        mask = 0
+        for at in range(0, READER * self.reading, READER):
+            since, even, odd, _, metadata = self.readers[at : at + READER]
+            if since >= begun and not metadata:
+                reads = (even | odd) >> (since + 1)
+                mask |= reads | reads >> self.port_step
+        return mask
+
+    def metadata_waits(self) -> bool:
+        """Whether a matrix instruction has not got its metadata in its first stage."""
+        return any(self.readers[at] >= 0 and self.readers[at + 4] for at in range(0, READER * self.reading, READER))
 
     def idle(self) -> bool:
         """Whether nothing asks for a register but matrix instructions that read theirs, and nothing can be late."""
@@ -121,35 +177,59 @@ class Reads(CoreRecord):
             late = late or bool(self.readers[at + 3])
         return not any(stages[at] or (late and stages[at + 2]) for at in range(0, STAGE * self.depth, STAGE))
 
-    def move(self, cycles: int) -> None:
-        """Moves instructions on by so many stages."""
+    def leave(self, at: int, cycle: int) -> None:
+        """Notes from when on the results can be read of the instruction at this place of `stages`, which leaves behind
+        this cycle."""
+        if self.stages[at + PROGRAM]:
+            warp = self.mine[self.stages[at + MEMBER]]
+            operation = warp.operation_at(self.stages[at + PROGRAM] - 1)
+            for register in operation.writes:
+                warp.readable[register] = cycle + operation.latency
+
+    def move(self, cycle: int, cycles: int) -> None:
+        """Moves instructions on by so many stages from this cycle on."""
+        for stage in range(max(self.depth - cycles, 0), self.depth):
+            self.leave(STAGE * stage, cycle + self.depth - 1 - stage)
         stages, kept = self.stages, STAGE * max(self.depth - cycles, 0)
         stages[:] = array("q", bytes(8 * (len(stages) - kept))) + stages[:kept]
 
     def pass_time(self, cycles: int) -> None:
         """Lets cycles pass in which nothing reads but matrix instructions."""
-        self.move(cycles)
+        for cycle in range(self.read_cycle, min(self.read_cycle + cycles, self.read_cycle + LATEST)):
+            if any(
+                self.readers[at + 3] >> (self.readers[at] + 1 + cycle - self.read_cycle) & 1
+                for at in range(0, READER * self.reading, READER)
+                if self.readers[at + 3]
+            ):
+                self.port.hold_writes(cycle)
+        self.move(self.read_cycle, cycles)
         for at in range(0, READER * self.reading, READER):
             self.readers[at] += cycles
         self.retire()
 
-    def give(self) -> int:
-        """Gives registers in cycle `read_cycle`. Returns whether the stages stand still in the next: 0 if not, -1 if
-        they do; if that is for metadata alone, the place of the warp that waits for it, counted from 1."""
-        readers, taken, held, late = self.readers, 0, 0, False
+    def give(self, accessed: int) -> int:
+        """Gives registers in cycle `read_cycle`, in which accesses read from the banks `accessed`. Returns whether the
+        stages stand still in the next: 0 if not, -1 if they do; 1 if a matrix instruction waits that has not begun to
+        read, and what is ahead of it goes on."""
+        readers, taken, held, late = self.readers, accessed, 0, False
         for at in range(0, READER * self.reading, READER):
             if readers[at] < 0:
                 continue
             if readers[at + 4]:
-                held = 1 + readers[at + 5]
+                held = 1
                 if not taken & readers[at + 4]:
                     taken |= readers[at + 4]
                     readers[at + 4] = 0
+                continue
+            if accessed and not readers[at]:
+                held = 1
                 continue
             readers[at] += 1
             since = readers[at]
             taken |= (readers[at + 1] >> since & 1) | (readers[at + 2] >> since & 1) << 1
             late = late or bool(readers[at + 3] >> since & 1)
+        if late:
+            self.port.hold_writes(self.read_cycle)
         for bank in range(BANKS):
             if not taken >> bank & 1:
                 taken |= self.serve(bank) << bank
@@ -165,6 +245,9 @@ class Reads(CoreRecord):
         stages, older = self.stages, 0
         for at in range(STAGE * (self.depth - 1), -1, -STAGE):
             able = stages[at] & ~older & OF_BANK[bank]
+            for slot in range(SLOTS if able else 0):
+                if stages[at + FROM + slot] > self.read_cycle:
+                    able &= ~(3 << BANKS * slot)
             if able:
                 stages[at] &= ~(able & -able)
                 return True
@@ -181,17 +264,20 @@ class Reads(CoreRecord):
         self.reading = kept // READER
 
     def stand_still(self, cycle: int) -> None:
-        """Lets nothing issue in this cycle. The waits of all warps, and those for the pipes, last a cycle longer; if it
-        is for metadata, of its warp alone, and not if a NOP or a loop's counter has issued behind."""
-        for place, warp in enumerate(self.mine, 1):
-            if self.frozen < 0 or (self.frozen == place and not warp.upkeep_seen):
-                warp.stand_still(cycle)
+        """Lets nothing issue in this cycle. The waits of all warps, and those for the pipes, last a cycle longer."""
+        for warp in self.mine:
+            warp.stand_still(cycle)
         for unit in _FIXED:
             late = self.result_until if unit is Unit.TENSOR else 0  # until when the last result can hold one up
             self.free[unit] += self.free[unit] + late >= cycle
         self.half_free += self.half_free >= cycle
 
-    def reads_state(self) -> list[int]:
+    def reads_state(self, now: int) -> list[int]:
         """All that decides how the stages go on, at the beginning of a cycle."""
-        readers = self.readers[: READER * self.reading].tolist()
-        return [self.frozen, *self.stages, *self.kept, *readers, NO_MORE] if self.depth else []
+        if not self.depth:
+            return []
+        stages = [
+            max(number - now, 0) if FROM <= at % STAGE < FROM + SLOTS else number
+            for at, number in enumerate(self.stages)
+        ]
+        return [self.frozen, *stages, *self.kept, *self.readers[: READER * self.reading], NO_MORE]

@@ -36,6 +36,7 @@ class Pipes(Reads):
         self.others = array("q", bytes(24 * (config.sm.tensor_pipes - 1)))
         link(self, free=self.free, others=self.others)
         self.begin_reads(config.reading_stages)
+        self.result_stage = config.registers.written if config.registers is not None else 0
 
     def pipe_free(self, operation: TimedOperation) -> int:
         """The cycle from which the operation's unit can take it: results of the tensor pipe come out one after the

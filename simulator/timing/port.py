@@ -1,6 +1,8 @@
 """The port of a sub-core to shared memory: when it sends the registers of accesses, and how matrix instructions come
 between them.
 
+So it is on chips without `[registers]` in their config; with it, see `simulator.timing.banked_port`.
+
 The port sends accesses in the order of issue: the addresses, then the values of a store, `[shared] port_cycles` for
 each register. A part of a matrix instruction's registers comes the same way, `port` cycles of its class, beginning
 `[pipe] port_delay` cycles before an access that issues in the same cycle could begin. It goes first: before accesses
@@ -17,42 +19,69 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from isa.forms.record import Unit
 from simulator.timing.model import TimedOperation
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import NO_MORE, SendingRecord
+from simulator.timing.records import MORE_ACCESSES, NO_MORE, SendingRecord
 from simulator.timing.tables import Pipe, Shared
 
 Delay = Callable[[SendingRecord, int, SendingRecord | None], None]
 
 
-class Port:
-    """The port of one sub-core. Its accesses stand in a ring that is longer than as many as can wait: for the port, or
-    for their first wavefront."""
+class Sent(NamedTuple):
+    """When the port sends an access, in cycles of the run.
 
-    def __init__(self, core: Pipes, shared: Shared, pipe: Pipe) -> None:
-        self.core, self.shared, self.pipe = core, shared, pipe
-        self.ring = (SendingRecord * (shared.queue + 2))()
+    Attributes:
+        begin, until: from when and until when the port is taken.
+        soonest: the first cycle in which a wavefront can come.
+        read: the first cycle in which an instruction that overwrites its address or the value that it stores can issue.
+    """
+
+    begin: int
+    until: int
+    soonest: int
+    read: int
+
+
+class Ring:
+    """The accesses of one sub-core, in a ring that is longer than as many as can wait: for the port, or for their first
+    wavefront."""
+
+    def __init__(self, core: Pipes, shared: Shared) -> None:
+        self.core, self.shared = core, shared
+        self.ring = (SendingRecord * (shared.queue + MORE_ACCESSES))()
         core.accesses_array = ctypes.addressof(self.ring)
 
-    def send(self, now: int, cycles: int, values: int = 0) -> int:
+    def access(self, number: int) -> SendingRecord:
+        """One of the last accesses, of which so many were made before."""
+        entry: SendingRecord = self.ring[number % len(self.ring)]
+        return entry
+
+
+class Port(Ring):
+    """The port of one sub-core of a chip whose banks of registers are not known."""
+
+    def __init__(self, core: Pipes, shared: Shared, pipe: Pipe) -> None:
+        super().__init__(core, shared)
+        self.pipe = pipe
+
+    def send(self, now: int, operation: TimedOperation) -> Sent:
+        """Gives the port to an access that issues now."""
+        core, rule, values = self.core, self.shared, operation.sent - 1
+        self.access(core.accesses_made).values = values
+        begin = self.take(now, operation.sent * rule.port_cycles, values)
+        soonest = begin + (values * rule.port_cycles + rule.store_latency if values else 0)
+        return Sent(begin, core.port_until, soonest, core.port_until + rule.operand_latency)
+
+    def take(self, now: int, cycles: int, values: int = 0) -> int:
         """Gives the port for so many cycles to an access that issues now, with the values of a store or none; returns
         the first of them."""
         core = self.core
         begin = max(now, core.port_until, core.port_stores if values else core.port_loads)
         core.port_until = begin + cycles
         return begin
-
-    def note(self) -> SendingRecord:
-        """The entry of the next access, to be filled in."""
-        self.core.accesses_made += 1
-        return self.access(self.core.accesses_made - 1)
-
-    def access(self, number: int) -> SendingRecord:
-        """One of the last accesses, of which so many were made before."""
-        entry: SendingRecord = self.ring[number % len(self.ring)]
-        return entry
 
     def pending(self, now: int) -> Iterator[SendingRecord]:
         """The accesses that the port has not sent by `now`, in order."""

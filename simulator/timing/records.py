@@ -16,6 +16,8 @@ from functools import cache
 from typing import Any, TypeVar
 
 NEVER = 1 << 62  # a cycle that does not come
+MORE_ACCESSES = 8  # that a sub-core's ring has room for, beyond those that can wait
+CONTESTS = 8  # decisions of which the last issuer goes on in `later`, once it is not `greedy` any more
 BOARDS = 6  # scoreboards of a warp in machine code
 NO_MORE = 1 << 61  # ends the part of a state that varies in length
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
@@ -76,17 +78,30 @@ class SendingRecord(ctypes.Structure):
     Attributes:
         begin, until: from which cycle the port sends its registers, and until when; of a store that is interrupted,
             `begin` moves with what is left.
-        values: registers that a store sends behind its addresses; 0 for a load.
+        values: registers that a store sends behind its addresses; 0 for a load. Where registers have banks, whether it
+            is `slow`.
         warp, pc: the place of its warp in the sub-core, and that of its operation in the code.
         soonest: when its first wavefront could come, as far as the port tells; first, last: when its first and its last
             wavefront come.
         ready: when its value is there.
         read: when its registers have been read.
+        arrives, next, left, banks: where registers have banks (`simulator.timing.banked_port`): when it comes to the
+            port, when it reads next, and how many registers are left; bit j of `banks`, if the jth of them is odd.
+        unwritten, due, written, step: how many of its registers are still to be written; when the first of them would
+            be if nothing was in the way, and when it will be; cycles from one to the next.
     """
 
     begin: int
     until: int
     values: int
+    arrives: int
+    next: int
+    left: int
+    banks: int
+    unwritten: int
+    due: int
+    written: int
+    step: int
     warp: int
     pc: int
     soonest: int
@@ -118,8 +133,11 @@ class ItemRecord(ctypes.Structure):
     latency: int
     interval: int
     sent: int
+    banks: int
+    slow: int
     matrices: int
     vector: int
+    together: int
     forwarding_penalty: int
     sparse: int
     result_from: int
@@ -138,6 +156,8 @@ class ItemRecord(ctypes.Structure):
     writer: int
     operands_count: int
     operands_array: Integers
+    sources_count: int
+    sources_array: Integers
     stall: int
     operand_stall: int
     stall_reason: int
@@ -186,10 +206,14 @@ class WarpRecord(ctypes.Structure):
         items: of its program.
         ready: for each register, when it can be read.
         producers: for each register, the unit that wrote it last.
+        readable: for each register that an integer or float instruction wrote last, from when on another of its pipe
+            can read it.
         pinned: for each register that an access to memory reads, when it can be overwritten.
         boards: for each scoreboard of machine code, when the registers of the accesses that have it have been read.
         counts: for each loop, how many runs are done.
         starts: for each loop, when the current run could begin.
+        ended: the place of the loop's end that it has come to, counted from 1, if the reads of accesses that it waits
+            for there may yet come later; else 0.
         turns: for each item, the position of its next execution in what differs between executions.
         costs: for each item, its wavefronts.
         upkeep: `upkeep` of its last operation, in cycles of the run; of `upkeep_count`, the first `upkeep_seen` are
@@ -218,11 +242,13 @@ class WarpRecord(ctypes.Structure):
     registers: int
     ready_array: Integers
     producers_array: Integers
+    readable_array: Integers
     pinned_array: Integers
     boards_array: Integers
     loops: int
     counts_array: Integers
     starts_array: Integers
+    ended: int
     turns_array: Integers
     costs_array: Records
     upkeep_seen: int
@@ -237,7 +263,9 @@ class CoreRecord(ctypes.Structure):
     """One sub-core.
 
     Attributes:
-        number: counted over all SMs; `greedy`: of the config's `[issue]`; `warps`: its warps.
+        number: counted over all SMs; `greedy`, `later`: of the config's `[issue]`; `warps`: its warps.
+        contests: decisions so far, up to a number, in which the last issuer could go on that was not `greedy` any more;
+            `contest`: whether the last decision was one.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
         favourite: the place among its warps of the one that the issue policy remembers, since cycle `turned`.
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
@@ -254,6 +282,9 @@ class CoreRecord(ctypes.Structure):
             delaying the tensor pipe.
         port_until: until which cycle the port to shared memory sends what has been issued; port_stores, port_loads:
             from which cycle on it sends a store, and a load, behind the last matrix instruction.
+        accesses_read, last_read: how many accesses have read their registers, and when the last of them was read;
+            `deferred`: the bank of a register that the port reads in the next cycle, instead of in this one;
+            `port_step`: cycles from one register to the next; `result_stage`: `written` of the config's `[registers]`.
         stores: stores, up to a number, that have been issued since the last matrix instruction and that one would
             leave a gap in.
         matrices: ldmatrix.x4, up to a number, since the last load of four registers that come together.
@@ -262,9 +293,10 @@ class CoreRecord(ctypes.Structure):
         depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
         read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it, as `Reads.give` says.
         stages: for each stage, the first first: the operands that are still to be read, those that its instruction has
-            (bit 2 * slot + bank), and whether it writes a register.
+            (bit 2 * slot + bank), whether it writes a register, by slot from when on each can be read, and the places
+            of its operation in the code, counted from 1, and of its warp.
         readers: for each of `reading` matrix instructions that read: cycles since its first stage, its `even`, `odd`
-            and `late`, the bank of metadata that is still to be read, and the place of its warp.
+            and `late`, and the bank of metadata that is still to be read.
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
     """
@@ -273,7 +305,10 @@ class CoreRecord(ctypes.Structure):
     tick: int
     favourite: int
     turned: int
+    contests: int
+    contest: int
     greedy: int
+    later: int
     last_issue: int
     issues: int
     result_until: int
@@ -292,6 +327,11 @@ class CoreRecord(ctypes.Structure):
     others_array: Integers
     accesses_made: int
     accesses_array: Records
+    accesses_read: int
+    last_read: int
+    deferred: int
+    port_step: int
+    result_stage: int
     free_array: Integers
     half_free: int
     depth: int

@@ -298,10 +298,17 @@ class _Expansion:
                 home = len(inside[i]) == len(self.code.inside[item.place])
                 first = item.part and home and item.place not in met
                 met |= {item.place} if first else set()
-                reads, writes = (tuple(names.get(r, r) for r in registers) for registers in (item.reads, item.writes))
+                reads, writes, sources = (
+                    tuple(names.get(r, r) for r in registers) for registers in (item.reads, item.writes, item.sources)
+                )
                 kept.append(
                     replace(
-                        item, reads=reads, writes=writes, part=item.part and not first, early=item.part and not home
+                        item,
+                        reads=reads,
+                        writes=writes,
+                        sources=sources,
+                        part=item.part and not first,
+                        early=item.part and not home,
                     )
                 )
             else:
@@ -326,17 +333,20 @@ def machine_operation(
         return matrix(row.form, config, reads, writes, line)
     if row.kind == "shuffle":
         shared = config.shared
-        latency = max(rules.shuffle - shared.port_cycles - shared.store_latency, 1)  # behind its wavefront
-        return TimedOperation(
-            Unit.SHARED, latency, shared.warp_interval, reads, writes, line, sent=2, costs=one_wavefront
-        )
+        sent = TimedOperation(Unit.SHARED, 1, shared.warp_interval, reads, writes, line, costs=one_wavefront)
+        sent.sent, sent.slow = max(len(reads[:2]), 1) if config.reading_stages else 2, True
+        sent.banks = sum(register % 2 << place for place, register in enumerate(reads[:2]))
+        ahead = 0 if config.reading_stages else shared.port_cycles
+        sent.latency = max(rules.shuffle - ahead - shared.store_latency, 1)  # behind its wavefront
+        return sent
     if row.kind in ("call", "return"):
         return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
     unit = Unit.ALU if row.kind == "alu" else Unit.FMA
     halves = row.kind == "float" and config.registers is not None and config.registers.halves
     interval = rules.float_interval if row.kind == "float" and not halves else alu.interval
     timed = TimedOperation(unit, alu.latency, interval, reads, writes, line)
-    timed.operands, timed.halves, timed.writer = operands(reads, config), halves, bool(writes)
+    timed.operands, timed.sources = operands(reads, config), reads[:3]
+    timed.halves, timed.writer = halves, bool(writes)
     return timed
 
 

@@ -17,9 +17,11 @@ from __future__ import annotations
 import ctypes
 import re
 from array import array
+from collections.abc import Callable
 from typing import NamedTuple
 
 from isa.forms.record import Unit
+from simulator.timing.banked_port import BankedPort
 from simulator.timing.model import TimedOperation
 from simulator.timing.observer import TimingObserver
 from simulator.timing.pipes import Pipes
@@ -56,6 +58,7 @@ class SharedMemory:
             slots as that are cycles.
         window: how many slots of each SM are in `taken`: a byte for each, TAKEN where a wavefront is served, GAP where
             a store could have been. The first of SM s is slot first[s].
+        changed: is told of each warp whose access comes later than it has been told.
         taken_until: for each SM, the slot after the last that is taken.
         turn: when the next access of each warp may begin.
         ports: those of the sub-cores.
@@ -63,18 +66,48 @@ class SharedMemory:
     """
 
     def __init__(
-        self, rule: Shared, record: SmRecord, cores: list[Pipes], warps: int, observer: TimingObserver | None = None
+        self,
+        rule: Shared,
+        record: SmRecord,
+        cores: list[Pipes],
+        warps: int,
+        changed: Callable[[Warp], None],
+        observer: TimingObserver | None = None,
     ) -> None:
         self.rule, self.record, self.observer, self.cores = rule, record, observer, cores
         sms, self.slots = record.sms, rule.wavefronts
         self.first, self.taken_until = array("q", [0] * sms), array("q", [0] * sms)
         self.turn = array("q", [0] * warps)
         link(record, first=self.first, taken_until=self.taken_until, turn=self.turn)
-        self.ports = [Port(core, rule, core.config.pipe) for core in cores]
+        self.changed = changed
+        self.ports = [self.port(core) for core in cores]
         self.taken, self.window = bytearray(), 0
         self.free = re.compile(rb"\0{%d}" % rule.cycles)
         self.free_to_loads = re.compile(rb"[\0\2]{%d}" % rule.cycles)
         self.resize(WINDOW)
+
+    def port(self, core: Pipes) -> Port | BankedPort:
+        """The port of a sub-core, as the config knows it."""
+        if not core.depth:
+            return Port(core, self.rule, core.config.pipe)
+
+        def delay(access: SendingRecord, cycles: int, before: SendingRecord | None) -> None:
+            self.put_off(core, access, cycles, before)
+            warp = core.mine[access.warp]
+            if not (warp.done or warp.blocked):
+                self.changed(warp)
+
+        def come_later(access: SendingRecord, cycles: int) -> None:
+            if cycles > 0:
+                warp = core.mine[access.warp]
+                for register in warp.operation_at(access.pc).writes:
+                    if warp.ready[register] == access.ready:
+                        warp.ready[register] += cycles
+                access.ready += cycles
+                if not (warp.done or warp.blocked):
+                    self.changed(warp)
+
+        return BankedPort(core, self.rule, delay, come_later)
 
     def resize(self, window: int) -> None:
         """Makes the window longer."""
@@ -99,24 +132,24 @@ class SharedMemory:
 
     def serve(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> Access:
         """Gives an access that is issued now its place, and returns when it is done."""
-        rule, values = self.rule, operation.sent - 1
-        port = self.ports[core.number]
-        sent = port.send(now, operation.sent * rule.port_cycles, values)
+        rule, port = self.rule, self.ports[core.number]
+        begin, until, soonest, read = port.send(now, operation)
         if self.observer is not None:
-            self.observer.serve("shared", warp.cta, sent, core.port_until, core.number)
-        soonest = sent + (values * rule.port_cycles + rule.store_latency if values else 0)
+            self.observer.serve("shared", warp.cta, begin, until, core.number)
         count = warp.wavefronts(operation)
-        if 0 < core.config.pipe.gap <= values:
+        if 0 < core.config.pipe.gap < operation.sent:
             core.stores = min(core.stores + 1, STORES)
-        first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now, load=not values)
+        first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now, load=not operation.slow)
         self.leave_vector_gap(core, warp.cta, operation, last, now)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else self.served)
-        read = core.port_until + rule.operand_latency
-        entry = port.note()
-        entry.begin, entry.until, entry.values, entry.soonest = sent, core.port_until, values, soonest
+        entry = port.access(core.accesses_made)
+        core.accesses_made += 1
+        entry.begin, entry.until, entry.soonest = begin, until, soonest
         entry.warp, entry.pc, entry.first, entry.last = core.mine.index(warp), warp.pc, first, last
         entry.ready, entry.read = ready, read
+        if isinstance(port, BankedPort):
+            port.writes(entry, operation)
         self.wait(core, now + 1)
         return Access(count * rule.cycles, ready, read)
 
@@ -128,12 +161,15 @@ class SharedMemory:
             the cycles by which the instruction is late, and the warps whose accesses come later.
         """
         put_off: list[Warp] = []
+        port = self.ports[core.number]
+        if isinstance(port, BankedPort):  # it goes by what instructions read, cycle by cycle
+            return 0, put_off
 
         def delay(access: SendingRecord, cycles: int, before: SendingRecord | None) -> None:
             put_off.append(core.mine[access.warp])
             self.put_off(core, access, cycles, before)
 
-        return self.ports[core.number].give(operation, now, delay), put_off
+        return port.give(operation, now, delay), put_off
 
     def put_off(self, core: Pipes, access: SendingRecord, cycles: int, before: SendingRecord | None) -> None:
         """Lets the registers of an access be read so many cycles later, and its values come later if they wait for
@@ -151,6 +187,8 @@ class SharedMemory:
             access.first += later
             access.last += later
             access.ready += later
+            access.due += later
+            access.written += later
             self.wait(core, core.free[Unit.SHARED])
         for register in operation.reads:
             if warp.pinned[register] == access.read:

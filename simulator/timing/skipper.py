@@ -125,6 +125,8 @@ class Skipper:
     def collect(self) -> bytes:
         """The state of shared memory, sub-cores and warps, relative to now, as the compiled engine has it."""
         sm, now = self.sm, self.sm.now
+        for core in sm.cores:
+            core.settle(now)
         words = sm.shared.state(now)
         for core in sm.cores:
             words += core.state(now)

@@ -86,8 +86,10 @@ class Sm(Machine):
         ]
         self.barriers = [Barriers(warps) for _ in range(ctas)]
         self.barrier_free = [0] * ctas  # when the barrier units take the next arrival
-        self.shared = SharedMemory(config.shared, self.record, [*self.cores], len(placed), observer)
+        self.shared = SharedMemory(config.shared, self.record, [*self.cores], len(placed), self.prepare, observer)
         self.extra = [[extra(config, producer, consumer) for producer in Unit] for consumer in Unit]
+        for core in self.cores:
+            core.changes = self.extra
         self.margin = max(max(row) for row in self.extra) + max(
             config.shared.overlap_latency, config.alu.change_latency
         )
@@ -156,6 +158,8 @@ class Sm(Machine):
         for board in operation.awaits:
             if warp.boards[board] > latest:
                 latest, source = warp.boards[board], _SHARED
+        if warp.ended and (read := self.unread(warp, warp.code.items[warp.ended - 1])) > latest:
+            latest, source = read, _SHARED
         warp.operands_ready, warp.operands_reason = latest, self.produced_by[source]
 
     def issue(self, core: SubCore, warp: Warp, now: int) -> None:
@@ -290,11 +294,11 @@ class Sm(Machine):
 
     def advance(self, warp: Warp, now: int) -> None:
         """Moves a warp on to its next operation, through the ends of loops."""
-        items, pc = warp.code.items, warp.pc + 1
+        items, pc, warp.ended = warp.code.items, warp.pc + 1, 0
         if not warp.blocked and warp.issue_not_before <= now:
             warp.issue_not_before = 0
         while pc < len(items) and isinstance(item := items[pc], TimedLoop):
-            self.branch(warp, item)
+            self.branch(warp, item, pc)
             end, pc = pc, after_loop_end(item, pc, warp.counts)
             if pc <= end and self.record.skip and warp is self.reference(warp, now):
                 self.boundary = (warp, item)
@@ -318,16 +322,23 @@ class Sm(Machine):
         if not self.unfinished and all(part is None or part.idle for part in (self.queues, self.memory)):
             self.over = True
 
-    def branch(self, warp: Warp, end: TimedLoop) -> None:
-        """Delays a warp at the end of a loop's body until the counter, the comparison and the branch are done."""
+    def branch(self, warp: Warp, end: TimedLoop, pc: int) -> None:
+        """Delays a warp at the end of a loop's body, at this place, until the counter, the comparison and the branch
+        are done."""
         cycle = warp.starts[end.loop] + self.config.loop.minimum
         if cycle > warp.issue_not_before:
             warp.issue_not_before, warp.issue_not_before_reason = cycle, StallReason.BRANCH
-        read = (warp.boards[board] for board in end.awaits) if end.coded else (warp.sent,)
-        unread = max((*(warp.ready[register] for register in end.unread), *read), default=0) + end.branch
-        if unread > warp.issue_not_before:
+        if self.config.reading_stages:
+            warp.ended = pc + 1
+        elif (unread := self.unread(warp, end)) > warp.issue_not_before:
             warp.issue_not_before, warp.issue_not_before_reason = unread, StallReason.SHARED
         warp.starts[end.loop] = warp.issue_not_before
+
+    def unread(self, warp: Warp, end: TimedLoop | TimedOperation) -> int:
+        """When the branch at the end of a loop is done that waits for accesses."""
+        assert isinstance(end, TimedLoop)
+        read = (warp.boards[board] for board in end.awaits) if end.coded else (warp.sent,)
+        return max((*(warp.ready[register] for register in end.unread), *read), default=0) + end.branch
 
     def reference(self, candidate: Warp, now: int) -> Warp:
         """The warp at whose loop ends the state is compared: the first that is in a loop and not asleep, or the

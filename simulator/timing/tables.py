@@ -13,6 +13,7 @@ from isa import MmaForm
 from isa.forms.mma import mma_forms
 from isa.patterns import PATTERNS
 from isa.types import MATRIX_TYPES
+from simulator.timing.records import CONTESTS
 from simulator.toml_tables import Between, Choice
 
 POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin")
@@ -67,11 +68,13 @@ class Issue:
         policy: which of the ready warps goes first.
         width: instructions in a cycle, each of another warp.
         greedy: policy `greedy-round-robin`: for how many cycles after its last instruction a warp goes first.
+        later: of `CONTESTS` decisions after that, in how many it goes first all the same.
     """
 
     policy: Annotated[str, Choice(POLICIES)]
     width: Annotated[int, Between(1, 16, "instructions")] = 1
     greedy: Annotated[int, Between(1, 1000, "cycles")] = 1000
+    later: Annotated[int, Between(0, CONTESTS, "decisions")] = 0
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,13 @@ class Registers:
         stages: cycles behind issue in which an instruction reads its registers.
         halves: whether the pipe FMA has two halves, of which a float instruction takes one that is free, and an integer
             multiplication the first.
+        written: cycles from the one in which the last register of a load or a shuffle is written until an instruction
+            that needs it can issue.
     """
 
     stages: Annotated[int, Between(1, 16, "stages")]
     halves: bool = False
+    written: Delay = 0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class Warp(WarpRecord):
     Attributes:
         id: its number over all CTAs.
         core: its sub-core, counted over all SMs.
-        ready, producers, pinned, boards, counts, starts, turns, upkeep: the arrays of its record.
+        ready, producers, readable, pinned, boards, counts, starts, turns, upkeep: the arrays of its record.
         complete: when all that it has queued at the tcgen05 unit is complete; what is not started does not count yet.
         moves: when all its tcgen05.ld, and all its tcgen05.st, are complete.
         arrived: whether it is at the barrier of the cluster, in its current phase.
@@ -31,6 +31,7 @@ class Warp(WarpRecord):
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
         self.ready, self.pinned, self.boards = _zeros(registers), _zeros(registers), _zeros(BOARDS)
+        self.readable = _zeros(registers)
         self.producers = array("q", [Unit.TENSOR]) * registers
         self.counts, self.starts, self.turns = _zeros(self.loops), _zeros(self.loops), _zeros(self.items)
         longest = max((len(item.upkeep) for item in code.items if isinstance(item, TimedOperation)), default=0)
@@ -39,6 +40,7 @@ class Warp(WarpRecord):
             self,
             ready=self.ready,
             producers=self.producers,
+            readable=self.readable,
             pinned=self.pinned,
             boards=self.boards,
             counts=self.counts,
@@ -139,11 +141,15 @@ class Warp(WarpRecord):
             state += (1, self.operands_ready - now, self.operands_reason)
         else:
             state.append(0)
-        state += (max(self.access - now, 0), max(self.sent - now, 0), max(self.comparison + 2 - now, 0))
+        state += (self.ended, max(self.access - now, 0), max(self.sent - now, 0), max(self.comparison + 2 - now, 0))
         state += (max(cycle + minimum - now, 0) for cycle in self.starts)
         for register, cycle in enumerate(self.ready):
             if cycle + margin > now:
                 state += (register, cycle - now, self.producers[register])
+        state.append(-1)
+        for register, cycle in enumerate(self.readable):
+            if cycle + margin > now:
+                state += (register, cycle - now)
         state.append(-1)
         for register, cycle in enumerate(self.pinned):
             if cycle > now:

@@ -9,8 +9,8 @@ number in `forms`), the cycles for which its warp then issues nothing, registers
 What waits for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs and
 instructions of the uniform datapath have left nothing but their waits and hints, and the branch, which ends every loop,
 its hint. Hints are 1 if the instruction has the yield hint (else 0), and for each of those behind it twice the cycles
-between the two, and 1 if that one has the hint. Operands are those of `slots`. `begins` are, by number of warps, the
-cycles by which each warp comes later than the first to the second iteration (`ends_of_first` of measure.py).
+between the two, and 1 if that one has the hint. Operands are those of `sass.slots`. `begins` are, by number of warps,
+the cycles by which each warp comes later than the first to the second iteration (`ends_of_first` of measure.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.hardware import sass
-from tests.hardware.sequences import KINDS, REGISTER, native, spread, words
+from tests.hardware.sequences import REGISTER, native, spread, words
 
 HERE = Path(__file__).resolve().parent
 MEASUREMENTS = HERE.parent.parent / "configs" / "measurements"
@@ -46,7 +46,7 @@ def kind_of(x: sass.Instruction) -> str:
         return "imad"  # it never waits for the pipe of the others
     if family == "S2R":
         return "shuffle"  # the same path
-    return next((kind for kind, names in KINDS.items() if family in names), "")
+    return next((kind for kind, names in sass.KINDS.items() if family in names), "")
 
 
 def number(register: str) -> int:
@@ -70,26 +70,6 @@ def registers(x: sass.Instruction, kind: str) -> tuple[list[int], list[int]]:
         read += [guard.group(1), *written]
     ours = [[number(r) for r in dict.fromkeys(rs) if not r.startswith("U")] for rs in (written, read)]
     return ours[0], ours[1]
-
-
-def slots(x: sass.Instruction, kind: str) -> list[list[int]]:
-    """The registers that an instruction reads: slot, number, and 1 if the next need not read it again. Of a matrix
-    instruction the first of A and of B, and that of metadata."""
-    family = x.opcode.split(".")[0]
-    operands = [o.strip() for o in x.text.split(x.opcode, 1)[1].split(",")]
-    if kind.startswith("mma"):
-        found = [operands[place] for place in (1, 2, *((4,) if ".SP" in x.opcode else ()))]
-        return [[slot, int(text[1:].split(".")[0]), int(".reuse" in text)] for slot, text in enumerate(found)]
-    if kind not in ("alu", "imad", "float"):
-        return []
-    operands = operands[2 if family in ("ISETP", "PLOP3") else 1 :]
-    if family == "HFMA2" and len(operands) == 4:  # two immediates are one operand
-        del operands[1]
-    places = {"FADD": (0, 2), "HADD2": (0, 2), "F2FP": (1, 2), "MOV": (1,)}.get(family, (0, 1, 2, 3))
-    read = [
-        (slot, re.match(r"[-~|!]*R(\d+)", text), ".reuse" in text) for slot, text in zip(places, operands, strict=False)
-    ]
-    return [[slot, int(found[1]), int(reuse)] for slot, found, reuse in read if found]
 
 
 def body(lines: list[sass.Instruction | str]) -> list[sass.Instruction] | None:
@@ -134,7 +114,7 @@ def rows(code: list[sass.Instruction]) -> list[Row]:
                 boards[board] = set()
             if x.written is not None:
                 boards[x.written] |= set(written)
-            made.append([kind, x.stall, written, read, [int(x.yields)], slots(x, kind)])
+            made.append([kind, x.stall, written, read, [int(x.yields)], sass.slots(x)])
         made[-1][1] += early
     return made
 

@@ -22,8 +22,8 @@ import sass
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_shared_memory.json"
-SEEN = ("memory_fresh", "memory_held", "memory_last", "memory_later", "memory_unseen")
-BLIND = "memory_blind"  # measured when all rules were fixed
+SEEN = ("memory_fresh", "memory_held", "memory_last", "memory_later", "memory_unseen", "memory_blind")
+BLIND = "memory_sealed"  # measured when all rules were fixed
 GROUPS = ("shared", "gemm", "memory", *SEEN, BLIND)
 MOVE = re.compile(r"(?:add\.s32|mov\.b32) %r(\d+), (.*);")
 KINDS = {"LDSM": r"ldmatrix", "LDS": r"ld\.", "STS": r"st\."}
@@ -54,7 +54,7 @@ def first_holder(lines: list[str], register: int) -> int:
 def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
     """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, the
     address registers, the stalls, the yield hints, the loop's counter, and the scoreboards of registers that are read
-    late.
+    late, and the pipe and the registers of each statement.
 
     None where the machine code has an instruction that sass.py does not know.
     """
@@ -78,6 +78,7 @@ def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]
         "stalls": sass.stalls(body),
         "hints": sass.hints(body),
         "counter": sass.counter(body),
+        "operands": [sass.pipe_and_slots(x) for x in body if sass.kept(x)],
         "reading": sass.reading(body),
     }
 

@@ -338,12 +338,13 @@ def memory_programs() -> Iterator[Program]:
     yield from fresh("memory_later", range(4000, 4060))
     yield from fresh("memory_unseen", range(5000, 5060))
     yield from fresh("memory_blind", range(6000, 6060))
+    yield from fresh("memory_sealed", range(7000, 7060))
 
 
 def fresh(group: str, seeds: range) -> Iterator[Program]:
     """More random bodies, each group measured when rules had been added: `memory_fresh` after yield hints,
     `memory_held` after the sharing of the port, `memory_last` after warps began apart, as they are measured to,
-    `memory_later` after the order of warps, `memory_unseen` after issue slots, `memory_blind` after the port. Nothing
-    was changed for the last."""
+    `memory_later` after the order of warps, `memory_unseen` after issue slots, `memory_blind` after the port,
+    `memory_sealed` after the banks of accesses. Nothing was changed for the last."""
     for seed in seeds:
         yield replace(chance(seed), group=group)

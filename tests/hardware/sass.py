@@ -14,6 +14,7 @@ import subprocess
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 LABEL = re.compile(r"(\.L_x_\d+):")
 FUNCTION = re.compile(r"\.text\.(\w+):")
@@ -124,6 +125,33 @@ def opcode_counts(body: list[Instruction]) -> dict[str, int]:
 SKIPPED = {"NOP", "WARPSYNC", "ISETP", "UISETP", "PLOP3", "BRA", "UIADD3", "VIADD", "LDC"}
 """Loop counter, its end reloaded, branch and padding: what a trace's `.repeat` stands for."""
 
+KINDS = {
+    "alu": (
+        "LOP3",
+        "SHF",
+        "IADD3",
+        "SEL",
+        "PRMT",
+        "ISETP",
+        "PLOP3",
+        "F2FP",
+        "LEA",
+        "VIADD",
+        "MOV",
+        "SGXT",
+        "BMSK",
+        "VIMNMX",
+        "I2IP",
+    ),
+    "imad": ("IMAD",),
+    "float": ("FADD", "HADD2", "HFMA2", "FFMA", "FMUL"),
+    "shuffle": ("SHFL",),
+    "call": ("CALL",),
+    "return": ("RET",),
+}
+"""The families of instructions, by how they are timed."""
+INTEGERS, FLOATS = (*KINDS["alu"], *KINDS["imad"]), KINDS["float"]
+MATRICES = ("HMMA", "IMMA")
 SHAPES = {
     "1684": (16, 8, 4),
     "1688": (16, 8, 8),
@@ -259,13 +287,43 @@ def hints(body: list[Instruction]) -> list[list[int]]:
     return [[int(hint), *(code for code, _ in behind)] for hint, behind in zip(yields, _behind(body), strict=True)]
 
 
-def counter(body: list[Instruction]) -> list[list[int]]:
-    """For each statement of the trace text those of its `hints` that belong to integer instructions: the addition and
-    the comparison of the loop's counter. Those of the uniform datapath are none."""
+def counter(body: list[Instruction]) -> list[list[list[Any]]]:
+    """For each statement of the trace text those of its `hints` that belong to integer instructions, which are the
+    addition and the comparison of the loop's counter: the hint, and `pipe_and_slots`. Those of the uniform datapath are
+    none."""
     return [
-        [code for code, x in behind if x.opcode.split(".")[0] in ("VIADD", "IADD3", "ISETP")]
+        [[code, *pipe_and_slots(x)] for code, x in behind if x.opcode.split(".")[0] in ("VIADD", "IADD3", "ISETP")]
         for behind in _behind(body)
     ]
+
+
+def pipe_and_slots(x: Instruction) -> list[Any]:
+    """The pipe of a matrix or integer instruction ("tensor"; "alu", or "compare" if it writes but a predicate; "fma"),
+    and the registers that it reads (`slots`); nothing for any other."""
+    family = x.opcode.split(".")[0]
+    pipes = dict.fromkeys(MATRICES, "tensor") | {"ISETP": "compare"} | dict.fromkeys(("IMAD", "VIADD"), "fma")
+    pipe = pipes.get(family, "alu" if family in INTEGERS else "")
+    return [pipe, slots(x)] if pipe else []
+
+
+def slots(x: Instruction) -> list[list[int]]:
+    """The registers that a matrix, integer or float instruction reads: slot, number, and 1 if the next need not read it
+    again. Of a matrix instruction the first of A and of B, and that of metadata."""
+    family = x.opcode.split(".")[0]
+    operands = [o.strip() for o in x.text.split(x.opcode, 1)[1].split(",")]
+    if family in MATRICES:
+        found = [operands[place] for place in (1, 2, *((4,) if ".SP" in x.opcode else ()))]
+        return [[slot, int(text[1:].split(".")[0]), int(".reuse" in text)] for slot, text in enumerate(found)]
+    if family not in (*INTEGERS, *FLOATS):
+        return []
+    operands = operands[2 if family in ("ISETP", "PLOP3") else 1 :]
+    if family == "HFMA2" and len(operands) == 4:  # two immediates are one operand
+        del operands[1]
+    places = {"FADD": (0, 2), "HADD2": (0, 2), "F2FP": (1, 2), "MOV": (1,)}.get(family, (0, 1, 2, 3))
+    read = [
+        (slot, re.match(r"[-~|!]*R(\d+)", text), ".reuse" in text) for slot, text in zip(places, operands, strict=False)
+    ]
+    return [[slot, int(found[1]), int(reuse)] for slot, found, reuse in read if found]
 
 
 def _behind(body: list[Instruction]) -> list[list[tuple[int, Instruction]]]:

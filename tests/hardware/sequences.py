@@ -29,30 +29,6 @@ from tests.hardware import sass
 ROOT = Path(__file__).resolve().parents[2]
 STRIDE = 128  # bytes between the operands of a lane
 STORED = 8192  # where the result goes
-KINDS = {
-    "alu": (
-        "LOP3",
-        "SHF",
-        "IADD3",
-        "SEL",
-        "PRMT",
-        "ISETP",
-        "PLOP3",
-        "F2FP",
-        "LEA",
-        "VIADD",
-        "MOV",
-        "SGXT",
-        "BMSK",
-        "VIMNMX",
-        "I2IP",
-    ),
-    "imad": ("IMAD",),
-    "float": ("FADD", "HADD2", "HFMA2", "FFMA", "FMUL"),
-    "shuffle": ("SHFL",),
-    "call": ("CALL",),
-    "return": ("RET",),
-}
 NO_RESULT = (
     "BSSY",
     "BSYNC",
@@ -162,7 +138,7 @@ class Flow:
         family = x.opcode.split(".")[0]
         if family in ("HMMA", "IMMA"):
             return native(x)
-        return next((kind for kind, names in KINDS.items() if family in names), "")
+        return next((kind for kind, names in sass.KINDS.items() if family in names), "")
 
     def memory(self, family: str, operands: list[str]) -> None:
         address, data = (operands[1], operands[0]) if family == "LDG" else (operands[0], operands[1])

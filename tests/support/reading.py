@@ -3,7 +3,9 @@ and keeps numbers in bits, is compared with. Sequences are named as in `simulato
 
 An instruction goes through stages, a cycle each, and is in the last until all its operands have been read; as long as
 that takes, no stage moves and nothing issues. A bank gives a register a cycle: to the cycles of matrix instructions,
-then to the oldest instruction that asks and finds the place of its slot and bank empty.
+then to the oldest instruction that asks and finds the place of its slot and bank empty. Accesses to shared memory leave
+the stages for a port that reads every second cycle, in cycles that matrix instructions leave free which have begun, and
+before those that have not.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isa import mma_form
-from simulator.studies.validation.registers import MATRIX
+from simulator.studies.validation import pieces, registers
 from simulator.timing.config import Config
 
+MATRIX = pieces.MATRIX | registers.MATRIX
 ALU, HEAVY, LIGHT, TENSOR = "alu", "heavy", "light", "tensor"  # pipes: of FMA two halves
 PIPES = {
     **dict.fromkeys(("lop3", "iadd3", "compare"), (ALU,)),
@@ -57,6 +60,24 @@ class Matrix:
     cycle: int = 0
 
 
+@dataclass
+class Access:
+    """An access to shared memory with registers to read.
+
+    Attributes:
+        banks: of its registers, in order.
+        slow: whether the port takes a cycle more to begin: a store.
+        moved: cycles in which it has moved in the stages; arrived: when it came to the port, counted as `Chip.time`.
+        begins: when the port reads its first register, at the soonest.
+    """
+
+    banks: list[int]
+    slow: bool
+    moved: int = 0
+    arrived: int | None = None
+    begins: int | None = None
+
+
 class Chip:
     """A sub-core with one warp.
 
@@ -64,6 +85,8 @@ class Chip:
         now, lost: cycles in which the stages moved, and in which they stood still.
         free: for each pipe when it takes the next instruction, counted as `now` is.
         result: when the last result of the tensor pipe is out, behind the cycle in which it is free.
+        accesses: those that have registers to read; port: when it can read the next, and `read`: when it read the last;
+            postponed: the bank that it reads in the next cycle.
         kept: registers that need not be read again, by slot and bank; of matrix instructions the first of A and B, and
             how many, by "a" and "b".
     """
@@ -76,10 +99,21 @@ class Chip:
         self.stages: list[Reader | None] = [None] * self.depth
         self.matrices: list[Matrix] = []
         self.kept: dict[object, object] = {}
+        self.known = pieces.operations(config)
+        self.accesses: list[Access] = []
+        self.port, self.read = 0, -9
+        self.postponed: int | None = None
+
+    @property
+    def time(self) -> int:
+        """Cycles so far."""
+        return self.now + self.lost
 
     def able(self, name: str) -> bool:
         """Whether a pipe takes the instruction now."""
         kind = name.partition("@")[0]
+        if kind in pieces.ACCESSES:
+            return True
         if kind in MATRIX:
             tensor = self.config.tensor_class(mma_form(MATRIX[kind]))
             assert tensor is not None
@@ -89,6 +123,11 @@ class Chip:
     def issue(self, name: str) -> None:
         """Lets it issue now."""
         kind, _, marks = name.partition("@")
+        if kind in pieces.ACCESSES:
+            known = self.known[kind]
+            self.accesses.append(Access([known.banks >> place & 1 for place in range(known.sent)], known.slow))
+            self.stages[0] = Reader()
+            return
         if kind in MATRIX:
             self.stages[0] = Reader()
             self._matrix(kind, marks.split(","))
@@ -137,33 +176,70 @@ class Chip:
 
     def cycle(self) -> None:
         """A cycle: what issues in it has issued."""
-        taken, waits, late = set[int](), False, False
+        taken = accessed = self._access()
+        waits = late = False
         for matrix in self.matrices:
             if not matrix.entered:
                 continue
             if matrix.metadata is not None:
                 waits = True
                 if matrix.metadata not in taken:
-                    taken.add(matrix.metadata)
+                    taken = taken | {matrix.metadata}
                     matrix.metadata = None
                 continue
+            if accessed and not matrix.cycle:
+                waits = True
+                continue
             matrix.cycle += 1
-            taken |= {bank for bank in (0, 1) if matrix.cycle in matrix.banks[bank]}
+            taken = taken | {bank for bank in (0, 1) if matrix.cycle in matrix.banks[bank]}
             late = late or matrix.cycle in matrix.late
         for bank in {0, 1} - taken:
             if self._give(bank):
-                taken.add(bank)
+                taken = taken | {bank}
         for matrix in self.matrices:
             if not matrix.entered and matrix.metadata not in taken:
                 matrix.metadata = None
         last = self.stages[-1]
-        if waits or (last and (last.missing or (late and last.writes))):
+        self._move(waits, bool(last and (last.missing or (late and last.writes))))
+
+    def _move(self, waits: bool, stands_still: bool) -> None:
+        """Moves the stages: not if the last one waits; only those ahead of it, if a matrix instruction waits."""
+        time = self.time
+        for access in () if stands_still else self.accesses:
+            access.moved += 1
+            access.arrived = time + 1 if access.moved == self.depth else access.arrived
+        if stands_still or waits:
             self.lost += 1
+            if not stands_still:
+                self.stages = [*self.stages[:2], *[None] * (self.depth > 2), *self.stages[2:-1]]
             return
         self.now += 1
         self.stages = [None, *self.stages[:-1]]
         for matrix in self.matrices:
             matrix.entered = True
+
+    def _access(self) -> set[int]:
+        """Lets the port read; returns the bank."""
+        taken = set() if self.postponed is None else {self.postponed}
+        self.postponed, time = None, self.time
+        if not self.accesses or (access := self.accesses[0]).arrived is None:
+            return taken
+        if access.begins is None:
+            if not access.slow or access.arrived <= self.read:
+                access.begins = max(time, self.port)
+            elif time >= self.port:
+                access.begins = time + 1
+        begun = [matrix for matrix in self.matrices if matrix.cycle]
+        ahead = {cycle - matrix.cycle for matrix in begun for bank in matrix.banks for cycle in bank}
+        if access.begins is None or time < max(access.begins, self.port) or ahead & {1, 3}:
+            return taken
+        bank = access.banks.pop(0)
+        self.port, self.read = time + 2, time
+        self.accesses = self.accesses[not access.banks :]
+        if any(matrix.entered and matrix.metadata is not None for matrix in self.matrices):
+            self.postponed = bank
+            return taken
+        return taken | {bank}
 
     def _give(self, bank: int) -> bool:
         """Gives one register of a bank, if an instruction can take it."""
@@ -189,4 +265,4 @@ def late(config: Config, events: tuple[tuple[str, int], ...], far: int) -> int:
         due = chip.now + (gap or far)
     while chip.now < due:
         chip.cycle()
-    return chip.now + chip.lost - far - sum(gap for _, gap in events)
+    return chip.time - far - sum(gap for _, gap in events)

@@ -69,8 +69,8 @@ def _header() -> str:
     """The C structures of the timing engine; its module is run by its path, as packages it belongs to need more than
     the standard library."""
     known = runpy.run_path(str(ROOT / RECORDS), run_name="records")
-    text = ["#include <stdint.h>", f"#define ASLEEP {known['ASLEEP']}", f"#define BOARDS {known['BOARDS']}"]
-    text += [f"#define {name} INT64_C({known[name]})" for name in ("NEVER", "NO_MORE")]
+    names = ("ASLEEP", "BOARDS", "CONTESTS", "MORE_ACCESSES", "NEVER", "NO_MORE")
+    text = ["#include <stdint.h>", *(f"#define {name} INT64_C({known[name]})" for name in names)]
     for kind in known["RECORDS"]:
         text.append(f"struct {kind.__name__} {{")
         for name, sort in known["fields"](kind):

@@ -18,10 +18,10 @@ from isa.forms.record import Unit
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.programs import by_warps, load
+from simulator.studies.validation.slots import read_from
 from simulator.studies.validation.streams import Loop
-from simulator.timing.compile import in_banks
 from simulator.timing.config import Config
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operand
+from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.sequences import machine_operation
 from simulator.timing.sequences_config import Row as Machine
 
@@ -46,7 +46,7 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
     items: list[TimedOperation | TimedLoop] = [_timed(config, row, forms, once) for row in body]
     last = items[-1]
     assert isinstance(last, TimedOperation)
-    last.stall, last.stall_reason = last.stall + config.loop.cycles, StallReason.BRANCH
+    last.stall, last.stall_reason = last.stall + config.loop.cycles - 1, StallReason.BRANCH
     end = TimedLoop(0, 1, 0, 0)
     code = TimedCode(every, [*items, end], nesting([*items, end]), {0: end}, scheduled=True)
     return Loop(config, code, REGISTERS)
@@ -59,22 +59,10 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
     timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
     timed.yields, timed.upkeep = bool(yields), tuple(upkeep)
-    if timed.unit is Unit.TENSOR:
-        in_banks(timed, *(register for _, register, _ in slots))
-        timed.operands = as_operands(slots[:2])
-    else:
-        timed.operands = as_operands(slots)
+    read_from(timed, slots)
+    if timed.unit is not Unit.TENSOR:
         timed.writer = any(register < PREDICATES for register in writes)
     return timed
-
-
-def as_operands(slots: list[list[int]]) -> tuple[int, ...]:
-    """Operands as the engine has them: slot, register, and whether the next instruction need not read it again."""
-    before = [register for _, register, _ in slots]
-    return tuple(
-        operand(slot, register, bool(reuse), register in before[:place])
-        for place, (slot, register, reuse) in enumerate(slots)
-    )
 
 
 def rows(config: Config, short: bool, groups: tuple[str, ...]) -> list[Row]:

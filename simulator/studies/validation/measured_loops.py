@@ -13,9 +13,10 @@ lane], `body` as [times, instruction, registers...] and `end`: the machine code 
 registers, since they share a scoreboard with one that is needed, or since nothing reads them; and `stalls`: for how
 many cycles the warp issues nothing after each instruction, and after the branch; and `hints`: for each instruction 1 if
 it has the yield hint, and the instructions behind it that no trace has (`TimedOperation.upkeep`); and `counter`: which
-of these are integer instructions; and `reading`: for each instruction the scoreboard that tells when its registers have
-been read, or -1, and the scoreboards of that kind that it waits for; as the last the same for the branch. A trace
-cannot say that: here it is a part of the program that was measured.
+of these are integer instructions, with pipe and registers; and `operands`: the same of each instruction; and
+`reading`: for each instruction the scoreboard that tells when its registers have been read, or -1, and the scoreboards
+of that kind that it waits for; as the last the same for the branch. A trace cannot say that: here it is a part of the
+program that was measured.
 """
 
 from __future__ import annotations
@@ -38,11 +39,20 @@ from simulator.program.lowering import linearise
 from simulator.program.program import Program
 from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
+from simulator.studies.validation.slots import Slots, read_from
 from simulator.studies.validation.streams import repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
+from simulator.timing.model import (
+    Periodic,
+    StallReason,
+    TimedCode,
+    TimedLoop,
+    TimedOperation,
+    nesting,
+    operations_of,
+)
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -60,7 +70,9 @@ class Part:
         stalls: for each step, cycles from its issue until the warp may issue the next as the machine code has them, and
             as the last those after the branch; none where the machine code is not known.
         hints: for each step whether it has the yield hint, and its upkeep.
-        counter: for each step which of its upkeep are integer instructions, which meet ports and pipes.
+        counter: for each step which of its upkeep are integer instructions, which meet ports and pipes: the entry, the
+            pipe ("alu" or "fma", or "compare" for one of the first that writes no register), and the registers.
+        operands: for each step the same, but for the entry; nothing for accesses and barriers.
         reading: for each step, and for the branch, the scoreboard of registers that are read late, or -1, and those
             that it waits for.
     """
@@ -73,7 +85,8 @@ class Part:
     end: tuple[int, ...]
     stalls: tuple[int, ...] = ()
     hints: tuple[tuple[int, ...], ...] = ()
-    counter: tuple[tuple[int, ...], ...] = ()
+    counter: tuple[tuple[tuple[int, str, Slots], ...], ...] = ()
+    operands: tuple[tuple[str, Slots] | tuple[()], ...] = ()
     reading: tuple[tuple[int, ...], ...] = ()
 
 
@@ -108,6 +121,12 @@ class Loop:
             for name in (*step.instruction.reads, *step.instruction.writes)
         ]
         return 1 + max(int(name[2:]) for name in names)
+
+    @property
+    def last_register(self) -> int:
+        """The last register of machine code."""
+        counters = (entry[2] for part in self.parts for step in part.counter for entry in step)
+        return max((register for slots in counters for _, register, _ in slots), default=0)
 
     @cached_property
     def wavefronts(self) -> list[dict[int, NDArray[np.int64]]]:
@@ -151,7 +170,7 @@ class Loop:
                 else:
                     item.reads = (*item.reads, *wait)
             codes.append(_as_compiled(timed, part, config) if part.stalls else timed)
-        return TimedParts(config, self, tuple(codes), numbering.total)
+        return TimedParts(config, self, tuple(codes), max(numbering.total, 1 + self.last_register))
 
 
 @dataclass(frozen=True)
@@ -188,21 +207,26 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
     """The code of a loop with the stalls and yield hints of its machine code, and with its counter: the addition and
     the comparison, which no trace has, issue where ptxas put them. A branch takes what any branch takes, at least."""
     items: list[TimedOperation | TimedLoop] = []
-    compiled = zip(part.stalls[:-1], part.hints, part.counter, strict=True)
-    for operation, (stall, (yields, *behind), counter), (frees, *awaits) in zip(
+    compiled = zip(part.stalls[:-1], part.hints, part.counter, part.operands, strict=True)
+    for operation, (stall, (yields, *behind), integers, operands), (frees, *awaits) in zip(
         operations_of(code), compiled, part.reading[:-1], strict=True
     ):
         operation.frees, operation.awaits = frees, tuple(awaits)
+        if operands:
+            pipe, slots = operands
+            operation.unit = {"fma": Unit.FMA, "alu": Unit.ALU}.get(pipe, operation.unit)
+            read_from(operation, slots)
+        counter = {entry: (pipe, slots) for entry, pipe, slots in integers}
         codes = (int(yields), *counter)
         ends = (*(entry // 2 for entry in counter), stall)
         others = [entry for entry in behind if entry not in counter]
         for entry, end in zip(codes, ends, strict=True):
-            item = _addition(config) if entry in counter else operation
+            item = _counter(config, *counter[entry]) if entry in counter else operation
             begin, last = entry // 2, end == stall
             item.stall, item.yields = end - begin, bool(entry % 2)
             item.upkeep = tuple(x - 2 * begin for x in others if begin <= x // 2 and (last or x // 2 < end))
             items.append(item)
-    item.stall += max(part.stalls[-1], config.loop.cycles) + 1
+    item.stall += max(part.stalls[-1], config.loop.cycles)
     item.stall_reason = StallReason.BRANCH
     (end_of_loop,) = code.ends.values()
     end_of_loop.coded, end_of_loop.awaits, end_of_loop.branch = True, part.reading[-1][1:], part.stalls[-1]
@@ -210,9 +234,13 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
     return TimedCode(code.warps, items, nesting(items), code.ends, scheduled=True)
 
 
-def _addition(config: Config) -> TimedOperation:
-    """An integer instruction whose operands are there and whose result nothing of the loop needs."""
-    return TimedOperation(Unit.ALU, config.alu.latency, config.alu.interval, (), (), 0)
+def _counter(config: Config, pipe: str, slots: Slots) -> TimedOperation:
+    """An instruction of the loop's counter: the addition to its first register, or the comparison."""
+    unit, writes = Unit.FMA if pipe == "fma" else Unit.ALU, () if pipe == "compare" else (slots[0][1],)
+    operation = TimedOperation(unit, config.alu.latency, config.alu.interval, (), writes, 0)
+    operation.writer = bool(writes)
+    read_from(operation, slots)
+    return operation
 
 
 def read_loops(path: Path) -> Iterator[Loop]:
@@ -252,10 +280,11 @@ def _part(entry: Mapping[str, Any]) -> Part:
     }
     steps, waits = zip(*body, strict=True)
     hints = tuple(map(tuple, entry["hints"]))
-    counter = tuple(map(tuple, entry["counter"]))
+    counter = tuple(tuple(map(tuple, integers)) for integers in entry["counter"])
+    operands = tuple(map(tuple, entry["operands"]))
     reading = tuple(map(tuple, entry["reading"]))
     stalls, end = tuple(entry["stalls"]), tuple(entry["end"])
-    return Part(first, last, steps, registers, waits, end, stalls, hints, counter, reading)
+    return Part(first, last, steps, registers, waits, end, stalls, hints, counter, operands, reading)
 
 
 @cache

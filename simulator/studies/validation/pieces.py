@@ -38,17 +38,17 @@ MATRIX = {
 }
 INTEGERS = {"add": "add.s32 %r13, %r14, %r15;", "compare": "add.s32 %r13, %r14, %r15;"}
 ACCESSES = {  # and wavefronts
-    "ld.b32": ("ld.shared.b32 %r16, [%r20];", 1),
-    "ld.v2": ("ld.shared.v2.b32 {%r16, %r17}, [%r20];", 2),
-    "ld.v4": ("ld.shared.v4.b32 {%r16, %r17, %r18, %r19}, [%r20];", 4),
-    "ldmatrix.x1": ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r16}, [%r20];", 1),
-    "ldmatrix.x2": ("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r16, %r17}, [%r20];", 2),
-    "ldmatrix.x4": ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r16, %r17, %r18, %r19}, [%r20];", 4),
-    "st.b32": ("st.shared.b32 [%r20], %r21;", 1),
-    "st.v2": ("st.shared.v2.b32 [%r20], {%r21, %r22};", 2),
-    "st.v4": ("st.shared.v4.b32 [%r20], {%r21, %r22, %r23, %r24};", 4),
+    "ld.b32": ("ld.shared.b32 %r16, [%r96];", 1),
+    "ld.v2": ("ld.shared.v2.b32 {%r16, %r17}, [%r97];", 2),
+    "ld.v4": ("ld.shared.v4.b32 {%r16, %r17, %r18, %r19}, [%r98];", 4),
+    "ldmatrix.x1": ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r16}, [%r98];", 1),
+    "ldmatrix.x2": ("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r16, %r17}, [%r98];", 2),
+    "ldmatrix.x4": ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r16, %r17, %r18, %r19}, [%r98];", 4),
+    "st.b32": ("st.shared.b32 [%r96], %r88;", 1),
+    "st.v2": ("st.shared.v2.b32 [%r97], {%r88, %r89};", 2),
+    "st.v4": ("st.shared.v4.b32 [%r98], {%r88, %r89, %r90, %r91};", 4),
 }
-VALUE, REGISTER = 100, 120  # first register of a value, and the address of a store, of the sequence's last access
+VALUES, REGISTER = 60, 120  # first register of the values, and the address of a store, the sequence's last access
 
 Events = tuple[tuple[str, int], ...]  # instructions, and the cycles until the next may issue
 
@@ -72,7 +72,7 @@ def operation(config: Config, instruction: Instruction, waves: int = 0) -> Timed
     code = linearise(Block((0,), (Step(instruction, 0),), 0))
     item = compile_code(code, config, {0: {0: Periodic((waves,))}} if waves else {}).items[0]
     assert isinstance(item, TimedOperation)
-    return replace(item, reads=(), writes=())
+    return replace(item, reads=(), writes=item.writes if waves else ())
 
 
 def operations(config: Config) -> dict[str, TimedOperation]:
@@ -96,19 +96,27 @@ def cycles(config: Config, known: Mapping[str, TimedOperation], events: Events, 
     """What the engine says of a sequence, asked as it was measured."""
     nothing = replace(known["add"], operands=(), writer=False)
     last = max((n for n, (name, _) in enumerate(events) if name in ACCESSES), default=0)
-    items = [replace(known[name], stall=gap or FAR) for name, gap in events]
+    items = [
+        replace(known[name], stall=gap or FAR, writes=_values(place, len(known[name].writes)))
+        for place, (name, gap) in enumerate(events)
+    ]
     since = 0
     if asked != "issue":
         since, load = sum(gap for _, gap in events[:last]), asked == "value"
         access = known[events[last][0]]
-        items[last] = replace(items[last], reads=(REGISTER,), writes=(VALUE,) if load else (), latency=access.latency)
+        items[last] = replace(items[last], reads=(REGISTER,), latency=access.latency)
         items[-1].stall = 2
-        items.append(replace(nothing, reads=(VALUE,) if load else (), writes=() if load else (REGISTER,), stall=FAR))
+        items.append(replace(nothing, reads=items[last].writes[:1], writes=() if load else (REGISTER,), stall=FAR))
     items.append(replace(nothing, stall=1))
     every: list[TimedOperation | TimedLoop] = [*items]
     code = TimedCode((0,), every, nesting(every), {}, scheduled=True)
     behind = known["add"].latency + (FAR if asked != "issue" else 0)
     return simulate(config, [code], 1, 128).cycles - behind - since
+
+
+def _values(place: int, count: int) -> tuple[int, ...]:
+    """The registers that the load at this place of a sequence writes: each has its own."""
+    return tuple(range(VALUES + 4 * place, VALUES + 4 * place + count))
 
 
 def rows(config: Config, short: bool) -> list[Row]:

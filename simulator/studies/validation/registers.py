@@ -22,7 +22,7 @@ from isa.forms.record import Unit
 from simulator.resources import folder
 from simulator.studies.validation import pieces
 from simulator.studies.validation.group import Group, Row
-from simulator.studies.validation.machine_code import as_operands
+from simulator.studies.validation.slots import as_operands
 from simulator.timing.compile import in_banks, matrix
 from simulator.timing.config import Config
 from simulator.timing.model import TimedOperation

@@ -167,6 +167,7 @@ class CompiledEngine:
             self._array(record, "upkeep", item.upkeep)
             self._array(record, "awaits", item.awaits)
             self._array(record, "operands", item.operands)
+            self._array(record, "sources", item.sources)
             self._array(record, "reads", item.reads)
             self._array(record, "writes", item.writes)
         self._kept.append(records)

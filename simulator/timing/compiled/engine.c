@@ -71,8 +71,9 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
 
 /* operands.py */
 
-enum { STAGE = 3, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, PENDING = 0, USED, WRITER };
-enum { SINCE, EVEN, ODD, LATE, METADATA, OWNER }; /* numbers of a matrix instruction that reads */
+enum { STAGE = 8, READER = 5, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16 };
+enum { PENDING, USED, WRITER, FROM, PROGRAM = FROM + SLOTS, MEMBER }; /* numbers of a stage */
+enum { SINCE, EVEN, ODD, LATE, METADATA }; /* numbers of a matrix instruction that reads */
 static const int64_t of_bank[BANKS] = {0x15, 0x2a};
 
 static void warp_stands_still(Warp *warp, int64_t cycle) {
@@ -85,8 +86,7 @@ static void warp_stands_still(Warp *warp, int64_t cycle) {
 static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
     int64_t units[] = {sm->tensor, sm->alu, sm->fma};
     for (int64_t i = 0; i < core->warps; i++)
-        if (core->frozen < 0 || (core->frozen == i + 1 && !core->warps_array[i]->upkeep_seen))
-            warp_stands_still(core->warps_array[i], cycle);
+        warp_stands_still(core->warps_array[i], cycle);
     for (int64_t i = 0; i < 3; i++)
         core->free_array[units[i]] += core->free_array[units[i]] + (i ? 0 : core->result_until) >= cycle;
     core->half_free += core->half_free >= cycle;
@@ -94,16 +94,27 @@ static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
 
 static int64_t reader_of(const Core *core, const Warp *warp);
 
-static void enter(Core *core, const Warp *warp, const int64_t *operands, int64_t count, int64_t writes) {
+static void enter(Core *core, const Warp *warp, int64_t operand, int64_t from) {
     int64_t *stages = core->stages_array, *kept = core->kept_array;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t operand = operands[i], slot = operand & 7, reg = warp->place << 16 | operand >> 5;
+    {
+        int64_t slot = operand & 7, reg = warp->place << 16 | operand >> 5;
+        stages[FROM + (slot >> 1)] = from;
         stages[USED] |= INT64_C(1) << slot;
         if (!(operand & 16) && kept[slot] != reg)
             stages[PENDING] |= INT64_C(1) << slot;
         kept[slot] = operand & 8 ? reg : -1;
     }
-    stages[WRITER] |= writes;
+}
+
+static int64_t readable_from(const Sm *sm, const Warp *warp, const Item *item, int64_t operand) {
+    int64_t source = operand < item->sources_count ? item->sources_array[operand] : -1;
+    if (source < 0)
+        return 0;
+    int64_t producer = warp->producers_array[source];
+    if (producer != sm->alu && producer != sm->fma)
+        return 0;
+    int64_t extra = sm->extra_array[item->unit * sm->units + producer];
+    return warp->readable_array[source] + extra + (producer == sm->alu ? item->forwarding_penalty : 0);
 }
 
 static int64_t held(Core *core, const Warp *warp, const Item *item) {
@@ -122,7 +133,11 @@ static int64_t held(Core *core, const Warp *warp, const Item *item) {
 
 static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Item *item) {
     if (item->unit != sm->tensor) {
-        enter(core, warp, item->operands_array, item->operands_count, item->writer);
+        for (int64_t i = 0; i < item->operands_count; i++)
+            enter(core, warp, item->operands_array[i], readable_from(sm, warp, item, i));
+        core->stages_array[WRITER] |= item->writer;
+        core->stages_array[PROGRAM] = 1 + warp->pc;
+        core->stages_array[MEMBER] = reader_of(core, warp);
     } else if (item->even || item->odd) {
         int64_t there = held(core, warp, item);
         core->reading = least(core->reading, READERS - 1);
@@ -132,7 +147,6 @@ static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Ite
         reader[ODD] = item->odd & ~there;
         reader[LATE] = item->late;
         reader[METADATA] = item->metadata;
-        reader[OWNER] = reader_of(core, warp);
     }
 }
 
@@ -149,14 +163,39 @@ static void retire(Core *core) {
     core->reading = kept;
 }
 
-static void move(Core *core, int64_t cycles) {
+/* Notes from when on the results of an instruction can be read that leaves the stages behind this cycle. */
+static void leave(const Core *core, const int64_t *stage, int64_t cycle) {
+    if (!stage[PROGRAM])
+        return;
+    Warp *warp = core->warps_array[stage[MEMBER]];
+    const Item *item = &warp->items_array[stage[PROGRAM] - 1];
+    for (int64_t i = 0; i < item->writes_count; i++)
+        warp->readable_array[item->writes_array[i]] = cycle + item->latency;
+}
+
+static void move(Core *core, int64_t cycle, int64_t cycles) {
+    for (int64_t i = most(core->depth - cycles, 0); i < core->depth; i++)
+        leave(core, core->stages_array + STAGE * i, cycle + core->depth - 1 - i);
     int64_t kept = STAGE * most(core->depth - cycles, 0), length = STAGE * core->depth;
     memmove(core->stages_array + length - kept, core->stages_array, kept * sizeof *core->stages_array);
     memset(core->stages_array, 0, (length - kept) * sizeof *core->stages_array);
 }
 
-static void pass_time(Core *core, int64_t cycles) {
-    move(core, cycles);
+static void hold_writes(Sm *sm, Core *core, int64_t cycle);
+
+static void pass_time(Sm *sm, Core *core, int64_t cycles) {
+    int64_t late = 0;
+    for (int64_t i = 0; i < core->reading; i++)
+        late |= core->readers_array[READER * i + LATE];
+    for (int64_t ahead = 0; late && ahead < least(cycles, LATEST); ahead++)
+        for (int64_t i = 0; i < core->reading; i++) {
+            const int64_t *reader = core->readers_array + READER * i;
+            if (reader[LATE] >> least(reader[SINCE] + 1 + ahead, 63) & 1) {
+                hold_writes(sm, core, core->read_cycle + ahead);
+                break;
+            }
+        }
+    move(core, core->read_cycle, cycles);
     for (int64_t i = 0; i < core->reading; i++)
         core->readers_array[READER * i + SINCE] += cycles;
     retire(core);
@@ -181,6 +220,9 @@ static int serve(Core *core, int64_t bank) {
     int64_t older = 0;
     for (int64_t i = core->depth - 1; i >= 0; i--) {
         int64_t *stage = core->stages_array + STAGE * i, able = stage[PENDING] & ~older & of_bank[bank];
+        for (int64_t slot = 0; slot < SLOTS; slot++)
+            if (stage[FROM + slot] > core->read_cycle)
+                able &= ~(INT64_C(3) << BANKS * slot);
         if (able) {
             stage[PENDING] &= ~(able & -able);
             return 1;
@@ -190,24 +232,30 @@ static int serve(Core *core, int64_t bank) {
     return 0;
 }
 
-static int64_t give(Core *core) {
-    int64_t taken = 0, waits = 0, late = 0, *readers = core->readers_array;
+static int64_t give(Sm *sm, Core *core, int64_t accessed) {
+    int64_t taken = accessed, waits = 0, late = 0, *readers = core->readers_array;
     for (int64_t i = 0; i < core->reading; i++) {
         int64_t *reader = readers + READER * i;
         if (reader[SINCE] < 0)
             continue;
         if (reader[METADATA]) {
-            waits = 1 + reader[OWNER];
+            waits = 1;
             if (!(taken & reader[METADATA])) {
                 taken |= reader[METADATA];
                 reader[METADATA] = 0;
             }
             continue;
         }
+        if (accessed && !reader[SINCE]) {
+            waits = 1;
+            continue;
+        }
         int64_t since = ++reader[SINCE];
         taken |= (reader[EVEN] >> since & 1) | (reader[ODD] >> since & 1) << 1;
         late |= reader[LATE] >> since & 1;
     }
+    if (late)
+        hold_writes(sm, core, core->read_cycle);
     for (int64_t bank = 0; bank < BANKS; bank++)
         if (!(taken >> bank & 1))
             taken |= (int64_t)serve(core, bank) << bank;
@@ -221,20 +269,57 @@ static int64_t give(Core *core) {
     return last[PENDING] || (late && last[WRITER]) ? -1 : waits;
 }
 
-static void catch_up(const Sm *sm, Core *core, int64_t now) {
+static uint64_t closed(const Core *core, int64_t begun) {
+    uint64_t mask = 0;
+    for (int64_t i = 0; i < core->reading; i++) {
+        const int64_t *reader = core->readers_array + READER * i;
+        if (reader[SINCE] < begun || reader[METADATA])
+            continue;
+        uint64_t reads = (uint64_t)(reader[EVEN] | reader[ODD]) >> least(reader[SINCE] + 1, 63);
+        mask |= reads | reads >> core->port_step;
+    }
+    return mask;
+}
+
+static int metadata_waits(const Core *core) {
+    for (int64_t i = 0; i < core->reading; i++)
+        if (core->readers_array[READER * i + SINCE] >= 0 && core->readers_array[READER * i + METADATA])
+            return 1;
+    return 0;
+}
+
+static void go_ahead(Core *core, int64_t cycle) {
+    int64_t behind = core->depth - WAITING, *stages = core->stages_array + STAGE * WAITING;
+    if (behind <= 0)
+        return;
+    leave(core, stages + STAGE * (behind - 1), cycle);
+    memmove(stages + STAGE, stages, STAGE * (behind - 1) * sizeof *stages);
+    memset(stages, 0, STAGE * sizeof *stages);
+}
+
+static int64_t next_read(const Sm *sm, const Core *core);
+static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle);
+static void hold(Sm *sm, Core *core, int64_t cycle);
+
+static void catch_up(Sm *sm, Core *core, int64_t now) {
     while (core->read_cycle < now) {
-        if (!core->frozen && idle(core)) {
-            pass_time(core, now - core->read_cycle);
-            core->read_cycle = now;
-            return;
+        int64_t cycle = core->read_cycle, until = !core->frozen && idle(core) ? least(now, next_read(sm, core)) : 0;
+        if (until > cycle) {
+            pass_time(sm, core, until - cycle);
+            core->read_cycle = until;
+            continue;
         }
-        core->frozen = give(core);
+        core->frozen = give(sm, core, read_accesses(sm, core, cycle));
         core->read_cycle++;
         if (core->frozen) {
+            if (core->frozen < 0)
+                hold(sm, core, cycle);
+            else
+                go_ahead(core, cycle);
             stand_still(sm, core, core->read_cycle);
             continue;
         }
-        move(core, 1);
+        move(core, cycle, 1);
         for (int64_t i = 0; i < core->reading; i++)
             core->readers_array[READER * i + SINCE] += core->readers_array[READER * i + SINCE] < 0;
     }
@@ -324,15 +409,11 @@ static void come_late(const Sm *sm, Core *core, Warp *warp, int64_t cycles, int6
 
 typedef struct SendingRecord Sending;
 
-static int64_t send_begin(const Core *core, const Item *item, int64_t now) {
-    return most(most(now, core->port_until), item->sent > 1 ? core->port_stores : core->port_loads);
-}
-
 static Sending *sending_at(const Sm *sm, const Core *core, int64_t number) {
-    return &core->accesses_array[number % (sm->queue + 2)];
+    return &core->accesses_array[number % (sm->queue + MORE_ACCESSES)];
 }
 
-static int64_t oldest_sending(const Sm *sm, const Core *core) { return most(core->accesses_made - sm->queue - 2, 0); }
+static int64_t oldest_sending(const Sm *sm, const Core *core) { return most(core->accesses_made - sm->queue - MORE_ACCESSES, 0); }
 
 static int64_t late_for(const Sm *sm, const Sending *access, int64_t now) {
     int64_t since = now - access->begin;
@@ -374,6 +455,8 @@ static void put_off_access(Sm *sm, Core *core, Sending *access, int64_t cycles, 
         access->first += later;
         access->last += later;
         access->ready += later;
+        access->due += later;
+        access->written += later;
         wait_for_room(sm, core, core->free_array[sm->shared]);
     }
     for (int64_t i = 0; i < item->reads_count; i++)
@@ -386,10 +469,147 @@ static void put_off_access(Sm *sm, Core *core, Sending *access, int64_t cycles, 
     access->read += cycles;
 }
 
-/* `Port.give` with `Sm.share_port`, but for the gap. */
+/* banked_port.py */
+
+static int64_t trailing_ones(uint64_t mask) { return ~mask ? __builtin_ctzll(~mask) : 64; }
+
+static int64_t first_read(const Sm *sm, const Sending *access, int64_t last) {
+    int64_t begin = most(access->arrives, last + sm->port_cycles);
+    return begin + (access->values && access->arrives > last ? sm->store_latency : 0);
+}
+
+static int64_t last_before(const Sm *sm, const Core *core, int64_t number) {
+    return number > core->accesses_read ? sending_at(sm, core, number - 1)->until - sm->port_cycles : core->last_read;
+}
+
+static void put_off_reads(Sm *sm, Core *core, int64_t number, int64_t cycles);
+
+static void keep_order(Sm *sm, Core *core, int64_t number) {
+    const Sending *access = sending_at(sm, core, number);
+    int64_t cycles = first_read(sm, access, last_before(sm, core, number)) - access->next;
+    if (cycles > 0)
+        put_off_reads(sm, core, number, cycles);
+}
+
+/* `BankedPort.put_off`. */
+static void put_off_reads(Sm *sm, Core *core, int64_t number, int64_t cycles) {
+    Sending *access = sending_at(sm, core, number);
+    const Sending *other = 0;
+    for (int64_t i = core->accesses_read; i < number; i++)
+        if (sending_at(sm, core, i)->warp == access->warp)
+            other = sending_at(sm, core, i);
+    access->next += cycles;
+    access->soonest += cycles;
+    access->until += cycles;
+    put_off_access(sm, core, access, cycles, other);
+    Warp *warp = core->warps_array[access->warp];
+    if (!warp->done && !warp->blocked)
+        prepare(sm, warp);
+    if (number + 1 < core->accesses_made)
+        keep_order(sm, core, number + 1);
+    else
+        core->port_until = access->until;
+}
+
+static int64_t next_read(const Sm *sm, const Core *core) {
+    if (core->deferred)
+        return core->read_cycle;
+    return core->accesses_read < core->accesses_made ? sending_at(sm, core, core->accesses_read)->next : NEVER;
+}
+
+/* `BankedPort.read`. */
+static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle) {
+    int64_t taken = core->deferred;
+    core->deferred = 0;
+    if (core->accesses_read == core->accesses_made)
+        return taken;
+    Sending *access = sending_at(sm, core, core->accesses_read);
+    if (access->next > cycle)
+        return taken;
+    uint64_t mask = closed(core, 1);
+    if (mask & 1) {
+        put_off_reads(sm, core, core->accesses_read, trailing_ones(mask));
+        return taken;
+    }
+    int64_t bank = 1 << (access->banks & 1);
+    access->banks >>= 1;
+    access->next += sm->port_cycles;
+    if (!--access->left) {
+        core->accesses_read++;
+        core->last_read = cycle;
+    }
+    if (metadata_waits(core)) {
+        core->deferred = bank;
+        return taken;
+    }
+    return taken | bank;
+}
+
+static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
+    for (int64_t number = oldest_sending(sm, core); number < core->accesses_made; number++) {
+        Sending *access = sending_at(sm, core, number);
+        while (access->unwritten && access->written < cycle) {
+            access->unwritten--;
+            access->due += access->step;
+            access->written = most(access->due, access->written + 1);
+        }
+        if (!access->unwritten || access->written != cycle)
+            continue;
+        access->written++;
+        int64_t last = most(access->due + (access->unwritten - 1) * access->step, access->written + access->unwritten - 1);
+        int64_t later = last + core->result_stage - access->ready;
+        if (later <= 0)
+            continue;
+        Warp *warp = core->warps_array[access->warp];
+        const Item *item = &warp->items_array[access->pc];
+        for (int64_t i = 0; i < item->writes_count; i++)
+            if (warp->ready_array[item->writes_array[i]] == access->ready)
+                warp->ready_array[item->writes_array[i]] += later;
+        access->ready += later;
+        if (!warp->done && !warp->blocked)
+            prepare(sm, warp);
+    }
+}
+
+static void hold(Sm *sm, Core *core, int64_t cycle) {
+    for (int64_t number = core->accesses_read; number < core->accesses_made; number++) {
+        Sending *access = sending_at(sm, core, number);
+        if (access->arrives > cycle) {
+            access->arrives++;
+            keep_order(sm, core, number);
+        }
+    }
+}
+
+/* Foresees when an access is read that issues now, in its entry: `BankedPort.send`. */
+static Sending foresee(const Sm *sm, const Core *core, const Item *item, int64_t now) {
+    Sending access = {
+        .arrives = now + core->depth, .values = item->slow, .left = item->sent, .banks = item->banks};
+    int64_t first = first_read(sm, &access, last_before(sm, core, core->accesses_made));
+    first += trailing_ones(closed(core, 0) >> least(most(first - core->read_cycle, 0), 63));
+    access.begin = access.next = first;
+    access.until = access.begin + item->sent * sm->port_cycles;
+    access.soonest = access.until - sm->port_cycles - core->depth;
+    access.read = access.soonest + sm->port_cycles + sm->operand_latency - (access.values ? sm->store_latency : 0);
+    return access;
+}
+
+/* The same where banks are not known: `Port.send`. */
+static Sending send(const Sm *sm, const Core *core, const Item *item, int64_t now) {
+    int64_t values = item->sent - 1;
+    if (core->depth)
+        return foresee(sm, core, item, now);
+    int64_t begin = most(most(now, core->port_until), values ? core->port_stores : core->port_loads);
+    int64_t until = begin + item->sent * sm->port_cycles;
+    int64_t soonest = begin + (values ? values * sm->port_cycles + sm->store_latency : 0);
+    return (Sending){
+        .begin = begin, .until = until, .values = values, .soonest = soonest, .read = until + sm->operand_latency};
+}
+
+/* port.py: `Port.give` with `Sm.share_port`, but for the gap. */
 static void share_port(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t issued) {
     int64_t now = issued - sm->port_delay, late = 0, slower = 0, until = 0, under_way = 1;
-    if (!item->port)
+    if (!item->port || core->depth)
         return;
     for (int64_t number = oldest_sending(sm, core); number < core->accesses_made; number++) {
         Sending *access = sending_at(sm, core, number);
@@ -474,15 +694,9 @@ static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int mark,
     *last /= slots;
 }
 
-/* The first cycle in which the values of an access can be served, as far as the port tells. */
-static int64_t soonest_sent(const Sm *sm, const Core *core, const Item *item, int64_t now) {
-    int64_t values = item->sent - 1;
-    return send_begin(core, item, now) + (values ? values * sm->port_cycles + sm->store_latency : 0);
-}
-
-/* The same, as `serve` works it out. */
+/* The first cycle in which the values of an access can be served, as `serve` works it out. */
 static int64_t values_sent(const Sm *sm, const Core *core, const Warp *warp, const Item *item, int64_t now) {
-    return most(soonest_sent(sm, core, item, now), sm->turn_array[warp->place]);
+    return most(send(sm, core, item, now).soonest, sm->turn_array[warp->place]);
 }
 
 static void leave_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t now) {
@@ -509,15 +723,15 @@ static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, i
         core->accessed = 1;
     }
     int64_t first, last, values = item->sent - 1;
-    int64_t soonest = soonest_sent(sm, core, item, now), begin = send_begin(core, item, now);
-    core->port_until = begin + item->sent * sm->port_cycles;
+    Sending access = send(sm, core, item, now);
+    core->port_until = access.until;
     int64_t count = wavefronts(warp);
     if (sm->gap && values >= sm->gap)
         core->stores = least(core->stores + 1, sm->stores);
-    place(sm, warp->cta, most(soonest, sm->turn_array[warp->place]), count, TAKEN, !values, &first, &last);
+    place(sm, warp->cta, most(access.soonest, sm->turn_array[warp->place]), count, TAKEN, !item->slow, &first, &last);
     leave_vector_gap(sm, core, warp->cta, item, last);
     sm->turn_array[warp->place] = last + sm->wavefront_interval;
-    int64_t read = core->port_until + sm->operand_latency;
+    int64_t read = access.read;
     sm->shared_busy_array[warp->cta] += count * sm->cycles;
     warp->access = now + item->interval;
     for (int64_t i = 0; i < item->reads_count; i++)
@@ -527,14 +741,29 @@ static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, i
         warp->boards_array[item->frees] = read;
     int64_t served = (sm->cycles + sm->wavefronts - 1) / sm->wavefronts;
     int64_t ready = last + (item->writes_count ? item->latency : served);
-    *sending_at(sm, core, core->accesses_made++) = (Sending){
-        .begin = begin, .until = core->port_until, .values = values, .warp = reader_of(core, warp), .pc = warp->pc,
-        .soonest = soonest, .first = first, .last = last, .ready = ready, .read = read};
+    access.warp = reader_of(core, warp);
+    access.pc = warp->pc;
+    access.first = first;
+    access.last = last;
+    access.ready = ready;
+    access.unwritten = item->writes_count;
+    access.step = item->together ? 1 : (last - first) / most(item->writes_count - 1, 1);
+    access.due = access.written = ready - core->result_stage - most(item->writes_count - 1, 0) * access.step;
+    *sending_at(sm, core, core->accesses_made++) = access;
     wait_for_room(sm, core, now + 1);
     return ready - now;
 }
 
 /* sm.py */
+
+static int64_t unread(const Warp *warp, const Item *end) {
+    int64_t until = end->coded ? 0 : warp->sent;
+    for (int64_t i = 0; i < end->unread_count; i++)
+        until = most(until, warp->ready_array[end->unread_array[i]]);
+    for (int64_t i = 0; i < end->awaits_count; i++)
+        until = most(until, warp->boards_array[end->awaits_array[i]]);
+    return until + end->branch;
+}
 
 static void prepare(const Sm *sm, Warp *warp) {
     const Item *item = next_of(warp);
@@ -575,6 +804,13 @@ static void prepare(const Sm *sm, Warp *warp) {
             latest = warp->boards_array[item->awaits_array[i]];
             source = sm->shared;
         }
+    if (warp->ended) {
+        int64_t read = unread(warp, &warp->items_array[warp->ended - 1]);
+        if (read > latest) {
+            latest = read;
+            source = sm->shared;
+        }
+    }
     warp->operands_ready = latest;
     warp->operands_reason = sm->produced_by_array[source];
 }
@@ -626,20 +862,17 @@ static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t n
     return latency;
 }
 
-static void branch(const Sm *sm, Warp *warp, const Item *end) {
+static void branch(const Sm *sm, Warp *warp, int64_t pc) {
+    const Item *end = &warp->items_array[pc];
     int64_t cycle = warp->starts_array[end->loop] + sm->loop_minimum;
-    int64_t unread = end->coded ? 0 : warp->sent;
     if (cycle > warp->issue_not_before) {
         warp->issue_not_before = cycle;
         warp->issue_not_before_reason = sm->branch;
     }
-    for (int64_t i = 0; i < end->unread_count; i++)
-        unread = most(unread, warp->ready_array[end->unread_array[i]]);
-    for (int64_t i = 0; i < end->awaits_count; i++)
-        unread = most(unread, warp->boards_array[end->awaits_array[i]]);
-    unread += end->branch;
-    if (unread > warp->issue_not_before) {
-        warp->issue_not_before = unread;
+    if (sm->cores_array[0]->depth) {
+        warp->ended = pc + 1;
+    } else if (unread(warp, end) > warp->issue_not_before) {
+        warp->issue_not_before = unread(warp, end);
         warp->issue_not_before_reason = sm->reason_shared;
     }
     warp->starts_array[end->loop] = warp->issue_not_before;
@@ -659,10 +892,11 @@ static int is_reference(const Sm *sm, const Warp *candidate, int64_t now) {
 /* The program does not end here: its last operation is Python's. Returns whether a repetition may be found. */
 static int advance(Sm *sm, Warp *warp, int64_t now) {
     int64_t pc = warp->pc + 1, boundary = 0;
+    warp->ended = 0;
     if (!warp->blocked && warp->issue_not_before <= now)
         warp->issue_not_before = 0;
     for (const Item *end; (end = &warp->items_array[pc])->loop >= 0;) {
-        branch(sm, warp, end);
+        branch(sm, warp, pc);
         if (++warp->counts_array[end->loop] < end->loop_count) {
             if (sm->skip && is_reference(sm, warp, now)) {
                 sm->boundary_warp = warp->place;
@@ -731,8 +965,9 @@ static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
 
 /* The place of the warp that policy GREEDY_ROUND_ROBIN prefers in a cycle, as `SubCore.first` says, of those with
  * upkeep, and where `operations`, of those that can issue; -1 for none. */
-static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations) {
-    int64_t count = core->warps, favourite = core->favourite, oldest = -1, next = -1;
+static int64_t first(const Sm *sm, Core *core, int64_t now, int operations) {
+    core->contest = 0;
+    int64_t count = core->warps, favourite = core->favourite, oldest = -1, late = 0;
     for (int64_t i = 0; i <= count; i++) {
         int64_t at = favourite + i < count ? favourite + i : favourite + i - count;
         const Warp *warp = core->warps_array[at];
@@ -740,9 +975,12 @@ static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations
         if (!keeps_up && !(operations && able(sm, core, warp, now)))
             continue;
         if (!warp->gives_way) {
-            if (i > 0 || keeps_up || now - core->turned < core->greedy)
-                return at;
-            continue;
+            if (i == 0 && !keeps_up && now - core->turned >= core->greedy) {
+                late = 1;
+                continue;
+            }
+            core->contest = late && i < count;
+            return core->contest && core->contests * core->later % CONTESTS < core->later ? favourite : at;
         }
         int64_t acted = oldest < 0 ? NEVER : core->warps_array[oldest]->acted;
         if (warp->acted < acted || (warp->acted == acted && at < oldest))
@@ -755,11 +993,12 @@ static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations
 static void keep_up(Core *core, int64_t place, int64_t now) {
     Warp *warp = core->warps_array[place];
     core->favourite = place;
+    core->contests = (core->contests + core->contest) % CONTESTS;
     core->turned = warp->acted = now;
     int64_t compares = warp->counter >> warp->upkeep_seen & 1;
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
     if (core->depth && compares)
-        enter(core, warp, &warp->runs, 1, 0);
+        enter(core, warp, warp->runs, 0);
 }
 
 /* Lets the upkeep that is due in this cycle come a cycle later. */
@@ -775,7 +1014,7 @@ static void postpone(Core *core, int64_t now) {
 static int64_t issued_in(const Core *core, int64_t now) { return core->last_issue == now ? core->issues : 0; }
 
 /* Lets upkeep issue that comes before this cycle. */
-static void settle(const Sm *sm, Core *core, int64_t now) {
+static void settle(Sm *sm, Core *core, int64_t now) {
     while (sm->policy == GREEDY_ROUND_ROBIN) {
         int64_t cycle = NEVER, place;
         for (int64_t i = 0; i < core->warps; i++)
@@ -818,7 +1057,7 @@ static int64_t choose_hinted(const Sm *sm, Core *core, int64_t now) {
 }
 
 /* The place of the warp to issue from; -1 for none. */
-static int64_t choose(const Sm *sm, Core *core, int64_t now) {
+static int64_t choose(Sm *sm, Core *core, int64_t now) {
     if (core->last_issue >= now && (core->last_issue > now || core->issues >= sm->width))
         return -1;
     settle(sm, core, now);
@@ -906,6 +1145,7 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
         core->tick = NEVER;
         if (warp) {
             core->favourite = (chosen + (sm->policy == ROUND_ROBIN)) % core->warps;
+            core->contests = (core->contests + core->contest) % CONTESTS;
             core->turned = warp->acted = now;
             warp->gives_way = next_of(warp)->yields;
             const Item *item = issue(sm, core, warp, now);
@@ -958,6 +1198,7 @@ static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
         put(out, warp->operands_ready - now);
         put(out, warp->operands_reason);
     }
+    put(out, warp->ended);
     put_left(out, warp->access, now);
     put_left(out, warp->sent, now);
     put_left(out, warp->comparison + 2, now);
@@ -968,6 +1209,12 @@ static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
             put(out, i);
             put(out, warp->ready_array[i] - now);
             put(out, warp->producers_array[i]);
+        }
+    put(out, -1);
+    for (int64_t i = 0; i < warp->registers; i++)
+        if (warp->readable_array[i] + sm->margin > now) {
+            put(out, i);
+            put(out, warp->readable_array[i] - now);
         }
     put(out, -1);
     for (int64_t i = 0; i < warp->registers; i++)
@@ -995,6 +1242,7 @@ static void remembered(const Sm *sm, const Core *core, Out *out) {
     if (sm->policy != GREEDY_ROUND_ROBIN)
         return;
     put(out, least(sm->now - core->turned, core->greedy));
+    put(out, core->later ? core->contests : 0);
     for (int64_t i = 0; i < core->warps; i++) {
         const Warp *warp = core->warps_array[i];
         int64_t before = 0; /* warps whose last instruction is older */
@@ -1007,7 +1255,7 @@ static void remembered(const Sm *sm, const Core *core, Out *out) {
     }
 }
 
-static void core_state(const Sm *sm, Core *core, Out *out) {
+static void core_state(Sm *sm, Core *core, Out *out) {
     int64_t now = sm->now, oldest = NEVER;
     settle(sm, core, now);
     for (int64_t i = 0; i < core->warps; i++) {
@@ -1047,12 +1295,52 @@ static void core_state(const Sm *sm, Core *core, Out *out) {
     if (!core->depth)
         return;
     put(out, core->frozen);
-    for (int64_t i = 0; i < STAGE * core->depth; i++)
-        put(out, core->stages_array[i]);
+    for (int64_t i = 0; i < STAGE * core->depth; i++) {
+        int64_t number = core->stages_array[i];
+        if (i % STAGE >= FROM && i % STAGE < FROM + SLOTS)
+            put_left(out, number, now);
+        else
+            put(out, number);
+    }
     for (int64_t i = 0; i < SLOTS * BANKS + 2; i++)
         put(out, core->kept_array[i]);
     for (int64_t i = 0; i < READER * core->reading; i++)
         put(out, core->readers_array[i]);
+    put(out, NO_MORE);
+}
+
+static void banked_state(const Sm *sm, const Core *core, Out *out) {
+    int64_t now = sm->now;
+    put_left(out, core->last_read + sm->port_cycles, now);
+    put(out, core->deferred);
+    for (int64_t number = core->accesses_read; number < core->accesses_made; number++) {
+        const Sending *access = sending_at(sm, core, number);
+        put(out, access->arrives - now);
+        put(out, access->next - now);
+        put(out, access->until - now);
+        put(out, access->left);
+        put(out, access->banks);
+        put(out, access->values);
+        put(out, access->warp);
+        put(out, access->pc);
+        put(out, access->soonest - now);
+        put(out, access->first - now);
+        put(out, access->last - now);
+        put(out, access->ready - now);
+        put(out, access->read - now);
+    }
+    for (int64_t number = oldest_sending(sm, core); number < core->accesses_made; number++) {
+        const Sending *access = sending_at(sm, core, number);
+        if (!access->unwritten || access->written + most(access->step, 1) * (access->unwritten - 1) < now)
+            continue;
+        put(out, access->unwritten);
+        put(out, access->due - now);
+        put(out, access->written - now);
+        put(out, access->step);
+        put(out, access->warp);
+        put(out, access->pc);
+        put(out, access->ready - now);
+    }
     put(out, NO_MORE);
 }
 
@@ -1073,6 +1361,10 @@ static void shared_state(const Sm *sm, Out *out) {
     }
     for (int64_t i = 0; i < sm->cores; i++) {
         const Core *core = sm->cores_array[i];
+        if (core->depth) {
+            banked_state(sm, core, out);
+            continue;
+        }
         put_left(out, core->port_until, now);
         put_left(out, core->port_stores, now);
         put_left(out, core->port_loads, now);
@@ -1098,8 +1390,10 @@ static void shared_state(const Sm *sm, Out *out) {
 }
 
 /* Writes the state into `words`; returns its length, which may be more than there is room for. */
-int64_t tcsim_engine_state(const Sm *sm, int64_t *words, int64_t capacity) {
+int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
     Out out = {words, 0, capacity};
+    for (int64_t i = 0; i < sm->cores; i++)
+        settle(sm, sm->cores_array[i], sm->now);
     shared_state(sm, &out);
     for (int64_t i = 0; i < sm->cores; i++)
         core_state(sm, sm->cores_array[i], &out);

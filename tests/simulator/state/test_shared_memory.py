@@ -112,7 +112,8 @@ def test_a_rule_off_is_seen() -> None:
 @settings(max_examples=examples(100), deadline=None)
 def test_places(accesses: list[tuple[int, int, int]], cycles: int, interval: int) -> None:
     """Wavefronts never share a cycle, keep their distance, and take the first cycles that are left."""
-    memory = SharedMemory(replace(H100.shared, cycles=cycles, wavefront_interval=interval), SmRecord(sms=1), [], 1)
+    rule = replace(H100.shared, cycles=cycles, wavefront_interval=interval)
+    memory = SharedMemory(rule, SmRecord(sms=1), [], 1, changed=lambda warp: None)
     taken: set[int] = set()
     now = 0
     for later, ahead, count in accesses:

@@ -16,8 +16,8 @@ H100 = load_config("h100_sxm")
 @pytest.mark.parametrize(
     ("name", "alone", "full"),
     [
-        ("mma_mma_m16n8k32_f32_e4m3_e4m3_c2_b", 0.02, 0.03),  # A converted once; from the trace alone 35 % off
-        ("mma_spo_m16n8k64_f32_e4m3_e4m3_c1_all", 0.02, 0.03),  # all operands new; on one warp 31 % off
+        ("mma_mma_m16n8k32_f32_e4m3_e4m3_c2_b", 0.02, 0.04),  # A converted once; from the trace alone 35 % off
+        ("mma_spo_m16n8k64_f32_e4m3_e4m3_c1_all", 0.02, 0.04),  # all operands new; on one warp 31 % off
         ("mma_mma_m16n8k64_s32_s4_s4_c1_none", 0.02, 0.03),  # a call
     ],
 )
@@ -31,7 +31,7 @@ def test_measured_machine_code(name: str, alone: float, full: float) -> None:
 
 
 def test_waits_are_the_compilers() -> None:
-    """Nothing writes its own waits over those of machine code, and a shuffle sends address and value."""
+    """Nothing writes its own waits over those of machine code, and a shuffle by a constant sends its value alone."""
     forms, known = loops()
     entry = next(entry for entry in known if entry["name"] == "mma_spo_m16n8k64_f32_e4m3_e4m3_c1_all")
     loop = machine_loop(H100, entry["body"], forms)
@@ -39,4 +39,4 @@ def test_waits_are_the_compilers() -> None:
     operations = [item for item in loop.code.items if isinstance(item, TimedOperation)]
     assert [op.stall for op in operations[:-1]] == [stall for _, stall, *_ in entry["body"][:-1]]
     assert [op.yields for op in operations] == [bool(row[4][0]) for row in entry["body"]]
-    assert {op.sent for op in operations if op.unit is Unit.SHARED} == {2}
+    assert {op.sent for op in operations if op.unit is Unit.SHARED} == {1}

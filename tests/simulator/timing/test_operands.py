@@ -145,6 +145,27 @@ def test_like_a_plain_model_with_forms_of_all_kinds() -> None:
         assert_alike(sequence(source, source.sample(FORMS, 3), keeps=True))
 
 
+def plain(events: pieces.Events) -> int:
+    """By how many cycles the plain model has an instruction late behind a sequence with accesses."""
+    registers_of = {"add": "add 91", "compare": "compare 91 92"}
+    return reading.late(H100, tuple((registers_of.get(name, name), gap) for name, gap in events), pieces.FAR)
+
+
+def test_accesses_like_a_plain_model() -> None:
+    source, known = random.Random(9), pieces.operations(H100)
+    kinds = sorted({*pieces.MATRIX, *pieces.ACCESSES, *pieces.INTEGERS})
+    for _ in range(examples(5000, 600)):
+        events = [(source.choice(kinds), source.choice((1, 1, 2, 2, 3, 4, 6, 8))) for _ in range(source.randint(3, 9))]
+        events[-1] = (events[-1][0], 0)
+        far = sum(gap for _, gap in events) + pieces.FAR
+        assert pieces.cycles(H100, known, tuple(events), "issue") - far == plain(tuple(events)), events
+
+
+def test_the_plain_model_has_accesses_as_the_chip() -> None:
+    some = [row for row in pieces.sequences() if row[1] == "issue"][:: 1 if examples(2, 1) == 2 else 12]
+    assert sum(plain(events) != measured for events, _, measured in some) <= 1
+
+
 def test_the_plain_model_is_that_of_the_chip() -> None:
     """What the engine is compared with: 99.5 % exact itself."""
     some = registers.sequences()[::STEP]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -18,6 +19,9 @@ from simulator.timing.compile import compile_code, matrix
 from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedOperation
+from simulator.timing.observer import Stall, TimingObserver
+from simulator.timing.pipes import Pipes
+from simulator.timing.warp import Warp
 from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")
@@ -42,11 +46,21 @@ def operation(name: str) -> TimedOperation:
     return matrix(form(name), H100, (), (), 0)
 
 
+class Last(TimingObserver):
+    """Remembers the cycle of the last issue."""
+
+    cycle = 0
+
+    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
+        self.cycle = now
+
+
 def engine(*names: str) -> int:
-    """Cycles by which what follows the last instruction, a cycle later and with a long wait, comes late."""
-    items = [*(operation(name) for name in names), TimedOperation(Unit.ALU, 1, 1, (), (), 0)]
-    items[-2].stall, items[-2].upkeep = 46, (2,)  # a NOP, which waits for the rest
-    return simulate(H100, [TimedCode((0,), list(items), [() for _ in items], {}, scheduled=True)], 1, 1).cycles - 47
+    """Cycles by which what follows the last instruction, a cycle later, comes late."""
+    items, last = [*(operation(name) for name in names), TimedOperation(Unit.ALU, 1, 1, (), (), 0)], Last()
+    code = TimedCode((0,), list(items), [() for _ in items], {}, scheduled=True)
+    simulate(H100, [code], 1, 1, observer=last)
+    return last.cycle - 1
 
 
 NOTHING = float(rows("nothing")[0]["cycles"])
