@@ -1,5 +1,5 @@
-"""Writes configs/measurements/h100_shared_memory.json: the measured loops that use shared memory, as the machine code
-has them, for `tcsim validate`.
+"""Writes configs/measurements/h100_shared_memory.json.xz: the measured loops that use shared memory, as the machine
+code has them, for `tcsim validate`.
 
     python memory_loops.py [--build DIR] [--results DIR] [--nvdisasm PROGRAM] [--output FILE]
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import re
 from itertools import groupby
 from pathlib import Path
@@ -21,7 +22,7 @@ import programs as p
 import sass
 
 HERE = Path(__file__).resolve().parent
-TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_shared_memory.json"
+TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_shared_memory.json.xz"
 SEEN = ("memory_fresh", "memory_held", "memory_last", "memory_later", "memory_unseen", "memory_blind")
 BLIND = "memory_sealed"  # measured when all rules were fixed
 GROUPS = ("shared", "gemm", "memory", *SEEN, BLIND)
@@ -131,7 +132,8 @@ def main() -> None:
     }
     head = json.dumps({"shared_bytes": p.SHARED_BYTES, "images": images})[:-1]
     body = ",\n".join(json.dumps(x) for x in found)
-    options.output.write_text(f'{head}, "loops": [\n{body}\n]}}\n')
+    text = f'{head}, "loops": [\n{body}\n]}}\n'
+    options.output.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     print(len(found), "loops,", sum(len(x["cycles"]) for x in found), "rows")
 
 

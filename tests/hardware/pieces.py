@@ -1,8 +1,12 @@
 """What a few accesses, matrix and integer instructions cost each other, alone on an SM: short sequences of machine code
 with stall counts of our own, between idle cycles and two reads of the clock.
 
-    python pieces.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    after `measure.py build` of memory
-    python pieces.py run   [--build DIR] [--results DIR] [--date D]               pieces.csv.gz; needs cupy
+An instruction can have other registers, `st.b32%97/89` (address, value), and a matrix instruction can keep A or B,
+`full f32@a`.
+
+    python pieces.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   after `measure.py build` of memory,
+                                                                                 operation
+    python pieces.py run   [--build DIR] [--results DIR] [--date D]              pieces.csv.gz; needs cupy
 
 `tcsim validate --group pieces` reads the result as configs/measurements/h100_pieces.csv.gz. One warp; the code runs
 twice, so that the second time it is there; four launches, on all sub-cores: every sequence took the same cycles in all
@@ -41,6 +45,15 @@ MATRIX = {
     "small f32": (p.DENSE_SMALL, 4),
     "sp full s32": (p.Form(16, 8, 64, "s32", "s8", "s8", sparse=True), 8),
 }  # and cycles between two of them
+FORMS = MATRIX | {
+    "small f16": (p.Form(16, 8, 8, "f16", "f16", "f16"), 4),
+    "full f16": (p.Form(16, 8, 16, "f16", "f16", "f16"), 6),
+    "sp small f16": (p.Form(16, 8, 16, "f16", "f16", "f16", sparse=True), 6),
+    "sp full f16": (p.Form(16, 8, 32, "f16", "f16", "f16", sparse=True), 8),
+    "small s32": (p.Form(16, 8, 16, "s32", "s8", "s8"), 4),
+    "full s32": (p.Form(16, 8, 32, "s32", "s8", "s8"), 6),
+    "sp small s32": (p.Form(16, 8, 32, "s32", "s8", "s8", sparse=True), 6),
+}
 ACCESSES = {
     "ld.b32": r"LDS R",
     "ld.v2": r"LDS\.64 R",
@@ -51,6 +64,10 @@ ACCESSES = {
     "st.b32": r"STS \[",
     "st.v2": r"STS\.64 \[",
     "st.v4": r"STS\.128 \[",
+}
+SHUFFLES = {
+    "shuffle": r"SHFL\.DOWN PT, R\d+, R\d+, 0x1, 0x1f$",
+    "shuffle.idx": r"SHFL\.IDX PT, R\d+, R\d+, R\d+, 0x1f$",
 }
 INTEGERS = {"add": r"VIADD R\d+, R\d+, 0x1$", "compare": r"ISETP\.LT\.U32\.AND P0, PT, R"}
 BYTES = {"b32": 4, "v2": 8}  # between the addresses of lanes; 16 for the others
@@ -70,7 +87,8 @@ class Piece(NamedTuple):
 
 
 def pieces() -> Iterator[Piece]:
-    """An access before and behind a matrix instruction, and among four; all sequences of three, and random ones."""
+    """An access before and behind a matrix instruction, and among four; all sequences of three, and random ones; then
+    `others`."""
     for access in ACCESSES:
         asked = "registers" if access.startswith("st") else "value"
         yield Piece(((0, access),), asked)
@@ -87,6 +105,41 @@ def pieces() -> Iterator[Piece]:
     source, others = random.Random(7), sorted({*ACCESSES, *MATRIX} - {*three})
     for _ in range(RANDOM):
         yield Piece(tuple(_random(source, [*three, "sp full f32", "sp full f32", *others])), "issue")
+    yield from further()
+
+
+def further() -> Iterator[Piece]:
+    """When the port reads which register: accesses and shuffles with registers of both banks before an instruction that
+    meets them, two of them, and each class of matrix instructions before and behind them, and keeping its operands."""
+    probe, longest = "small f32", 15
+    banks = {"ld.b32": ("", "%97"), "st.b32": ("", "%96/89", "%97/88", "%97/89"), "shuffle": ("", "%89")}
+    for access in ("ld.b32", "ld.v4", "ldmatrix.x1", "st.b32", "st.v2", "st.v4", "shuffle", "shuffle.idx"):
+        for places, other in product(banks.get(access, ("",)), (probe, "sp full f32", "compare")):
+            yield from (_at((access + places, behind), (other, 0)) for behind in range(1, longest))
+    for one, two in product(("ld.b32", "st.b32", "st.v4", "shuffle", "shuffle.idx"), repeat=2):
+        for between, behind in product(range(1, 9), range(1, 15)):
+            yield _at((one, between), (two, behind), (probe, 0))
+    for form, access in product(FORMS, ("ld.b32", "st.b32", "st.v4", "shuffle")):
+        every = FORMS[form][1]
+        for between, behind in product(range(1, 9), range(1, longest)):
+            yield _at((form, between), (access, behind), (probe, 0))
+        for behind in range(1, longest):
+            yield _at((access, behind), (form, 0))
+            yield _at((access, behind), (form, every), (probe, 0))
+            if access[:2] != "st":
+                yield _at((access, behind), (form, 0), asked="value")
+                yield _at((form, behind), (access, 0), asked="value")
+    for form, access in product(MATRIX, ("ld.b32", "st.b32", "st.v4")):
+        for between, behind in product((1, 3, 5), range(4, 14)):
+            yield _at((f"{form}@a", between), (access, behind), (form, 0))
+
+
+def _at(*steps: tuple[str, int], asked: str = "issue") -> Piece:
+    """Instructions, each with the cycles until the next."""
+    times = [0]
+    for _, gap in steps[:-1]:
+        times.append(times[-1] + gap)
+    return Piece(tuple(zip(times, (name for name, _ in steps), strict=True)), asked)
 
 
 def _random(source: random.Random, kinds: list[str]) -> Iterator[tuple[int, str]]:
@@ -151,26 +204,36 @@ class Room(Clocked):
         }
         patched.build(folder, "ptxas", nvdisasm)
         forms = json.loads((folder / "patched.json").read_text())["forms"]
-        self.words |= {name: tuple(forms[mixed.short(form)]) for name, (form, _) in MATRIX.items()}
-        known = [x for lines in sass.listings(folder / "memory.cubin", nvdisasm).values() for x in lines]
-        for name, pattern in (ACCESSES | INTEGERS).items():
+        self.words |= {name: tuple(forms[mixed.short(form)]) for name, (form, _) in FORMS.items()}
+        cubins = (sass.listings(folder / f"{name}.cubin", nvdisasm) for name in ("memory", "operation"))
+        known = [x for listings in cubins for lines in listings.values() for x in lines]
+        for name, pattern in (ACCESSES | INTEGERS | SHUFFLES).items():
             matches = (x for x in known if isinstance(x, sass.Instruction) and re.match(pattern, x.text))
             self.words[name] = halves(next(matches))
 
     def instruction(self, name: str, number: int, stall: int) -> tuple[int, int]:
         """The `number`th instruction of a sequence."""
+        name, _, keeps = name.partition("@")
+        name, _, places = name.partition("%")
+        given = [int(place) for place in places.split("/") if place]
         low, high = self.words[name]
-        if name in MATRIX:
+        if name in FORMS:
             d = 12 + 4 * (number % 10)
             low = low & ~(0xFFFFFF << 16) | d << 16 | 4 << 24 | 8 << 32
             low = low & ~(0xFF << 40) | 2 << 40 if name.startswith("sp") else low
-            return coded((low, high & ~0xFF | d), stall)
+            low, high = coded((low, high & ~0xFF | d), stall)
+            return low, high | ("a" in keeps) << 58 | ("b" in keeps) << 59
         if name in INTEGERS:
             mask, place = (0xFFFF << 16, 90 << 16 | 91 << 24) if name == "add" else (0xFFFF << 24, 91 << 24 | 92 << 32)
             return coded((low & ~mask | place, high), stall)
+        if name in SHUFFLES:
+            low = low & ~(0xFFFF << 16) | (60 + 4 * (number % 8)) << 16 | (given or [88])[0] << 24
+            low = low & ~(0xFF << 32) | 91 << 32 if name == "shuffle.idx" else low
+            return coded((low, high), stall, wrote=number % 6)
         address, offset = ADDRESSES[BYTES.get(name.split(".")[1], 16)], 512 * (number % 4) << 40
+        address, value = (*given, *(address, 88)[len(given) :])
         if name.startswith("st"):
-            low = low & ~(0xFFFF << 24) & ~(0xFFFFFF << 40) | address << 24 | 88 << 32 | offset
+            low = low & ~(0xFFFF << 24) & ~(0xFFFFFF << 40) | address << 24 | value << 32 | offset
             return coded((low, high), stall, read=number % 6)
         low = low & ~(0xFFFF << 16) & ~(0xFFFFFF << 40) | (60 + 4 * (number % 8)) << 16 | address << 24 | offset
         return coded((low, high), stall, wrote=number % 6)
@@ -204,7 +267,7 @@ class Room(Clocked):
         times = [at for at, _ in piece.events]
         gaps = [after - at for at, after in zip(times, [*times[1:], times[-1] + 2], strict=True)]
         code = [*self.idle(3, 63), self.clock(clock, 15), *self.idle(1)]
-        last = max((i for i, (_, name) in enumerate(piece.events) if name in ACCESSES), default=0)
+        last = max((i for i, (_, name) in enumerate(piece.events) if _shared(name)), default=0)
         for number, ((_, name), gap) in enumerate(zip(piece.events, gaps, strict=True)):
             final = piece.asked == "issue" and number == len(gaps) - 1
             code.append(self.instruction(name, number, 15 if final else gap))
@@ -212,6 +275,11 @@ class Room(Clocked):
             return [*code, *self.idle(IDLE // 15), self.clock(clock + 1, 2)], 45 + IDLE + times[-1] - times[0]
         code.append(coded(self.words["nop"], 1, awaits=1 << last % 6))
         return [*code, self.clock(clock + 1, 2)], 31 + times[last] - times[0]
+
+
+def _shared(name: str) -> bool:
+    """Whether an instruction has a scoreboard that tells of it."""
+    return name.partition("%")[0] in {**ACCESSES, **SHUFFLES}
 
 
 def template_cubin(folder: Path, ptxas: str) -> None:

@@ -1,9 +1,10 @@
 """Loops of real machine code that were measured, and are simulated here as they were measured: with two loop counts,
 whose difference gives the cycles of each iteration.
 
-A file of loops is JSON (tests/hardware/memory_loops.py writes one). It has `shared_bytes`, `images` (what shared memory
-holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take part, `counts` (the
-two loop counts), `image`, `cycles` of an iteration by warps of the CTA, `begins` by warps of the CTA, and `parts`.
+A file of loops is JSON, packed with xz (tests/hardware/memory_loops.py writes one). It has `shared_bytes`, `images`
+(what shared memory holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take
+part, `counts` (the two loop counts), `image`, `cycles` of an iteration by warps of the CTA, `begins` by warps of the
+CTA, and `parts`.
 
 `begins` are the cycles by which each warp ends a run of one iteration later than the first warp to end. On the chip the
 first iteration waits for its instructions, so warps come to the second one apart; in the simulation they begin so.
@@ -22,6 +23,7 @@ program that was measured.
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -245,7 +247,7 @@ def _counter(config: Config, pipe: str, slots: Slots) -> TimedOperation:
 
 def read_loops(path: Path) -> Iterator[Loop]:
     """The loops of a file."""
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = json.loads(lzma.decompress(path.read_bytes()))
     images = {name: _image(entry, content["shared_bytes"]) for name, entry in content["images"].items()}
     for entry in content["loops"]:
         parts = tuple(_part(part) for part in entry["parts"])

@@ -1,7 +1,8 @@
 """Validates what a few accesses to shared memory, matrix and integer instructions cost each other, to the cycle: short
 sequences of machine code that one warp runs alone on an SM.
 
-Each row is a sequence, in which every instruction names the cycles until the next may issue, and what was asked: when
+Each row is a sequence, in which every instruction names the cycles until the next may issue, and perhaps its registers
+(`st.b32%97/89`: address, value) or operands that it keeps (`full f32@a`), and what was asked: when
 the value of its last access is there (`value`), or when a store has read its registers (`registers`), from its issue on
 as the sequence has it; or when an instruction issues that stands far behind all (`issue`), from the first one's issue.
 """
@@ -24,17 +25,28 @@ from simulator.studies.validation.streams import instruction
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
+from simulator.timing.model import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
+from simulator.timing.sequences import machine_operation
+from simulator.timing.sequences_config import Row as Machine
 
 FAR = 90  # cycles from the last instruction to the one that tells when all have issued
 SHORT = 24  # of how many sequences the short form takes one
-SPARSE = "mma.sp::ordered_metadata.sync.aligned."
+SPARSE, DENSE = "mma.sp::ordered_metadata.sync.aligned.", "mma.sync.aligned."
 MATRIX = {
     "sp full f32": SPARSE + "m16n8k32.row.col.f32.f16.f16.f32",
     "full f32": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
     "sp small f32": SPARSE + "m16n8k16.row.col.f32.f16.f16.f32",
     "small f32": "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
     "sp full s32": SPARSE + "m16n8k64.row.col.s32.s8.s8.s32",
+}
+FORMS = MATRIX | {
+    "small f16": DENSE + "m16n8k8.row.col.f16.f16.f16.f16",
+    "full f16": DENSE + "m16n8k16.row.col.f16.f16.f16.f16",
+    "sp small f16": SPARSE + "m16n8k16.row.col.f16.f16.f16.f16",
+    "sp full f16": SPARSE + "m16n8k32.row.col.f16.f16.f16.f16",
+    "small s32": DENSE + "m16n8k16.row.col.s32.s8.s8.s32",
+    "full s32": DENSE + "m16n8k32.row.col.s32.s8.s8.s32",
+    "sp small s32": SPARSE + "m16n8k32.row.col.s32.s8.s8.s32",
 }
 INTEGERS = {"add": "add.s32 %r13, %r14, %r15;", "compare": "add.s32 %r13, %r14, %r15;"}
 ACCESSES = {  # and wavefronts
@@ -48,6 +60,7 @@ ACCESSES = {  # and wavefronts
     "st.v2": ("st.shared.v2.b32 [%r97], {%r88, %r89};", 2),
     "st.v4": ("st.shared.v4.b32 [%r98], {%r88, %r89, %r90, %r91};", 4),
 }
+SHUFFLES = {"shuffle": (88,), "shuffle.idx": (88, 91)}  # and the registers that they read
 VALUES, REGISTER = 60, 120  # first register of the values, and the address of a store, the sequence's last access
 
 Events = tuple[tuple[str, int], ...]  # instructions, and the cycles until the next may issue
@@ -77,14 +90,34 @@ def operation(config: Config, instruction: Instruction, waves: int = 0) -> Timed
 
 def operations(config: Config) -> dict[str, TimedOperation]:
     """The instructions by their names; two accesses of the warp may follow each other at once."""
-    matrix = {name: operation(config, matrix_instruction(opcode)) for name, opcode in MATRIX.items()}
+    assert config.sequences is not None
+    matrix = {name: operation(config, matrix_instruction(opcode)) for name, opcode in FORMS.items()}
     integers = {name: operation(config, decode(text, target="sm_90a")) for name, text in INTEGERS.items()}
     integers["add"] = replace(integers["add"], unit=Unit.FMA, operands=(operand(0, 91),))
     integers["compare"] = replace(integers["compare"], operands=(operand(0, 91), operand(1, 92)), writer=False)
     accesses = {
         name: operation(config, decode(text, target="sm_90a"), waves) for name, (text, waves) in ACCESSES.items()
     }
-    return matrix | integers | {name: replace(access, interval=1) for name, access in accesses.items()}
+    once = {0: Periodic((1,))}
+    accesses |= {
+        name: machine_operation(Machine("shuffle", (), ()), config, config.sequences, reads, (0,), 1, once)
+        for name, reads in SHUFFLES.items()
+    }
+    return matrix | integers | {name: replace(access, reads=(), interval=1) for name, access in accesses.items()}
+
+
+def named(known: Mapping[str, TimedOperation], name: str) -> TimedOperation:
+    """The instruction of that name, with its registers and the operands that it keeps."""
+    if name in known:
+        return known[name]
+    name, _, keeps = name.partition("@")
+    name, _, registers = name.partition("%")
+    operation = known[name]
+    if registers:
+        address, *values = map(int, registers.split("/"))
+        operation = replace(operation, banks=sum(r % 2 << place for place, r in enumerate((*values, address))))
+    kept = tuple(number | KEPT * (x in keeps) for number, x in zip(operation.operands, "ab", strict=False))
+    return replace(operation, operands=kept) if keeps else operation
 
 
 def matrix_instruction(opcode: str) -> Instruction:
@@ -95,16 +128,16 @@ def matrix_instruction(opcode: str) -> Instruction:
 def cycles(config: Config, known: Mapping[str, TimedOperation], events: Events, asked: str) -> int:
     """What the engine says of a sequence, asked as it was measured."""
     nothing = replace(known["add"], operands=(), writer=False)
-    last = max((n for n, (name, _) in enumerate(events) if name in ACCESSES), default=0)
+    items = [named(known, name) for name, _ in events]
+    last = max((place for place, item in enumerate(items) if item.unit is Unit.SHARED), default=0)
     items = [
-        replace(known[name], stall=gap or FAR, writes=_values(place, len(known[name].writes)))
-        for place, (name, gap) in enumerate(events)
+        replace(item, stall=gap or FAR, writes=_values(place, len(item.writes)))
+        for place, (item, (_, gap)) in enumerate(zip(items, events, strict=True))
     ]
     since = 0
     if asked != "issue":
         since, load = sum(gap for _, gap in events[:last]), asked == "value"
-        access = known[events[last][0]]
-        items[last] = replace(items[last], reads=(REGISTER,), latency=access.latency)
+        items[last] = replace(items[last], reads=(REGISTER,))
         items[-1].stall = 2
         items.append(replace(nothing, reads=items[last].writes[:1], writes=() if load else (REGISTER,), stall=FAR))
     items.append(replace(nothing, stall=1))
@@ -136,7 +169,7 @@ GROUPS = {
         Group(
             "pieces",
             "short sequences of accesses, matrix and integer instructions, one warp: cycles",
-            "measured: H100 80GB, 2026-11-25, tests/hardware/pieces.py",
+            "measured: H100 80GB, 2026-11-26, tests/hardware/pieces.py",
             rows,
             ("asked",),
             absolute=True,

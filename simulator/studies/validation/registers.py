@@ -29,15 +29,7 @@ from simulator.timing.model import TimedOperation
 
 SHORT = 24  # of how many sequences the short form takes one
 DENSE = "mma.sync.aligned."
-MATRIX = pieces.MATRIX | {
-    "sp full f16": pieces.SPARSE + "m16n8k32.row.col.f16.f16.f16.f16",
-    "full f16": DENSE + "m16n8k16.row.col.f16.f16.f16.f16",
-    "sp small f16": pieces.SPARSE + "m16n8k16.row.col.f16.f16.f16.f16",
-    "small f16": DENSE + "m16n8k8.row.col.f16.f16.f16.f16",
-    "full s32": DENSE + "m16n8k32.row.col.s32.s8.s8.s32",
-    "sp small s32": pieces.SPARSE + "m16n8k32.row.col.s32.s8.s8.s32",
-    "small s32": DENSE + "m16n8k16.row.col.s32.s8.s8.s32",
-}
+MATRIX = pieces.FORMS
 UNITS = {
     "lop3": Unit.ALU,
     "iadd3": Unit.ALU,

@@ -45,7 +45,7 @@ def _table(name: str) -> Iterable[dict[str, str]]:
 
 @cache
 def _loops() -> tuple[Loop, ...]:
-    return tuple(replace(loop, counts=COUNTS) for loop in read_loops(_measurements("h100_shared_memory.json")))
+    return tuple(replace(loop, counts=COUNTS) for loop in read_loops(_measurements("h100_shared_memory.json.xz")))
 
 
 def _measured(selected: Callable[[Loop], bool]) -> Callable[[Config, bool], list[Row]]:
