@@ -10,12 +10,17 @@ issues on the sub-core until it has; the waits of all its warps last as much lon
 operand with the compiler's `.reuse` flag is not read again by the next instruction that has the same register of the
 same warp in the same slot.
 
-A matrix instruction reads its registers in cycles of its own (`even` and `odd` of its class), from its second stage on
-and before all others. It does not wait for them in a stage; the metadata of a sparse one it reads in its first stage,
-behind all others, or else, a cycle or more later, before all others, and the stages stand still until it has. An
-instruction that writes a register is late in the cycles `late` of the class.
+A result of an integer or float instruction can be read when an instruction that issues as soon as the compiler lets it
+is in its last stage, and not before.
 
-Measured: H100 80GB, 2026-11-26, `tests/hardware/banks.py`.
+A matrix instruction reads its registers in cycles of its own (`even` and `odd` of its class), from its second stage on
+and before all others. It does not wait for them in a stage. The metadata of a sparse one is read in its first stage,
+behind all others; if it is not got there, then in the next cycle and before all others. It begins a cycle later, too,
+if an access to shared memory reads in that cycle (`simulator.timing.banked_port`). While it waits, nothing issues, and
+what is ahead of it in the stages goes on. An instruction that writes a register is late in the cycles `late` of the
+class.
+
+Measured: H100 80GB, 2026-11-26, `tests/hardware/banks.py` and `pieces.py`.
 
 The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """
