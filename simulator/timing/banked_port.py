@@ -10,7 +10,11 @@ free, too, in which the port would read the next register: between A and C of on
 begin in a cycle in which an access reads waits for it. One that has not got its metadata in its first stage reads it
 instead of the access, which then reads a cycle later; the next register comes when it would have come.
 
-Measured: H100 80GB, 2026-11-26, `tests/hardware/pieces.py`: all of 19,400 sequences but one.
+Results of loads and shuffles are written `[registers] written` cycles before an instruction that needs them can issue,
+and the registers of a load before that one by one. In a cycle in which a matrix instruction lets none be written
+(`late` of its class) they wait.
+
+Measured: H100 80GB, 2026-11-26, `tests/hardware/pieces.py`: all of 22,148 sequences but one.
 
 The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """
