@@ -10,8 +10,9 @@ import ctypes
 from isa.forms.record import Unit
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
+from simulator.timing.core_records import SmRecord
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import CONTESTS, NEVER, SmRecord
+from simulator.timing.records import CONTESTS, NEVER
 from simulator.timing.warp import Warp
 
 # found sooner than members of their enums

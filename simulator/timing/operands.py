@@ -31,8 +31,9 @@ from array import array
 from typing import Protocol
 
 from isa.forms.record import Unit
+from simulator.timing.core_records import CoreRecord
 from simulator.timing.model import AGAIN, KEPT, TimedOperation
-from simulator.timing.records import NO_MORE, CoreRecord, link
+from simulator.timing.records import NO_MORE, link
 from simulator.timing.warp import Warp
 
 WAITING = 2  # stages that stand still with a matrix instruction that waits in the second

@@ -22,11 +22,12 @@ from typing import NamedTuple
 
 from isa.forms.record import Unit
 from simulator.timing.banked_port import BankedPort
+from simulator.timing.core_records import SmRecord
 from simulator.timing.model import TimedOperation
 from simulator.timing.observer import TimingObserver
 from simulator.timing.pipes import Pipes
 from simulator.timing.port import Port
-from simulator.timing.records import SendingRecord, SmRecord, link
+from simulator.timing.records import SendingRecord, link
 from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
 

@@ -2,7 +2,7 @@
 cc) and nothing else.
 
 The compiled timing engine (`simulator/timing/compiled`) is a part of it; its structures are written from the fields of
-`simulator/timing/records.py`.
+`simulator/timing/records.py` and `core_records.py`.
 
 The installation runs this, too, and goes on without the kernel where it fails.
 """
@@ -18,14 +18,16 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 LIBRARY = FOLDER / ("_kernel.dylib" if sys.platform == "darwin" else "_kernel.so")
 ROOT = FOLDER.parent.parent
 UNITS = ("arithmetic/compiled/kernel.c", "timing/compiled/engine.c")
-RECORDS = "timing/records.py"
+RECORDS = ("timing/records.py", "timing/core_records.py")  # the second imports the first
 HEADERS = tuple(f"arithmetic/compiled/{name}.h" for name in ("exact", "floats", "kernel"))
-SOURCES = (*UNITS, *HEADERS, RECORDS)  # in ROOT
+SOURCES = (*UNITS, *HEADERS, *RECORDS)  # in ROOT
 # No trapping and no errno, so that rounding becomes one vector instruction. Contraction is harmless: every product is
 # exact.
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
@@ -66,18 +68,35 @@ def build() -> Path:
 
 
 def _header() -> str:
-    """The C structures of the timing engine; its module is run by its path, as packages it belongs to need more than
-    the standard library."""
-    known = runpy.run_path(str(ROOT / RECORDS), run_name="records")
+    """The C structures of the timing engine; their modules are run by their paths, as packages that they belong to need
+    more than the standard library."""
+    known = _run(RECORDS[0], {})
+    sm = _run(RECORDS[1], {"simulator.timing.records": known})
     names = ("ASLEEP", "BOARDS", "CONTESTS", "MORE_ACCESSES", "NEVER", "NO_MORE")
     text = ["#include <stdint.h>", *(f"#define {name} INT64_C({known[name]})" for name in names)]
-    for kind in known["RECORDS"]:
+    for kind in (*known["RECORDS"], *sm["RECORDS"]):
         text.append(f"struct {kind.__name__} {{")
         for name, sort in known["fields"](kind):
             pointer = _POINTS_TO.get(name, "int64_t *")
             text.append(f"    {pointer if sort is ctypes.c_void_p else 'int64_t '}{name};")
         text.append("};")
     return "\n".join(text) + "\n"
+
+
+def _run(name: str, others: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Runs a module by its path; returns what it defines. `others`: modules that it imports, run before."""
+    before = {other: sys.modules.get(other) for other in others}
+    for other, known in others.items():
+        sys.modules[other] = ModuleType(other)
+        sys.modules[other].__dict__.update(known)
+    try:
+        return runpy.run_path(str(ROOT / name), run_name=name)
+    finally:
+        for other, module in before.items():
+            if module is None:
+                del sys.modules[other]
+            else:
+                sys.modules[other] = module
 
 
 def main() -> int:

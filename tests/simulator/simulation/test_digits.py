@@ -55,7 +55,7 @@ def test_the_layer_is_classified_as_numpy_does(classify: ModuleType, name: str) 
 def test_skipping_repetitions_changes_nothing(name: str) -> None:
     whole = simulator.run(f"digits/{name}", arithmetic="none", skip=False)
     short = simulator.run(f"digits/{name}", arithmetic="none")
-    assert short.skipped_cycles > 0
+    assert (short.skipped_cycles > 0) == (name != "e4m3")  # whose warps fall into no period within their loops
     assert (short.cycles, short.waits, short.utilisation) == (whole.cycles, whole.waits, whole.utilisation)
 
 

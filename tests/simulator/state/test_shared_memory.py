@@ -14,8 +14,8 @@ from simulator.studies.validation.group import Row
 from simulator.studies.validation.measured_loops import Loop
 from simulator.studies.validation.shared_memory import GROUPS, _loops
 from simulator.timing.config import load_config
+from simulator.timing.core_records import SmRecord
 from simulator.timing.model import TimedLoop, TimedOperation, unread
-from simulator.timing.records import SmRecord
 from simulator.timing.shared_memory import SharedMemory
 from tests.support.cases import examples, over
 

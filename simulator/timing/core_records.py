@@ -1,0 +1,192 @@
+"""What the engine knows about sub-cores and SMs, as records of 64-bit integers with names: see
+`simulator.timing.records`, which has those of warps, instructions and accesses.
+
+The build of the kernel runs this module, too, before anything is installed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from simulator.timing.records import Bytes, Integers, Records, record_of
+
+
+@record_of
+class CoreRecord(ctypes.Structure):
+    """One sub-core.
+
+    Attributes:
+        number: counted over all SMs; `greedy`, `later`: of the config's `[issue]`; `warps`: its warps.
+        contests: decisions so far, up to a number, in which the last issuer could go on that was not `greedy` any more;
+            `contest`: whether the last decision was one.
+        tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
+        favourite: the place among its warps of the one that the issue policy remembers, since cycle `turned`.
+        last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
+        free: by unit, the cycle from which each can take its next instruction.
+        result_until, dense: of the last instruction of the tensor pipe that took the last: its `result_until`, and
+            whether it was dense.
+        others: three numbers for each of the other tensor pipes: from which cycle it is free, and these two.
+        ports_until, metadata_until: until which cycle ports that tensor pipes share, and the path of metadata, are
+            taken.
+        reads_until: the cycle until which the last matrix instruction reads registers through ports that integer
+            instructions use; `reader`: the place of its warp; `accessed`: whether an access to shared memory has come
+            since.
+        spare: how many integer and float instructions can still issue, before that one's interval is over, without
+            delaying the tensor pipe.
+        port_until: until which cycle the port to shared memory sends what has been issued; port_stores, port_loads:
+            from which cycle on it sends a store, and a load, behind the last matrix instruction.
+        accesses_read, last_read: how many accesses have read their registers, and when the last of them was read;
+            `deferred`: the bank of a register that the port reads in the next cycle, instead of in this one;
+            `port_step`: cycles from one register to the next; `result_stage`: `written` of the config's `[registers]`.
+        stores: stores, up to a number, that have been issued since the last matrix instruction and that one would
+            leave a gap in.
+        matrices: ldmatrix.x4, up to a number, since the last load of four registers that come together.
+        accesses: a ring of its last accesses to shared memory (`simulator.timing.port`); so many have been made.
+        half_free: from which cycle on the half of the FMA pipe that only floats use is free.
+        depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
+        read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it, as `Reads.give` says.
+        stages: for each stage, the first first: the operands that are still to be read, those that its instruction has
+            (bit 2 * slot + bank), whether it writes a register, by slot from when on each can be read, and the places
+            of its operation in the code, counted from 1, and of its warp.
+        readers: for each of `reading` matrix instructions that read: cycles since its first stage, its `even`, `odd`
+            and `late`, and the bank of metadata that is still to be read.
+        kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
+            behind these of A and B of a matrix instruction; -1 for none.
+    """
+
+    number: int
+    tick: int
+    favourite: int
+    turned: int
+    contests: int
+    contest: int
+    greedy: int
+    later: int
+    last_issue: int
+    issues: int
+    result_until: int
+    dense: int
+    reads_until: int
+    reader: int
+    accessed: int
+    spare: int
+    port_until: int
+    port_stores: int
+    port_loads: int
+    stores: int
+    matrices: int
+    ports_until: int
+    metadata_until: int
+    others_array: Integers
+    accesses_made: int
+    accesses_array: Records
+    accesses_read: int
+    last_read: int
+    deferred: int
+    port_step: int
+    result_stage: int
+    free_array: Integers
+    half_free: int
+    depth: int
+    read_cycle: int
+    frozen: int
+    stages_array: Integers
+    reading: int
+    readers_array: Integers
+    kept_array: Integers
+    warps: int
+    warps_array: Records
+
+
+@record_of
+class SmRecord(ctypes.Structure):
+    """One SM, or the two that run a pair of CTAs.
+
+    Attributes:
+        now: the cycle that the engine has come to.
+        end: the last cycle so far in which a result is there.
+        skip: whether to stop where a repetition may be found; there `boundary_warp` is at the end of the loop in
+            `boundary_item`.
+        started: the sub-core, and `started_warp` the place among its warps, of an operation that Python has started and
+            whose step is to be ended; -1 for none.
+        unlike_margin, margin: see `simulator.timing.sm`.
+        policy: the number of the issue policy.
+        others: tensor pipes of a sub-core beside one; `width` and `metadata_cycles` as in the config.
+        sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
+        units, tensor .. control: how many units there are, and the numbers of some.
+        reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
+        extra: by consumer and producer, cycles beyond the producer's latency.
+        pipe_taken, produced_by: by unit, the reason for a stall.
+        stalls .. shared_busy: counters (`simulator.timing.counters`).
+        queue_full, room_since: for each SM, whether the queue of its tcgen05 unit is full, and since when it has room.
+        window, taken, first, taken_until, turn: see `simulator.timing.shared_memory`.
+    """
+
+    now: int
+    end: int
+    skip: int
+    boundary_warp: int
+    boundary_item: int
+    started: int
+    started_warp: int
+    sms: int
+    cores: int
+    cores_array: Records
+    warps: int
+    warps_array: Records
+    unlike_margin: int
+    margin: int
+    policy: int
+    width: int
+    others: int
+    metadata_cycles: int
+    sparse_after_dense: int
+    integer: int
+    access: int
+    port_delay: int
+    turnaround: int
+    gap: int
+    stores: int
+    fetch: int
+    cycles: int
+    wavefronts: int
+    wavefront_interval: int
+    port_cycles: int
+    queue: int
+    vector_gap: int
+    vector_after: int
+    store_latency: int
+    operand_latency: int
+    loop_minimum: int
+    units: int
+    tensor: int
+    alu: int
+    fma: int
+    shared: int
+    control: int
+    global_: int
+    reasons: int
+    issued: int
+    dependency: int
+    reason_issue: int
+    branch: int
+    sequence: int
+    reason_shared: int
+    extra_array: Integers
+    pipe_taken_array: Integers
+    produced_by_array: Integers
+    stalls_array: Integers
+    issued_array: Integers
+    tensor_busy_array: Integers
+    alu_busy_array: Integers
+    shared_busy_array: Integers
+    queue_full_array: Integers
+    room_since_array: Integers
+    window: int
+    taken_array: Bytes
+    first_array: Integers
+    taken_until_array: Integers
+    turn_array: Integers
+
+
+RECORDS = (CoreRecord, SmRecord)  # of the compiled engine, behind those of `simulator.timing.records`
