@@ -24,7 +24,7 @@ help:
 	@echo "make site      the documentation as a site: out/site/index.html"
 	@echo "make bench     speed, as ratios against other ways to do the same"
 
-INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/*/compiled/*.[ch]) simulator/timing/records.py
+INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/*/compiled/*.[ch]) simulator/timing/records.py simulator/timing/core_records.py
 
 $(VENV)/run.stamp: $(INSTALLED)
 	$(PYTHON) -m venv $(VENV)

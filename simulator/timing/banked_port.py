@@ -89,9 +89,7 @@ class BankedPort(Ring):
 
     def hold_writes(self, cycle: int) -> None:
         """Lets nothing be written in a cycle: results come later."""
-        core = self.core
-        for number in range(max(core.accesses_made - len(self.ring), 0), core.accesses_made):
-            access = self.access(number)
+        for access in self.latest():
             while access.unwritten and access.written < cycle:
                 access.unwritten -= 1
                 access.due += access.step
@@ -99,7 +97,7 @@ class BankedPort(Ring):
             if access.unwritten and access.written == cycle:
                 access.written += 1
                 last = max(access.due + (access.unwritten - 1) * access.step, access.written + access.unwritten - 1)
-                self.come_later(access, last + core.result_stage - access.ready)
+                self.come_later(access, last + self.core.result_stage - access.ready)
 
     def first_read(self, access: SendingRecord, last: int) -> int:
         """When an access reads its first register, if the one before it has read its last one in cycle `last`."""
@@ -125,16 +123,9 @@ class BankedPort(Ring):
             return core.read_cycle
         return self.access(core.accesses_read).next if core.accesses_read < core.accesses_made else NEVER
 
-    def read(self, cycle: int, closed: int, metadata_first: bool) -> int:
-        """Lets the port read in a cycle.
-
-        Args:
-            closed: bit k, if it may not read in the kth cycle from this one on.
-            metadata_first: whether one waits for metadata.
-
-        Returns:
-            the banks that are taken: bit 0 for even registers, bit 1 for odd ones.
-        """
+    def read(self, cycle: int) -> int:
+        """Lets the port read in a cycle; returns the banks that are taken: bit 0 for even registers, bit 1 for odd
+        ones."""
         core = self.core
         taken, core.deferred = core.deferred, 0
         if core.accesses_read == core.accesses_made:
@@ -142,7 +133,7 @@ class BankedPort(Ring):
         access = self.access(core.accesses_read)
         if access.next > cycle:
             return taken
-        if closed & 1:
+        if (closed := core.closed(1)) & 1:
             self.put_off(core.accesses_read, trailing_ones(closed))
             return taken
         bank = 1 << (access.banks & 1)
@@ -152,7 +143,7 @@ class BankedPort(Ring):
         if not access.left:
             core.accesses_read += 1
             core.last_read = cycle
-        if metadata_first:
+        if core.metadata_waits():
             core.deferred = bank
             return taken
         return taken | bank
@@ -192,10 +183,8 @@ class BankedPort(Ring):
         core = self.core
         state = [max(core.last_read + self.shared.port_cycles - now, 0), core.deferred]
         for access in map(self.access, self.unread()):
-            state += (access.arrives - now, access.next - now, access.until - now, access.left, access.banks)
-            state += (access.values, access.warp, access.pc, access.soonest - now, access.first - now)
-            state += (access.last - now, access.ready - now, access.read - now)
-        for access in map(self.access, range(max(core.accesses_made - len(self.ring), 0), core.accesses_made)):
+            state += (access.arrives - now, access.next - now, access.left, access.banks, *self.words(access, now))
+        for access in self.latest():
             last = access.written + max(access.step, 1) * (access.unwritten - 1)
             if access.unwritten and last >= now:
                 state += (access.unwritten, access.due - now, access.written - now, access.step, access.warp, access.pc)

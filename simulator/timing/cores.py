@@ -187,8 +187,7 @@ class SubCore(Pipes):
         return found
 
     def state(self, now: int) -> list[int]:
-        """All that decides what this sub-core does next, in cycles relative to `now`."""
-        self.settle(now)
+        """All that decides what this sub-core does next, in cycles relative to `now`, to which it has settled."""
         tick = -1 if self.tick == NEVER else self.tick - now
         oldest = min((warp.last for warp in self.mine if not (warp.done or warp.blocked)), default=now)
         pipe, spare = (-1, -1), self.spare if self.free[_TENSOR] > now else 0

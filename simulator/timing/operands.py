@@ -53,7 +53,7 @@ class Accesses(Protocol):
     """The port that reads the registers of accesses: `simulator.timing.banked_port.BankedPort`."""
 
     def next_read(self) -> int: ...
-    def read(self, cycle: int, closed: int, metadata_first: bool) -> int: ...
+    def read(self, cycle: int) -> int: ...
     def hold(self, cycle: int) -> None: ...
     def hold_writes(self, cycle: int) -> None: ...
 
@@ -139,7 +139,7 @@ class Reads(CoreRecord):
                 self.read_cycle = until
                 continue
             cycle = self.read_cycle
-            self.frozen = self.give(self.port.read(cycle, self.closed(1), self.metadata_waits()))
+            self.frozen = self.give(self.port.read(cycle))
             self.read_cycle += 1
             if self.frozen:
                 if self.frozen < 0:
@@ -201,13 +201,12 @@ class Reads(CoreRecord):
 
     def pass_time(self, cycles: int) -> None:
         """Lets cycles pass in which nothing reads but matrix instructions."""
-        for cycle in range(self.read_cycle, min(self.read_cycle + cycles, self.read_cycle + LATEST)):
-            if any(
-                self.readers[at + 3] >> (self.readers[at] + 1 + cycle - self.read_cycle) & 1
-                for at in range(0, READER * self.reading, READER)
-                if self.readers[at + 3]
-            ):
-                self.port.hold_writes(cycle)
+        late = 0  # bit k, if a matrix instruction lets no result be written in the kth cycle from now
+        for at in range(0, READER * self.reading, READER):
+            late |= self.readers[at + 3] >> (self.readers[at] + 1)
+        for ahead in range(min(cycles, LATEST) if late else 0):
+            if late >> ahead & 1:
+                self.port.hold_writes(self.read_cycle + ahead)
         self.move(self.read_cycle, cycles)
         for at in range(0, READER * self.reading, READER):
             self.readers[at] += cycles

@@ -59,6 +59,17 @@ class Ring:
         entry: SendingRecord = self.ring[number % len(self.ring)]
         return entry
 
+    def latest(self) -> Iterator[SendingRecord]:
+        """All accesses of the ring, in order."""
+        made = self.core.accesses_made
+        return map(self.access, range(max(made - len(self.ring), 0), made))
+
+    @staticmethod
+    def words(access: SendingRecord, now: int) -> tuple[int, ...]:
+        """What decides how an access goes on at any port, in cycles relative to `now`."""
+        cycles = (access.soonest - now, access.first - now, access.last - now, access.ready - now, access.read - now)
+        return access.until - now, access.values, access.warp, access.pc, *cycles
+
 
 class Port(Ring):
     """The port of one sub-core of a chip whose banks of registers are not known."""
@@ -85,11 +96,7 @@ class Port(Ring):
 
     def pending(self, now: int) -> Iterator[SendingRecord]:
         """The accesses that the port has not sent by `now`, in order."""
-        made = self.core.accesses_made
-        for number in range(max(made - len(self.ring), 0), made):
-            access = self.access(number)
-            if access.until > now:
-                yield access
+        return (access for access in self.latest() if access.until > now)
 
     def give(self, operation: TimedOperation, now: int, delay: Delay) -> int:
         """Gives the port to a matrix instruction that wants it from `now` on; accesses that it goes before come later.
@@ -138,7 +145,5 @@ class Port(Ring):
         core = self.core
         state = [max(cycle - now, 0) for cycle in (core.port_until, core.port_stores, core.port_loads)]
         for access in self.pending(now - self.pipe.port_delay):
-            state += (access.begin - now, access.until - now, access.values, access.warp, access.pc)
-            state += (access.soonest - now, access.first - now, access.last - now)
-            state += (access.ready - now, access.read - now)
+            state += (access.begin - now, *self.words(access, now))
         return [*state, NO_MORE]

@@ -99,12 +99,9 @@ class SharedMemory:
                 self.changed(warp)
 
         def come_later(access: SendingRecord, cycles: int) -> None:
+            warp = core.mine[access.warp]
             if cycles > 0:
-                warp = core.mine[access.warp]
-                for register in warp.operation_at(access.pc).writes:
-                    if warp.ready[register] == access.ready:
-                        warp.ready[register] += cycles
-                access.ready += cycles
+                self.come_later(warp, access, cycles)
                 if not (warp.done or warp.blocked):
                     self.changed(warp)
 
@@ -172,6 +169,14 @@ class SharedMemory:
 
         return port.give(operation, now, delay), put_off
 
+    @staticmethod
+    def come_later(warp: Warp, access: SendingRecord, cycles: int) -> None:
+        """Lets the values of an access come so many cycles later."""
+        for register in warp.operation_at(access.pc).writes:
+            if warp.ready[register] == access.ready:
+                warp.ready[register] += cycles
+        access.ready += cycles
+
     def put_off(self, core: Pipes, access: SendingRecord, cycles: int, before: SendingRecord | None) -> None:
         """Lets the registers of an access be read so many cycles later, and its values come later if they wait for
         that, or for those of the access before."""
@@ -182,12 +187,9 @@ class SharedMemory:
         if later > 0:
             if self.turn[place] == access.last + self.rule.wavefront_interval:
                 self.turn[place] += later
-            for register in operation.writes:
-                if warp.ready[register] == access.ready:
-                    warp.ready[register] += later
+            self.come_later(warp, access, later)
             access.first += later
             access.last += later
-            access.ready += later
             access.due += later
             access.written += later
             self.wait(core, core.free[Unit.SHARED])

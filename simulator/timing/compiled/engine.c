@@ -96,14 +96,12 @@ static int64_t reader_of(const Core *core, const Warp *warp);
 
 static void enter(Core *core, const Warp *warp, int64_t operand, int64_t from) {
     int64_t *stages = core->stages_array, *kept = core->kept_array;
-    {
-        int64_t slot = operand & 7, reg = warp->place << 16 | operand >> 5;
-        stages[FROM + (slot >> 1)] = from;
-        stages[USED] |= INT64_C(1) << slot;
-        if (!(operand & 16) && kept[slot] != reg)
-            stages[PENDING] |= INT64_C(1) << slot;
-        kept[slot] = operand & 8 ? reg : -1;
-    }
+    int64_t slot = operand & 7, reg = warp->place << 16 | operand >> 5;
+    stages[FROM + (slot >> 1)] = from;
+    stages[USED] |= INT64_C(1) << slot;
+    if (!(operand & 16) && kept[slot] != reg)
+        stages[PENDING] |= INT64_C(1) << slot;
+    kept[slot] = operand & 8 ? reg : -1;
 }
 
 static int64_t readable_from(const Sm *sm, const Warp *warp, const Item *item, int64_t operand) {
@@ -185,16 +183,13 @@ static void hold_writes(Sm *sm, Core *core, int64_t cycle);
 
 static void pass_time(Sm *sm, Core *core, int64_t cycles) {
     int64_t late = 0;
-    for (int64_t i = 0; i < core->reading; i++)
-        late |= core->readers_array[READER * i + LATE];
-    for (int64_t ahead = 0; late && ahead < least(cycles, LATEST); ahead++)
-        for (int64_t i = 0; i < core->reading; i++) {
-            const int64_t *reader = core->readers_array + READER * i;
-            if (reader[LATE] >> least(reader[SINCE] + 1 + ahead, 63) & 1) {
-                hold_writes(sm, core, core->read_cycle + ahead);
-                break;
-            }
-        }
+    for (int64_t i = 0; i < core->reading; i++) {
+        const int64_t *reader = core->readers_array + READER * i;
+        late |= reader[LATE] >> least(reader[SINCE] + 1, 63);
+    }
+    for (int64_t ahead = 0; late >> ahead && ahead < least(cycles, LATEST); ahead++)
+        if (late >> ahead & 1)
+            hold_writes(sm, core, core->read_cycle + ahead);
     move(core, core->read_cycle, cycles);
     for (int64_t i = 0; i < core->reading; i++)
         core->readers_array[READER * i + SINCE] += cycles;
@@ -440,6 +435,14 @@ static void wait_for_room(const Sm *sm, Core *core, int64_t soonest) {
         core->free_array[sm->shared] = most(soonest, sending_at(sm, core, oldest)->first);
 }
 
+static void come_later(Warp *warp, Sending *access, int64_t cycles) {
+    const Item *item = &warp->items_array[access->pc];
+    for (int64_t i = 0; i < item->writes_count; i++)
+        if (warp->ready_array[item->writes_array[i]] == access->ready)
+            warp->ready_array[item->writes_array[i]] += cycles;
+    access->ready += cycles;
+}
+
 /* `SharedMemory.put_off`. */
 static void put_off_access(Sm *sm, Core *core, Sending *access, int64_t cycles, const Sending *before) {
     Warp *warp = core->warps_array[access->warp];
@@ -449,12 +452,9 @@ static void put_off_access(Sm *sm, Core *core, Sending *access, int64_t cycles, 
     if (later > 0) {
         if (sm->turn_array[warp->place] == access->last + sm->wavefront_interval)
             sm->turn_array[warp->place] += later;
-        for (int64_t i = 0; i < item->writes_count; i++)
-            if (warp->ready_array[item->writes_array[i]] == access->ready)
-                warp->ready_array[item->writes_array[i]] += later;
+        come_later(warp, access, later);
         access->first += later;
         access->last += later;
-        access->ready += later;
         access->due += later;
         access->written += later;
         wait_for_room(sm, core, core->free_array[sm->shared]);
@@ -561,11 +561,7 @@ static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
         if (later <= 0)
             continue;
         Warp *warp = core->warps_array[access->warp];
-        const Item *item = &warp->items_array[access->pc];
-        for (int64_t i = 0; i < item->writes_count; i++)
-            if (warp->ready_array[item->writes_array[i]] == access->ready)
-                warp->ready_array[item->writes_array[i]] += later;
-        access->ready += later;
+        come_later(warp, access, later);
         if (!warp->done && !warp->blocked)
             prepare(sm, warp);
     }
@@ -1255,9 +1251,8 @@ static void remembered(const Sm *sm, const Core *core, Out *out) {
     }
 }
 
-static void core_state(Sm *sm, Core *core, Out *out) {
+static void core_state(const Sm *sm, const Core *core, Out *out) {
     int64_t now = sm->now, oldest = NEVER;
-    settle(sm, core, now);
     for (int64_t i = 0; i < core->warps; i++) {
         const Warp *warp = core->warps_array[i];
         if (!warp->done && !warp->blocked)
@@ -1309,6 +1304,19 @@ static void core_state(Sm *sm, Core *core, Out *out) {
     put(out, NO_MORE);
 }
 
+/* `Ring.words`. */
+static void put_sending(Out *out, const Sending *access, int64_t now) {
+    put(out, access->until - now);
+    put(out, access->values);
+    put(out, access->warp);
+    put(out, access->pc);
+    put(out, access->soonest - now);
+    put(out, access->first - now);
+    put(out, access->last - now);
+    put(out, access->ready - now);
+    put(out, access->read - now);
+}
+
 static void banked_state(const Sm *sm, const Core *core, Out *out) {
     int64_t now = sm->now;
     put_left(out, core->last_read + sm->port_cycles, now);
@@ -1317,17 +1325,9 @@ static void banked_state(const Sm *sm, const Core *core, Out *out) {
         const Sending *access = sending_at(sm, core, number);
         put(out, access->arrives - now);
         put(out, access->next - now);
-        put(out, access->until - now);
         put(out, access->left);
         put(out, access->banks);
-        put(out, access->values);
-        put(out, access->warp);
-        put(out, access->pc);
-        put(out, access->soonest - now);
-        put(out, access->first - now);
-        put(out, access->last - now);
-        put(out, access->ready - now);
-        put(out, access->read - now);
+        put_sending(out, access, now);
     }
     for (int64_t number = oldest_sending(sm, core); number < core->accesses_made; number++) {
         const Sending *access = sending_at(sm, core, number);
@@ -1373,15 +1373,7 @@ static void shared_state(const Sm *sm, Out *out) {
             if (access->until <= now - sm->port_delay)
                 continue;
             put(out, access->begin - now);
-            put(out, access->until - now);
-            put(out, access->values);
-            put(out, access->warp);
-            put(out, access->pc);
-            put(out, access->soonest - now);
-            put(out, access->first - now);
-            put(out, access->last - now);
-            put(out, access->ready - now);
-            put(out, access->read - now);
+            put_sending(out, access, now);
         }
         put(out, NO_MORE);
     }
