@@ -130,8 +130,12 @@ def banks(registers: tuple[int, ...]) -> int:
     """`TimedOperation.banks` of an access that reads this address and stores these values. Several values are in banks
     in turn, as in machine code, where the first of them is even."""
     address, *values = registers
-    odd = [value % 2 for value in values] if len(values) == 1 else [place % 2 for place in range(len(values))]
-    return _bits(place for place, bank in enumerate((*odd, address % 2)) if bank)
+    return odd_banks((*(values if len(values) == 1 else range(len(values))), address))
+
+
+def odd_banks(registers: Iterable[int]) -> int:
+    """Bit j, if the jth of these registers is in the bank of odd ones."""
+    return _bits(place for place, register in enumerate(registers) if register % 2)
 
 
 def mark_pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:

@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from isa.forms.record import Unit
-from simulator.timing.compile import matrix, operands
+from simulator.timing.compile import matrix, odd_banks, operands
 from simulator.timing.config import Config
 from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.sequences_config import Row, Sequence, Sequences, Value
@@ -335,7 +335,7 @@ def machine_operation(
         shared = config.shared
         sent = TimedOperation(Unit.SHARED, 1, shared.warp_interval, reads, writes, line, costs=one_wavefront)
         sent.sent, sent.slow = max(len(reads[:2]), 1) if config.reading_stages else 2, True
-        sent.banks = sum(register % 2 << place for place, register in enumerate(reads[:2]))
+        sent.banks = odd_banks(reads[:2])
         ahead = 0 if config.reading_stages else shared.port_cycles
         sent.latency = max(rules.shuffle - ahead - shared.store_latency, 1)  # behind its wavefront
         return sent

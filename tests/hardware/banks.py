@@ -27,20 +27,11 @@ from itertools import product
 from pathlib import Path
 
 import pieces  # type: ignore[import-not-found]
-import programs as p
 import sass
 from patched import command, halves
-from pieces import MATRIX, Piece
+from pieces import FORMS as MATRIX
+from pieces import Piece
 
-MATRIX |= {
-    "sp full f16": (p.Form(16, 8, 32, "f16", "f16", "f16", sparse=True), 8),
-    "full f16": (p.Form(16, 8, 16, "f16", "f16", "f16"), 6),
-    "sp small f16": (p.Form(16, 8, 16, "f16", "f16", "f16", sparse=True), 6),
-    "small f16": (p.Form(16, 8, 8, "f16", "f16", "f16"), 4),
-    "full s32": (p.Form(16, 8, 32, "s32", "s8", "s8"), 6),
-    "sp small s32": (p.Form(16, 8, 32, "s32", "s8", "s8", sparse=True), 6),
-    "small s32": (p.Form(16, 8, 16, "s32", "s8", "s8"), 4),
-}  # for `pieces.Room`, too
 THREE = {
     "lop3": r"LOP3\.LUT R\d+, R\d+, R\d+, R\d+, 0x6a",
     "iadd3": r"IADD3 R\d+, R\d+, R\d+, R\d+$",

@@ -20,20 +20,12 @@ def template(clocks: int, live: range, slots: int, rounds: int = 2) -> str:
     """A template in PTX: the code takes the place of so many matrix instructions, whose results are in the registers
     `live`, and of the reads of so many clocks; each warp stores its own, 1,024 bytes apart; all runs `rounds` times.
     """
-    form = p.Form(16, 8, 32, "f32", "f16", "f16", sparse=True)
-    results = [live[4 * (i % (len(live) // 4))] for i in range(slots)]
     lines = [
         ".visible .entry template(.param .u64 out, .param .u64 src) {",
         f".reg .b32 %r<{live.stop}>, %c<{clocks}>, %t<4>; .reg .b64 %q<4>; .reg .pred %p<3>;",
         "ld.param.u64 %q1, [src]; mov.u32 %t0, %tid.x; mul.wide.u32 %q2, %t0, 4; add.u64 %q1, %q1, %q2;",
         *(f"ld.global.b32 %r{i}, [%q1+{4096 * (i % 8) + 4 * i}];" for i in range(live.stop)),
-        "setp.ne.u32 %p1, %r16, 12345; mov.b32 %t1, 0;",
-        *(f"mov.b32 %c{i}, 0;" for i in range(clocks)),
-        f"AGAIN: bar.sync 0; mov.u32 %c{clocks - 1}, %clock;",
-        *(form.text(d, 0, 8, d, 16) for d in results),
-        *(f"@%p1 mov.u32 %c{i}, %clock;" for i in range(clocks - 1)),
-        f"add.u32 %t1, %t1, 1; setp.lt.u32 %p2, %t1, {rounds}; @%p2 bra.uni AGAIN;",
-        "bar.sync 0; ld.param.u64 %q3, [out]; and.b32 %t2, %t0, 31; setp.ne.u32 %p2, %t2, 0; @%p2 bra DONE;",
+        *timed_part(clocks, live, slots, rounds),
         "shr.u32 %t3, %t0, 5; mul.wide.u32 %q2, %t3, 1024; add.u64 %q3, %q3, %q2;",
         *(f"st.global.b32 [%q3+{4 * i}], %c{i};" for i in range(clocks)),
         "add.u64 %q3, %q3, 65536;",
@@ -41,6 +33,21 @@ def template(clocks: int, live: range, slots: int, rounds: int = 2) -> str:
         "DONE: ret; }",
     ]
     return p.HEADER + "\n".join(lines) + "\n"
+
+
+def timed_part(clocks: int, live: range, slots: int, rounds: int = 2) -> list[str]:
+    """The part of `template` that runs again and again, up to where one lane of each warp stores the clocks."""
+    form = p.Form(16, 8, 32, "f32", "f16", "f16", sparse=True)
+    results = [live[4 * (i % (len(live) // 4))] for i in range(slots)]
+    return [
+        "setp.ne.u32 %p1, %r16, 12345; mov.b32 %t1, 0;",
+        *(f"mov.b32 %c{i}, 0;" for i in range(clocks)),
+        f"AGAIN: bar.sync 0; mov.u32 %c{clocks - 1}, %clock;",
+        *(form.text(d, 0, 8, d, 16) for d in results),
+        *(f"@%p1 mov.u32 %c{i}, %clock;" for i in range(clocks - 1)),
+        f"add.u32 %t1, %t1, 1; setp.lt.u32 %p2, %t1, {rounds}; @%p2 bra.uni AGAIN;",
+        "bar.sync 0; ld.param.u64 %q3, [out]; and.b32 %t2, %t0, 31; setp.ne.u32 %p2, %t2, 0; @%p2 bra DONE;",
+    ]
 
 
 class Clocked:

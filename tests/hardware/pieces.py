@@ -35,7 +35,7 @@ import mixed
 import patched
 import programs as p
 import sass
-from clocked import Clocked
+from clocked import Clocked, timed_part
 from patched import command, halves, machine_code, replaced
 
 MATRIX = {
@@ -46,13 +46,13 @@ MATRIX = {
     "sp full s32": (p.Form(16, 8, 64, "s32", "s8", "s8", sparse=True), 8),
 }  # and cycles between two of them
 FORMS = MATRIX | {
-    "small f16": (p.Form(16, 8, 8, "f16", "f16", "f16"), 4),
+    "sp full f16": (p.Form(16, 8, 32, "f16", "f16", "f16", sparse=True), 8),
     "full f16": (p.Form(16, 8, 16, "f16", "f16", "f16"), 6),
     "sp small f16": (p.Form(16, 8, 16, "f16", "f16", "f16", sparse=True), 6),
-    "sp full f16": (p.Form(16, 8, 32, "f16", "f16", "f16", sparse=True), 8),
-    "small s32": (p.Form(16, 8, 16, "s32", "s8", "s8"), 4),
+    "small f16": (p.Form(16, 8, 8, "f16", "f16", "f16"), 4),
     "full s32": (p.Form(16, 8, 32, "s32", "s8", "s8"), 6),
     "sp small s32": (p.Form(16, 8, 32, "s32", "s8", "s8", sparse=True), 6),
+    "small s32": (p.Form(16, 8, 16, "s32", "s8", "s8"), 4),
 }
 ACCESSES = {
     "ld.b32": r"LDS R",
@@ -156,7 +156,6 @@ def _random(source: random.Random, kinds: list[str]) -> Iterator[tuple[int, str]
 def template() -> str:
     """A kernel with room for the code, clocks in registers and a store of them, and a table in shared memory that the
     code loads its registers from."""
-    form = MATRIX["sp full f32"][0]
     lines = [
         ".visible .entry template(.param .u64 out, .param .u64 table) {",
         f".shared .align 1024 .b8 memory[{2 * TABLE}];",
@@ -167,13 +166,7 @@ def template() -> str:
         f"add.u32 %t8, %t8, %t4; st.shared.b32 [%t8], %t7; add.u32 %t6, %t6, %t5; setp.lt.u32 %p3, %t6, {TABLE // 2};",
         "@%p3 bra FILL;",
         *(f"ld.global.b32 %r{i}, [%q1+{4 * i}];" for i in range(100)),
-        "setp.ne.u32 %p1, %r16, 12345; mov.b32 %t1, 0;",
-        *(f"mov.b32 %c{i}, 0;" for i in range(CLOCKS)),
-        f"AGAIN: bar.sync 0; mov.u32 %c{CLOCKS - 1}, %clock;",
-        *(form.text(20 + 4 * (i % 19), 0, 8, 20 + 4 * (i % 19), 16) for i in range(SLOTS)),
-        *(f"@%p1 mov.u32 %c{i}, %clock;" for i in range(CLOCKS - 1)),
-        "add.u32 %t1, %t1, 1; setp.lt.u32 %p2, %t1, 2; @%p2 bra.uni AGAIN;",
-        "bar.sync 0; ld.param.u64 %q3, [out]; and.b32 %t2, %t0, 31; setp.ne.u32 %p2, %t2, 0; @%p2 bra DONE;",
+        *timed_part(CLOCKS, range(20, 96), SLOTS),
         *(f"st.global.b32 [%q3+{4 * i}], %c{i};" for i in range(CLOCKS)),
         *(f"st.global.b32 [%q3+{4 * (CLOCKS + i)}], %r{i};" for i in range(20, 96)),
         "DONE: ret; }",

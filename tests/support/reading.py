@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isa import mma_form
-from simulator.studies.validation import pieces, registers
+from simulator.studies.validation import pieces
+from simulator.studies.validation.pieces import FORMS as MATRIX
 from simulator.timing.config import Config
 
-MATRIX = pieces.MATRIX | registers.MATRIX
 ALU, HEAVY, LIGHT, TENSOR = "alu", "heavy", "light", "tensor"  # pipes: of FMA two halves
 PIPES = {
     **dict.fromkeys(("lop3", "iadd3", "compare"), (ALU,)),

@@ -46,15 +46,7 @@ from simulator.studies.validation.streams import repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.model import (
-    Periodic,
-    StallReason,
-    TimedCode,
-    TimedLoop,
-    TimedOperation,
-    nesting,
-    operations_of,
-)
+from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts

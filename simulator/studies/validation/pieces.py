@@ -22,7 +22,7 @@ from simulator.program.lowering import linearise
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import instruction
-from simulator.timing.compile import compile_code
+from simulator.timing.compile import compile_code, odd_banks
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
@@ -34,9 +34,9 @@ SHORT = 24  # of how many sequences the short form takes one
 SPARSE, DENSE = "mma.sp::ordered_metadata.sync.aligned.", "mma.sync.aligned."
 MATRIX = {
     "sp full f32": SPARSE + "m16n8k32.row.col.f32.f16.f16.f32",
-    "full f32": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    "full f32": DENSE + "m16n8k16.row.col.f32.f16.f16.f32",
     "sp small f32": SPARSE + "m16n8k16.row.col.f32.f16.f16.f32",
-    "small f32": "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+    "small f32": DENSE + "m16n8k8.row.col.f32.f16.f16.f32",
     "sp full s32": SPARSE + "m16n8k64.row.col.s32.s8.s8.s32",
 }
 FORMS = MATRIX | {
@@ -115,7 +115,7 @@ def named(known: Mapping[str, TimedOperation], name: str) -> TimedOperation:
     operation = known[name]
     if registers:
         address, *values = map(int, registers.split("/"))
-        operation = replace(operation, banks=sum(r % 2 << place for place, r in enumerate((*values, address))))
+        operation = replace(operation, banks=odd_banks((*values, address)))
     kept = tuple(number | KEPT * (x in keeps) for number, x in zip(operation.operands, "ab", strict=False))
     return replace(operation, operands=kept) if keeps else operation
 

@@ -28,8 +28,6 @@ from simulator.timing.config import Config
 from simulator.timing.model import TimedOperation
 
 SHORT = 24  # of how many sequences the short form takes one
-DENSE = "mma.sync.aligned."
-MATRIX = pieces.FORMS
 UNITS = {
     "lop3": Unit.ALU,
     "iadd3": Unit.ALU,
@@ -54,7 +52,7 @@ def sequences() -> tuple[tuple[pieces.Events, int], ...]:
 
 def is_matrix(name: str) -> bool:
     """Whether the instruction of this name is a matrix instruction."""
-    return name.partition("@")[0] in MATRIX
+    return name.partition("@")[0] in pieces.FORMS
 
 
 def operation(config: Config, name: str) -> TimedOperation:
@@ -76,7 +74,7 @@ def _matrix_operation(config: Config, name: str) -> TimedOperation:
     kind, _, marks = name.partition("@")
     changed = {mark[0]: int(mark[1:]) for mark in marks.split(",") if mark and mark[0] != "r"}
     registers = {"a": 4, "b": 8, "e": 2} | changed
-    timed = matrix(mma_form(MATRIX[kind]), config, (), (), 0)
+    timed = matrix(mma_form(pieces.FORMS[kind]), config, (), (), 0)
     in_banks(timed, registers["a"], registers["b"], registers["e"])
     kept = marks.split(",")
     timed.operands = as_operands([[slot, registers[x], int(f"r{x}" in kept)] for slot, x in enumerate("ab")])

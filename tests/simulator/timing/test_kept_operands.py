@@ -9,7 +9,6 @@ from simulator.studies.validation.programs import REGISTERS, programs
 from simulator.studies.validation.streams import Loop
 from simulator.timing.config import load_config
 from simulator.timing.model import KEPT, operations_of
-from simulator.timing.schedule import schedule
 from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")
@@ -29,7 +28,6 @@ def test_kept_operands_are_those_of_ptxas() -> None:
         if program["name"] not in known:
             continue
         loop = Loop.of(H100, tuple(program["body"]), REGISTERS)
-        schedule(loop.code.items, H100)
         matrix = [op for op in operations_of(loop.code) if op.unit is Unit.TENSOR]
         kept = "".join(str(sum(bool(x & KEPT) << slot for slot, x in enumerate(op.operands))) for op in matrix)
         equal += kept == known[program["name"]]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import isa
-from simulator.studies.validation import pieces, registers
+from simulator.studies.validation import pieces
 from simulator.tables import read_rows
 from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
@@ -18,7 +18,7 @@ from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")
 RUNS = (4, 8)  # of the loop; the difference is measured
-MATRIX = {name: opcode for name, opcode in registers.MATRIX.items() if name != "small f16"}  # all that were measured
+MATRIX = {name: opcode for name, opcode in pieces.FORMS.items() if name != "small f16"}  # all that were measured
 
 
 def rows(kind: str) -> Iterator[dict[str, str]]:

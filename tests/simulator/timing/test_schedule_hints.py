@@ -9,7 +9,6 @@ from simulator.studies.validation.programs import REGISTERS, iteration, programs
 from simulator.studies.validation.streams import Loop
 from simulator.timing.config import load_config
 from simulator.timing.model import operations_of
-from simulator.timing.schedule import schedule
 
 H100 = load_config("h100_sxm")
 
@@ -22,7 +21,6 @@ def test_code_of_ptxas() -> None:
         if "code" not in program:
             continue
         loop = Loop.of(H100, tuple(program["body"]), REGISTERS)
-        schedule(loop.code.items, H100)
         found = [[op.stall, int(op.yields), *op.upkeep] for op in operations_of(loop.code)]
         equal.setdefault(program["set"], []).append(found == program["code"])
     numbers = {name: (sum(same), len(same)) for name, same in equal.items()}
