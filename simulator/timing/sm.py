@@ -266,8 +266,7 @@ class Sm(Machine):
                 self.observer.end(warp, Stall(reason, warp.last + 1, now))
             self.finish(warp, now)
             return
-        warp.wait_until(now, reason)
-        self.cores[warp.core].wake(warp.issue_not_before)
+        self.go_on(warp, now, reason)
 
     def wake_cores(self, cta: int, now: int) -> None:
         """Lets the sub-cores of a CTA's SM look at their warps again."""
@@ -289,8 +288,15 @@ class Sm(Machine):
                 if other.cta == cta and other.id - first in released:
                     other.blocked = 0
                     free = self.barrier_free[cta] + operation.latency
-                    other.wait_until(free + other.behind, StallReason.BARRIER)
-                    self.cores[other.core].wake(other.issue_not_before)
+                    self.go_on(other, free + other.behind, StallReason.BARRIER)
+
+    def go_on(self, warp: Warp, cycle: int, reason: StallReason) -> None:
+        """Lets a warp issue from a cycle on. Its sub-core settles before: what stood still until then does not
+        delay the wait that begins."""
+        core = self.cores[warp.core]
+        core.settle(self.now)
+        warp.wait_until(cycle, reason)
+        core.wake(warp.issue_not_before)
 
     def advance(self, warp: Warp, now: int) -> None:
         """Moves a warp on to its next operation, through the ends of loops."""
