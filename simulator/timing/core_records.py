@@ -16,9 +16,10 @@ class CoreRecord(ctypes.Structure):
     """One sub-core.
 
     Attributes:
-        number: counted over all SMs; `greedy`, `later`: of the config's `[issue]`; `warps`: its warps.
-        contests: decisions so far, up to a number, in which the last issuer could go on that was not `greedy` any more;
-            `contest`: whether the last decision was one.
+        number: counted over all SMs; `greedy`, `later`: of the config's `[issue]`; `hold`, `rested`, `often`,
+            `younger`: of its `[hints]`; `warps`: its warps.
+        contests: decisions so far, up to a number, that the config knows by how often they fall one way: the last
+            issuer could go on, but is not `greedy` any more, or had the hint; `contest`: whether the last was one.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
         favourite: the place among its warps of the one that the issue policy remembers, since cycle `turned`.
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
@@ -62,6 +63,10 @@ class CoreRecord(ctypes.Structure):
     contest: int
     greedy: int
     later: int
+    hold: int
+    rested: int
+    often: int
+    younger: int
     last_issue: int
     issues: int
     result_until: int

@@ -12,12 +12,19 @@ from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.core_records import SmRecord
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import CONTESTS, NEVER
+from simulator.timing.records import CONTESTS, EIGHT, NEVER
 from simulator.timing.warp import Warp
 
 # found sooner than members of their enums
 _TENSOR = Unit.TENSOR
 _TCGEN05 = Unit.TCGEN05
+
+
+def draw(contests: int) -> int:
+    """A number below `CONTESTS` for the decision of this number: each once, in no order that a loop could have."""
+    mixed = contests * 37 % CONTESTS
+    mixed = (mixed ^ mixed >> 3) * 29 % CONTESTS
+    return mixed ^ mixed >> 2
 
 
 class SubCore(Pipes):
@@ -36,6 +43,9 @@ class SubCore(Pipes):
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
         self.width, self.greedy, self.later = config.issue.width, config.issue.greedy, config.issue.later
         self.hinted = config.issue.policy == "greedy-round-robin"
+        if config.hints is not None:
+            hints = config.hints
+            self.hold, self.rested, self.often, self.younger = hints.hold, hints.rested, hints.often, hints.younger
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Asynchronous | None = None
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
@@ -121,8 +131,9 @@ class SubCore(Pipes):
 
         With yield hints, a warp whose last instruction had the hint waits for all that can issue and whose last had
         none. Of several of these, the one that issued last goes on, with upkeep or if that was less than `greedy`
-        cycles ago; else the next in turn goes first, and it comes last, but in `later` of `CONTESTS` decisions, as
-        often as on the chip. If all had the hint, the one goes first whose last instruction is the oldest.
+        cycles ago; else the next in turn goes first, and it comes last, but in `later` of `EIGHT` decisions, as often
+        as on the chip. If all had the hint, the one goes first whose last instruction is the oldest, unless the one
+        that issued last could go on less than `hold` cycles behind that: then `keep_turn` decides.
         """
         self.contest = 0
         if not self.hinted:
@@ -130,14 +141,33 @@ class SubCore(Pipes):
         warps = self.mine
         eager = [place for place in (*able, *due) if not warps[place].gives_way]
         if not eager:
+            if now - self.turned < self.hold and (self.favourite in able or self.favourite in due):
+                return self.keep_turn([place for place in (*able, *due) if place != self.favourite], now)
             return min((*able, *due), key=lambda place: (warps[place].acted, place))
         if self.favourite in eager and (self.favourite in due or now - self.turned < self.greedy):
             return self.favourite
         if self.favourite in eager and len(eager) > 1:
             self.contest = 1
-            if self.contests * self.later % CONTESTS < self.later:
+            if self.contests * self.later % EIGHT < self.later:
                 return self.favourite
         return next(place for place in self.orders[(self.favourite + 1) % len(warps)] if place in eager)
+
+    def keep_turn(self, others: list[int], now: int) -> int:
+        """The place of the warp that goes on or comes, if all that can issue had the hint, also the one that issued
+        last and could go on; `others`: the places of the others.
+
+        It goes on if the last instruction of the one that would come is less than `rested` cycles ago, or in every
+        second decision less than `often`. That is the oldest, or in `younger` of `EIGHT` decisions the next one. Which
+        decisions these are is not known of the chip: they are drawn.
+        """
+        if not others:
+            return self.favourite
+        self.contest = 1
+        drawn = draw(self.contests)
+        oldest, *rest = sorted(others, key=lambda place: (self.mine[place].acted, place))[:2]
+        comes = rest[0] if rest and drawn % EIGHT < self.younger else oldest
+        waits = self.often if drawn & EIGHT else self.rested
+        return self.favourite if now - self.mine[comes].acted < waits else comes
 
     def due(self, now: int) -> list[int]:
         """The places of the warps whose upkeep is due in this cycle; only yield hints tell when that is."""
@@ -177,13 +207,15 @@ class SubCore(Pipes):
 
     def remembered(self, now: int) -> list[int]:
         """What the policy remembers: a warp and, with yield hints, since when, and of each warp how many others have an
-        older last instruction and whether it gives way."""
+        older last instruction, whether it gives way, and since when as far as that decides."""
         if not self.hinted:
             return [0 if self.policy == "oldest" else self.favourite]
-        found = [self.favourite, min(now - self.turned, self.greedy), self.contests if self.later else 0]
+        drawn = self.later or self.hold
+        found = [self.favourite, min(now - self.turned, max(self.greedy, self.hold)), self.contests if drawn else 0]
         oldest_first = sorted(range(len(self.mine)), key=lambda place: self.mine[place].acted)
+        longest = max(self.rested, self.often)
         for place, warp in enumerate(self.mine):
-            found += [oldest_first.index(place), warp.gives_way]
+            found += [oldest_first.index(place), warp.gives_way, min(now - warp.acted, longest)]
         return found
 
     def state(self, now: int) -> list[int]:

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 NEVER = 1 << 62  # a cycle that does not come
 MORE_ACCESSES = 8  # that a sub-core's ring has room for, beyond those that can wait
-CONTESTS = 8  # decisions of which the last issuer goes on in `later`, once it is not `greedy` any more
+CONTESTS = 64  # decisions about the turn after which draws repeat (`simulator.timing.cores.draw`)
+EIGHT = 8  # decisions of which the config says in how many one thing happens
 BOARDS = 6  # scoreboards of a warp in machine code
 NO_MORE = 1 << 61  # ends the part of a state that varies in length
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops

@@ -4,10 +4,10 @@ issues them.
     python loops_data.py --given timing_programs.json [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
 
 Sets: `given` (forty loops of nvcc, from the file), and those of the groups `random`, `held` (`held out`), `fresh`,
-`later`, `unseen`, `blind`, `sealed`, `closed` and `apart`, each first measured when rules had been fixed that the ones
-before had been looked at for (`mixed.py`). A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a
+`later`, `unseen`, `blind`, `sealed`, `closed`, `apart` and `abreast`, each first measured when rules had been fixed that
+the ones before had been looked at for (`mixed.py`); the loops of `abreast` as abreast.py measures them. A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a
 move between registers, cycles of an iteration by number of warps, and, but for the given ones, `begins`: by number of
-warps where they share sub-cores, the cycle in which each begins (`ends_of_first` of measure.py), and `code`: for each
+warps where they share sub-cores, the cycle in which each begins (`ends_of_first` of measure.py, or 0), and `code`: for each
 instruction its wait, and its hints (`sass.hints`).
 """
 
@@ -27,11 +27,11 @@ HERE = Path(__file__).resolve().parent
 Found = tuple[list[str], dict[str, float], dict[str, Any]]  # a body, its cycles, and what else is known of it
 SUB_CORES = 4
 SETS = {"random": "random", "held out": "held"} | {
-    group: group for group in ("fresh", "later", "unseen", "blind", "sealed", "closed", "apart")
+    group: group for group in ("fresh", "later", "unseen", "blind", "sealed", "closed", "apart", "abreast")
 }
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json.xz"
 SOURCE = (
-    "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25 and (closed, apart) 2026-11-26; "
+    "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25 and (closed, apart, abreast) 2026-11-26; "
     "cycles of an iteration from two loop counts, one CTA on one SM"
 )
 
@@ -76,10 +76,12 @@ def measured(group: str, build: Path, results: Path, nvdisasm: str) -> dict[str,
     begins: dict[str, dict[str, list[int]]] = {}
     with (results / f"{group}.csv").open() as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            if row["program"] not in loops:  # abreast.csv has those of other groups, too
+                continue
             cycles.setdefault(row["program"], {})[row["warps"]] = float(row["cycles_per_iteration"])
             if int(row["warps"]) > SUB_CORES:
-                ends = list(map(int, row["ends_of_first"].split()))
-                begins.setdefault(row["program"], {})[row["warps"]] = ends
+                ends = row.get("ends_of_first", " ".join("0" * int(row["warps"])))
+                begins.setdefault(row["program"], {})[row["warps"]] = list(map(int, ends.split()))
     return {
         name: (body(loops[name]), cycles[name], {"begins": begins[name], "code": code(loops[name])}) for name in cycles
     }

@@ -3,8 +3,8 @@ and random programs.
 
 Groups `pairs` (two or three forms in turn, every instruction on an accumulator of its own), `inserts` (integer
 instructions between those of one form), `gaps` and `beside` (chains of three forms, and warps that run different
-forms), `random`, `held`, `fresh`, `later`, `unseen`, `blind`, `sealed`, `closed` and `apart` (loops of the kind of the
-forty that configs/measurements/h100_programs.json.xz begins with, other seeds).
+forms), `random`, `held`, `fresh`, `later`, `unseen`, `blind`, `sealed`, `closed`, `apart` and `abreast` (loops of the
+kind of the forty that configs/measurements/h100_programs.json.xz begins with, other seeds).
 """
 
 from __future__ import annotations
@@ -154,6 +154,7 @@ RANDOM = {  # group: the first seed, and how many; each first measured when the 
     "sealed": (190_000, 120),  # when that had been modelled, too; seen when reads of registers were
     "closed": (210_000, 120),  # when these had been modelled, too; looked at for kept operands and waits of all warps
     "apart": (230_000, 120),  # when these had been modelled; nothing was changed for them
+    "abreast": (250_000, 120),  # the same, in warps that leave a barrier together (abreast.py)
 }
 
 

@@ -959,6 +959,43 @@ static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
     return !waits(sm, warp) && earliest(sm, core, warp) <= now;
 }
 
+/* Whether the last instruction of the warp at one place is older than that of another. */
+static int older(const Core *core, int64_t one, int64_t other) {
+    int64_t acted = core->warps_array[one]->acted, its = core->warps_array[other]->acted;
+    return acted < its || (acted == its && one < other);
+}
+
+static int64_t draw(int64_t contests) {
+    int64_t mixed = contests * 37 % CONTESTS;
+    mixed = (mixed ^ mixed >> 3) * 29 % CONTESTS;
+    return mixed ^ mixed >> 2;
+}
+
+/* Whether a warp can issue in a cycle, with upkeep or, where `operations`, with its next operation. */
+static int ready(const Sm *sm, const Core *core, const Warp *warp, int64_t now, int operations) {
+    return due(warp) == now || (operations && able(sm, core, warp, now));
+}
+
+/* The place of the warp that goes on or comes, if all that can issue had the hint, also the one that issued last. */
+static int64_t keep_turn(const Sm *sm, Core *core, int64_t now, int operations) {
+    int64_t favourite = core->favourite, oldest = -1, next = -1, drawn = draw(core->contests);
+    for (int64_t at = 0; at < core->warps; at++) {
+        if (at == favourite || !ready(sm, core, core->warps_array[at], now, operations))
+            continue;
+        if (oldest < 0 || older(core, at, oldest)) {
+            next = oldest;
+            oldest = at;
+        } else if (next < 0 || older(core, at, next))
+            next = at;
+    }
+    if (oldest < 0)
+        return favourite;
+    core->contest = 1;
+    int64_t comes = next >= 0 && drawn % EIGHT < core->younger ? next : oldest;
+    int64_t waits = drawn & EIGHT ? core->often : core->rested;
+    return now - core->warps_array[comes]->acted < waits ? favourite : comes;
+}
+
 /* The place of the warp that policy GREEDY_ROUND_ROBIN prefers in a cycle, as `SubCore.first` says, of those with
  * upkeep, and where `operations`, of those that can issue; -1 for none. */
 static int64_t first(const Sm *sm, Core *core, int64_t now, int operations) {
@@ -967,21 +1004,22 @@ static int64_t first(const Sm *sm, Core *core, int64_t now, int operations) {
     for (int64_t i = 0; i <= count; i++) {
         int64_t at = favourite + i < count ? favourite + i : favourite + i - count;
         const Warp *warp = core->warps_array[at];
-        int keeps_up = due(warp) == now;
-        if (!keeps_up && !(operations && able(sm, core, warp, now)))
+        if (!ready(sm, core, warp, now, operations))
             continue;
         if (!warp->gives_way) {
-            if (i == 0 && !keeps_up && now - core->turned >= core->greedy) {
+            if (i == 0 && due(warp) != now && now - core->turned >= core->greedy) {
                 late = 1;
                 continue;
             }
             core->contest = late && i < count;
-            return core->contest && core->contests * core->later % CONTESTS < core->later ? favourite : at;
+            return core->contest && core->contests * core->later % EIGHT < core->later ? favourite : at;
         }
-        int64_t acted = oldest < 0 ? NEVER : core->warps_array[oldest]->acted;
-        if (warp->acted < acted || (warp->acted == acted && at < oldest))
+        if (oldest < 0 || older(core, at, oldest))
             oldest = at;
     }
+    if (oldest >= 0 && now - core->turned < core->hold &&
+        ready(sm, core, core->warps_array[favourite], now, operations))
+        return keep_turn(sm, core, now, operations);
     return oldest;
 }
 
@@ -1237,17 +1275,16 @@ static void remembered(const Sm *sm, const Core *core, Out *out) {
     put(out, sm->policy == OLDEST ? 0 : core->favourite);
     if (sm->policy != GREEDY_ROUND_ROBIN)
         return;
-    put(out, least(sm->now - core->turned, core->greedy));
-    put(out, core->later ? core->contests : 0);
+    put(out, least(sm->now - core->turned, most(core->greedy, core->hold)));
+    put(out, core->later || core->hold ? core->contests : 0);
     for (int64_t i = 0; i < core->warps; i++) {
         const Warp *warp = core->warps_array[i];
-        int64_t before = 0; /* warps whose last instruction is older */
-        for (int64_t j = 0; j < core->warps; j++) {
-            int64_t acted = core->warps_array[j]->acted;
-            before += acted < warp->acted || (acted == warp->acted && j < i);
-        }
-        put(out, before);
+        int64_t before_it = 0; /* warps whose last instruction is older */
+        for (int64_t j = 0; j < core->warps; j++)
+            before_it += older(core, j, i);
+        put(out, before_it);
         put(out, warp->gives_way);
+        put(out, least(sm->now - warp->acted, most(core->rested, core->often)));
     }
 }
 

@@ -27,7 +27,18 @@ TABLES = ("chip", "sm", "issue", "loop", "alu", "barrier", "shared")
 def optional_tables(config: Config) -> set[str]:
     return {
         name
-        for name in ("memory", "mbarrier", "l2", "hbm", "launch", "operands", "registers", "sequences", "energy")
+        for name in (
+            "memory",
+            "mbarrier",
+            "l2",
+            "hbm",
+            "launch",
+            "operands",
+            "registers",
+            "hints",
+            "sequences",
+            "energy",
+        )
         if getattr(config, name) is not None
     }
 

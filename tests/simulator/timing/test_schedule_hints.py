@@ -34,6 +34,7 @@ def test_code_of_ptxas() -> None:
         "sealed": (120, 120),
         "closed": (119, 120),
         "apart": (118, 120),
+        "abreast": (118, 120),
     }
 
 
