@@ -349,7 +349,7 @@ plt.show()
 # Why the chip's results differ, and on which side, is [lesson 7](7_truncation_and_error.ipynb).
 #
 # e4m3 is no instruction of the H100's `mma`: ptxas writes f16 instructions and conversions, in an order that the model
-# only estimates. f16, bf16 and tf32 are 5 to 6 % fast: a trace is timed in the order in which it is written, and ptxas
+# only estimates. f16, bf16 and tf32 are 4 to 5 % fast: a trace is timed in the order in which it is written, and ptxas
 # moves loads and reuses registers. s8 is right.
 #
 # ## Exercises

@@ -4,11 +4,11 @@ issues them.
     python loops_data.py --given timing_programs.json [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
 
 Sets: `given` (forty loops of nvcc, from the file), and those of the groups `random`, `held` (`held out`), `fresh`,
-`later`, `unseen`, `blind`, `sealed`, `closed`, `apart` and `abreast`, each first measured when rules had been fixed that
-the ones before had been looked at for (`mixed.py`); the loops of `abreast` as abreast.py measures them. A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a
-move between registers, cycles of an iteration by number of warps, and, but for the given ones, `begins`: by number of
-warps where they share sub-cores, the cycle in which each begins (`ends_of_first` of measure.py, or 0), and `code`: for each
-instruction its wait, and its hints (`sass.hints`).
+`later`, `unseen`, `blind`, `sealed`, `closed`, `apart` and `abreast`, each first measured when rules had been fixed
+that the ones before had been looked at for (`mixed.py`); those of `abreast` as abreast.py measures them. A program is
+its body, as [form, d, a, b, c, e] or [null, d, source] for a move between registers, cycles of an iteration by number
+of warps, and, but for the given ones, `begins`: by number of warps where they share sub-cores, the cycle in which each
+begins (`ends_of_first` of measure.py, or 0), and `code`: for each instruction its wait, and its hints (`sass.hints`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ SETS = {"random": "random", "held out": "held"} | {
 }
 TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json.xz"
 SOURCE = (
-    "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25 and (closed, apart, abreast) 2026-11-26; "
-    "cycles of an iteration from two loop counts, one CTA on one SM"
+    "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25 and (closed, apart, abreast) "
+    "2026-11-26; cycles of an iteration from two loop counts, one CTA on one SM"
 )
 
 
