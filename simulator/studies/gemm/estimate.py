@@ -23,14 +23,12 @@ from isa.errors import IsaError
 from isa.forms.record import Unit
 from simulator.errors import ConfigError
 from simulator.simulation.energy import RANDOM, Spent
-from simulator.simulation.session import Session
 from simulator.studies.gemm.energy import figures, notes, spent
-from simulator.studies.gemm.held import delay, dram_bytes, occupancy, seen_by_sm
-from simulator.studies.gemm.remembered import remembered
+from simulator.studies.gemm.held import delay, dram_bytes, occupancy
+from simulator.studies.gemm.runs import at_length, run
 from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile, check_sizes
-from simulator.studies.gemm.trace import kernel_trace
 from simulator.tables import Table
 from simulator.timing.config import Config, load_config
 from simulator.timing.result import Timing
@@ -216,9 +214,15 @@ def _whole(tile: Tile, m: int, n: int, k: int, chip: Config, told: Progress) -> 
     on_sm = -(-ctas // sms)  # CTAs of the fullest SM
     together, later = min(resident, on_sm), delay(tile, m, n, k, chip)
     told(0, 3, "runs of an SM")
-    first = _run(tile, k, chip, together, min(sms, ctas), later)
-    told(1, 3, "runs of an SM")
-    following = _following(tile, k, chip, resident, later, first.cycles) if on_sm > resident else 0
+
+    def begun(k: int) -> Timing:
+        return run(tile, k, chip, together, min(sms, ctas), later)
+
+    def after(k: int, cycles: int) -> int:
+        told(1, 3, "runs of an SM")
+        return _following(tile, k, chip, resident, later, cycles) if on_sm > resident else 0
+
+    first, following = at_length(tile, k, begun, after)
     cycles = first.cycles + following * (on_sm - together) // resident
     if chip.launch is not None and ctas > 1:
         cycles += round(chip.launch.spread * cycles)
@@ -334,24 +338,6 @@ def _assumed(
 _BOUND = 0.5  # a limit that takes less than this part of the time does not bind
 
 
-@remembered(keep=16_384)
-def _run(
-    tile: Tile,
-    k: int,
-    chip: Config,
-    ctas: int,
-    sms: int,
-    later: int,
-    rounds: int = 1,
-    stagger: int = 0,
-    apart: bool = False,
-) -> Timing:
-    """Runs `rounds` CTAs in each of `ctas` places of one SM, their whole program, with the share of L2 that is left
-    when `sms` such SMs run; copies come `later` by some cycles, and `apart` tells whether the SMs are out of step."""
-    text = kernel_trace(tile, k, ctas=ctas, rounds=rounds, stagger=stagger, target=chip.target)
-    return Session(text, seen_by_sm(tile, chip, later, apart=apart), arithmetic="none").time(sms=sms)
-
-
 def _following(tile: Tile, k: int, chip: Config, places: int, later: int, first: int) -> int:
     """Cycles from the begin of a CTA to the begin of the next in its place, where SMs are out of step and the CTAs of
     an SM as well: each place begins by an equal part of a CTA, which takes about `first`, later than the one before."""
@@ -360,10 +346,10 @@ def _following(tile: Tile, k: int, chip: Config, places: int, later: int, first:
     apart, taken = chip.l2.write_burst_bytes > 0, first
     if places > 1:
         stagger = first // places // turn
-        one, two = (_run(tile, k, chip, places, chip.chip.sms, later, n, stagger, apart).cycles for n in (1, 2))
+        one, two = (run(tile, k, chip, places, chip.chip.sms, later, n, stagger, apart).cycles for n in (1, 2))
         taken = two - one
     elif apart:
-        taken = _run(tile, k, chip, 1, chip.chip.sms, later, apart=True).cycles
+        taken = run(tile, k, chip, 1, chip.chip.sms, later, apart=True).cycles
     return taken + (chip.launch.cta_cycles if chip.launch is not None else 0)
 
 
@@ -376,8 +362,8 @@ def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, later: int
     few, many = 4 * tile.stages * tile.bk, k
     if many < 2 * few:
         many = 3 * few
-        cycles = _run(tile, many, chip, ctas, sms, later).cycles
-    return (cycles - _run(tile, few, chip, ctas, sms, later).cycles) / ((many - few) // tile.bk) / ctas
+        cycles = run(tile, many, chip, ctas, sms, later).cycles
+    return (cycles - run(tile, few, chip, ctas, sms, later).cycles) / ((many - few) // tile.bk) / ctas
 
 
 def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:

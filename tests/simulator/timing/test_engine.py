@@ -31,7 +31,7 @@ from tests.support.without_registers import without_registers
 H100 = load_config("h100_sxm")
 NO_RULES = Schedule(10**9, 1, 0)  # one instruction can wait as long as it wants, and loops have no counter
 # the end of a loop costs nothing, and warps take turns
-FREE_LOOPS = replace(H100, loop=Loop(0, 0, False), schedule=NO_RULES, issue=replace(H100.issue, later=0))
+FREE_LOOPS = replace(H100, loop=Loop(0, 0, False), schedule=NO_RULES, issue=replace(H100.issue, later=0), hints=None)
 SUPPORTED = [form for form in isa.mma_forms().values() if form.supports(H100.target)]
 FORMS = [form for form in SUPPORTED if H100.tensor_class(form)]  # test_which_forms_have_no_time says which these are
 POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin")
