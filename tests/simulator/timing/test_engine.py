@@ -21,8 +21,10 @@ from simulator.program.lowering import Code, LoopEnd, Operation, linearise
 from simulator.state.shared import wavefronts
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config, load_config
+from simulator.timing.cores import draw
 from simulator.timing.engine import simulate
 from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, by_warp
+from simulator.timing.records import CONTESTS, EIGHT
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
 from tests.support.cases import case_of, examples, exhaustive, over
@@ -646,10 +648,23 @@ class Stepped:
     shared_busy: int
 
 
-def preferred(core: list[Thread], able: list[bool], due: list[bool], last: int, ago: int) -> int:
+def preferred(core: list[Thread], able: list[bool], due: list[bool], last: int, then: int, decided: list[int]) -> int:
     """The place of the warp that issues under policy greedy-round-robin, if that at place `last` issued the last
-    instruction so many cycles ago: every warp gets a number, and the smallest goes first."""
-    issue = core[0].config.issue
+    instruction in cycle `then`, and all before these: every warp gets a number, and the smallest goes first.
+
+    Args:
+        decided: now, and how many turns between warps with the hint have been decided, which grows.
+    """
+    issue, hints, ago = core[0].config.issue, core[0].config.hints, decided[0] - then
+    ready = [place for place in range(len(core)) if able[place] or due[place]]
+    giving = all(core[place].gives_way for place in ready)
+    if hints is not None and giving and last in ready and len(ready) > 1 and ago < hints.hold:
+        others = sorted((core[place].acted, place) for place in ready if place != last)
+        drawn = draw(decided[1] % CONTESTS)
+        decided[1] += 1
+        acted, comes = others[min(len(others) - 1, int(drawn % EIGHT < hints.younger))]
+        rested = decided[0] - acted >= (hints.often if drawn & EIGHT else hints.rested)
+        return comes if rested else last
 
     def number(place: int) -> tuple[int, int]:
         thread, turn = core[place], (place - last - 1) % len(core)
@@ -659,7 +674,7 @@ def preferred(core: list[Thread], able: list[bool], due: list[bool], last: int, 
             return (1, 0) if due[place] or ago < issue.greedy else (3, 0)
         return 2, turn
 
-    return min((place for place in range(len(core)) if able[place] or due[place]), key=number)
+    return min(ready, key=number)
 
 
 def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -> Stepped:
@@ -684,6 +699,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     singles = [0] * count  # ldmatrix.x4 since the last load of four registers that come together
     longer = [0] * count  # how much longer integers find the ports of that one taken
     arrived: dict[int, list[Thread]] = {}
+    decided = [[0, 0] for _ in cores]
     now = 0
     while not all(thread.done for thread in threads):
         for number, core in enumerate(cores):
@@ -708,7 +724,8 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                 )
                 turn[number] = (place + 1) % len(core)
             else:
-                place = preferred(core, able, due, turn[number], now - turned[number])
+                decided[number][0] = now
+                place = preferred(core, able, due, turn[number], turned[number], decided[number])
                 turn[number], turned[number] = place, now
                 for other in (thread for p, thread in enumerate(core) if due[p] and p != place):
                     other.put_off(1, now)
