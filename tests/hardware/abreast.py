@@ -18,6 +18,7 @@ import json
 import re
 import struct
 import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,29 +69,45 @@ class Room:
     def code(self, body: list[sass.Instruction], reset: Word) -> bytes:
         """The loop, with its counter in a register of the uniform datapath that nothing else uses."""
         words = [self.number(RUNS, 0), (_to(reset[0], COUNTER), control(reset[1], 15, yields=True)), self.now(BEGIN)]
-        words += [*self.loop(body), self.now(self.end)]
+        return machine_code(self.ended([*words, *self.loop(body)]))
+
+    def ended(self, words: list[Word]) -> list[Word]:
+        """The code with its end: the clock, and a branch to where the template goes on."""
         move = self.number(self.begin, 0)
-        words += [(move[0] & ~(0xFF << 24) | BEGIN << 24, move[1])]
+        words = [*words, self.now(self.end), (move[0] & ~(0xFF << 24) | BEGIN << 24, move[1])]
         assert len(words) < self.slots, f"{len(words)} instructions, room for {self.slots}"
         low, high = patched.branch(self.jump, self.slots - len(words) - 1)
-        words.append((low & ~(15 << 12) | 7 << 12, high))
-        return machine_code(words)
+        return [*words, (low & ~(15 << 12) | 7 << 12, high)]
+
+    def back(self, x: sass.Instruction, over: int) -> Word:
+        """A loop's branch over so many instructions, less than none, by the predicate of the template's branch."""
+        low, high = patched.branch((self.jump[0] & ~(15 << 12) | 1 << 12, self.jump[1]), over)
+        return low, control(high, x.stall, x.yields)
 
     def loop(self, body: list[sass.Instruction]) -> list[Word]:
         words: list[Word] = []
         for x in body:
-            lower, upper = x.lower, control(x.upper, x.stall, x.yields) | x.upper & 15 << 58  # with .reuse
+            lower, upper = x.lower, waits(x)
             name = x.opcode.split(".")[0]
             if name == "UIADD3":
                 lower = _to(lower, COUNTER) & ~(0xFF << 24) | COUNTER << 24
             elif name == "ISETP":
                 lower = lower & ~(0xFF << 24) & ~(0x3F << 32) | RUNS << 24 | COUNTER << 32
-                upper = upper & ~(7 << 17) | 1 << 17  # into the predicate of the template's branch
+                upper = into_branch(upper)
             elif name == "BRA":
-                back = patched.branch_back((self.jump[0] & ~(15 << 12) | 1 << 12, self.jump[1]), len(words))
-                lower, upper = back[0], control(back[1], x.stall, x.yields)
+                lower, upper = self.back(x, -len(words) - 1)
             words.append((lower, upper))
         return words
+
+
+def waits(x: sass.Instruction) -> int:
+    """The upper half with wait, hint and `.reuse`, without scoreboards."""
+    return control(x.upper, x.stall, x.yields) | x.upper & 15 << 58
+
+
+def into_branch(upper: int) -> int:
+    """The upper half of a comparison into the predicate of the template's branch."""
+    return upper & ~(7 << 17) | 1 << 17
 
 
 def _to(lower: int, register: int) -> int:
@@ -130,38 +147,52 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     print(len(loops), "loops; left out:", *left)
 
 
-def run(folder: Path, results: Path, date: str) -> None:
-    import measure
-
-    device = measure.Device()
-    cupy = device.cupy
-    data, cubin = json.loads((folder / "abreast.json").read_text()), (folder / "abreast_template.cubin").read_bytes()
+def measured(
+    device: Any, cubin: Path, data: dict[str, Any], codes: dict[str, str], warps: Iterable[int], counts: tuple[int, int]
+) -> Iterator[tuple[str, int, float, int]]:
+    """Of each code, the first word of which sets the loop count, and for each number of warps: its name, the warps, the
+    cycles of an iteration, and by how many the slowest launch of the larger count took longer than the best."""
+    cupy, template = device.cupy, cubin.read_bytes()
     source, target = cupy.zeros(1 << 18, dtype=cupy.uint32), cupy.zeros(1 << 16, dtype=cupy.uint32)
 
-    def cycles(kernel: Any, warps: int) -> int:
-        kernel((1,), (32 * warps,), (target, source))
-        clocks = cupy.asnumpy(target)[: 256 * warps].reshape(-1, 256)[:, :4].astype("uint32")
+    def cycles(kernel: Any, number: int) -> int:
+        kernel((1,), (32 * number,), (target, source))
+        clocks = cupy.asnumpy(target)[: 256 * number].reshape(-1, 256)[:, :4].astype("uint32")
         return int((clocks[:, 1] - clocks[:, 3].max()).max())
 
-    rows = []
-    for name, code in data["loops"].items():
+    for name, code in codes.items():
         kernels = []
-        for count in COUNTS:
+        for count in counts:
             raw = bytearray(bytes.fromhex(code))
             raw[4:8] = struct.pack("<I", count)
             module = cupy.cuda.function.Module()
-            module.load(replaced(cubin, bytes(raw), data))
+            module.load(replaced(template, bytes(raw), data))
             kernels.append(module.get_function("template"))
-        for warps in WARPS:
-            few, many = ([cycles(kernel, warps) for _ in range(LAUNCHES)] for kernel in kernels)
-            iteration = (min(many) - min(few)) / (COUNTS[1] - COUNTS[0])
-            rows.append([name, warps, round(iteration, 3), max(many) - min(many)])
-    with (results / "abreast.csv").open("w", newline="") as file:
-        file.write(f"# {device.name}, {date}; best of {LAUNCHES} launches, loop counts {COUNTS[0]} and {COUNTS[1]}\n")
+        for number in warps:
+            few, many = ([cycles(kernel, number) for _ in range(LAUNCHES)] for kernel in kernels)
+            iteration = (min(many) - min(few)) / (counts[1] - counts[0])
+            yield name, number, round(iteration, 3), max(many) - min(many)
+
+
+def write(path: Path, note: str, counts: tuple[int, int], columns: list[str], rows: list[list[Any]]) -> None:
+    """Writes results; `note`: the GPU and the date."""
+    with path.open("w", newline="") as file:
+        file.write(f"# {note}; best of {LAUNCHES} launches, loop counts {counts[0]} and {counts[1]}\n")
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["program", "warps", "cycles_per_iteration", "slowest_minus_best"])
+        writer.writerow(columns)
         writer.writerows(rows)
     print(len(rows), "rows")
+
+
+def run(folder: Path, results: Path, date: str) -> None:
+    import measure
+
+    device, data = measure.Device(), json.loads((folder / "abreast.json").read_text())
+    rows = [
+        list(row) for row in measured(device, folder / "abreast_template.cubin", data, data["loops"], WARPS, COUNTS)
+    ]
+    columns = ["program", "warps", "cycles_per_iteration", "slowest_minus_best"]
+    write(results / "abreast.csv", f"{device.name}, {date}", COUNTS, columns, rows)
 
 
 if __name__ == "__main__":

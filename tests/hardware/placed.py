@@ -10,19 +10,15 @@ and cycles of an iteration from two loop counts, best of `LAUNCHES` launches eac
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-import struct
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import patched
 import sass
-from abreast import RUNS, Room, Word
+from abreast import BEGIN, LAST, LIVE, Room, Word, into_branch, measured, waits, write
 from clocked import template
-from patched import command, control, machine_code, replaced
+from patched import command, control, machine_code
 
 NAMES = (
     "mma_mma_m8n8k32_s32_s4_s4_c1_none",
@@ -32,9 +28,8 @@ NAMES = (
     "mma_spo_m16n8k64_s32_s4_u4_c4_none",
     "mma_spo_m16n8k128_s32_u4_u4_c2_none",
 )
-SLOTS, LIVE, PLACES, COUNTS, LAUNCHES = 240, range(12, 48), 8, (24, 88), 5
+SLOTS, PLACES, COUNTS = 240, 8, (24, 88)
 WARPS = (1, 8, 12, 16, 32)
-LAST = 56  # registers from 57 on are the template's
 Function = list[sass.Instruction]
 
 
@@ -48,31 +43,28 @@ def parts(lines: list[sass.Instruction | str]) -> tuple[Function, Function, list
     return main, code[over : end + 1], [16 * (i + 1) for i in calls]
 
 
-def moved(room: Room, first: int, lines: list[sass.Instruction | str], place: int) -> tuple[bytes, list[int]]:
-    """A loop and its routine `place` instructions further on, and where the loop count stands. `first`: the number of
-    the template's instruction that the code begins with."""
+def moved(room: Room, first: int, lines: list[sass.Instruction | str], place: int) -> bytes:
+    """A loop and its routine `place` instructions further on. `first`: the number of the template's instruction that
+    the code begins with."""
     main, routine, returns = parts(lines)
     count = next(x for x in main if re.match(r"(VIADD|IADD3) (R\d+), \2, 0x1", x.text))
     register = int(re.findall(r"R(\d+)", count.text)[0])
     limit = int(re.findall(r"R(\d+)", next(x.text for x in main if x.opcode.startswith("ISETP")))[1])
     nop, wait = (0x7918, control(0, 1)), (0x7918, control(0, 15, yields=True))  # until the barrier holds the warp
     words: list[Word] = [room.number(limit, 0), room.number(register, 0), wait, wait, wait, *[nop] * place]
-    words.append(room.now(RUNS + 1))
+    words.append(room.now(BEGIN))
     begin, routine_at = len(words), len(words) + len(main) + 4
     for x in main:
         words.append(_main(room, x, len(words), begin, first, routine_at, returns, main))
-    words.append(room.now(room.end))
-    move = room.number(room.begin, 0)
-    words += [(move[0] & ~(0xFF << 24) | RUNS + 1 << 24, move[1])]
-    words.append(_branch(room, room.slots - len(words) - 1))
+    words = room.ended(words)
     words += [nop] * (routine_at - len(words))
     for x in routine:
-        lower, upper = x.lower, _control(x)
+        lower, upper = x.lower, waits(x)
         if x.opcode.startswith("RET"):
             lower, upper = _offset(lower & 0xFF00FFFF, upper, -4 * (first + len(words) + 1))
         words.append((lower, upper))
     assert len(words) <= room.slots, f"{len(words)} instructions, room for {room.slots}"
-    return machine_code(words), [4]
+    return machine_code(words)
 
 
 def _main(
@@ -86,34 +78,23 @@ def _main(
     main: Function,
 ) -> Word:
     """An instruction of the loop at its new place."""
-    name, lower, upper = x.opcode.split(".")[0], x.lower, _control(x)
+    name, lower, upper = x.opcode.split(".")[0], x.lower, waits(x)
     if name == "CALL":
         return _offset(0x7944, upper, 4 * (routine_at - at - 1))
     if name == "ISETP":
-        return lower, upper & ~(7 << 17) | 1 << 17
+        return lower, into_branch(upper)
     if name == "BRA":
-        low, high = patched.branch((room.jump[0] & ~(15 << 12) | 1 << 12, room.jump[1]), begin - at - 1)
-        return low, control(high, x.stall, x.yields)
+        return room.back(x, begin - at - 1)
     if name in ("MOV", "IMAD") and lower >> 32 in returns:  # where the routine returns to
         calls = [i for i, y in enumerate(main) if y.opcode.startswith("CALL")]
         return lower & 0xFFFFFFFF | 16 * (first + begin + calls[returns.index(lower >> 32)] + 1) << 32, upper
     return lower, upper
 
 
-def _control(x: sass.Instruction) -> int:
-    """The upper half with wait, hint and `.reuse`, without scoreboards."""
-    return control(x.upper, x.stall, x.yields) | x.upper & 15 << 58
-
-
 def _offset(lower: int, upper: int, offset: int) -> Word:
     """A call or a return over so many bytes, in units of four."""
     low = lower | (offset & 0xFF) << 16 | (offset >> 8) << 34 & (1 << 64) - 1
     return low, upper & ~0x3FFFF | offset >> 38 & 0x3FFFF
-
-
-def _branch(room: Room, forward: int) -> Word:
-    low, high = patched.branch(room.jump, forward)
-    return low & ~(15 << 12) | 7 << 12, high
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
@@ -123,13 +104,12 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     room = Room(cubin, nvdisasm)
     lines = [x for x in sass.listings(cubin, nvdisasm)["template"] if isinstance(x, sass.Instruction)]
     first = next(i for i, x in enumerate(lines) if x.opcode.startswith("BAR")) + 2
-    known, loops = sass.listings(folder / "mma.cubin", nvdisasm), []
+    known, loops = sass.listings(folder / "mma.cubin", nvdisasm), {}
     for name in NAMES:
         main, routine, _ = parts(known[name])
         assert max(int(n) for x in main + routine for n in re.findall(r"\bR(\d+)", x.text)) <= LAST
         for place in range(PLACES):
-            raw, marks = moved(room, first, known[name], place)
-            loops.append({"program": name, "place": place, "raw": raw.hex(), "marks": marks})
+            loops[f"{name} {place}"] = moved(room, first, known[name], place).hex()
     cubin.write_bytes(room.raw)
     (folder / "placed.json").write_text(json.dumps({"offset": room.offset, "loops": loops}))
     print(len(loops), "loops")
@@ -138,35 +118,11 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
 def run(folder: Path, results: Path, date: str) -> None:
     import measure
 
-    device = measure.Device()
-    cupy = device.cupy
-    data, cubin = json.loads((folder / "placed.json").read_text()), (folder / "placed.cubin").read_bytes()
-    source, target = cupy.zeros(1 << 18, dtype=cupy.uint32), cupy.zeros(1 << 16, dtype=cupy.uint32)
-
-    def best(loop: dict[str, Any], count: int, warps: int) -> int:
-        raw = bytearray(bytes.fromhex(loop["raw"]))
-        for mark in loop["marks"]:
-            raw[mark : mark + 4] = struct.pack("<I", count)
-        module = cupy.cuda.function.Module()
-        module.load(replaced(cubin, bytes(raw), data))
-        found = []
-        for _ in range(LAUNCHES):
-            module.get_function("template")((1,), (32 * warps,), (target, source))
-            clocks = cupy.asnumpy(target)[: 256 * warps].reshape(-1, 256)[:, :4].astype("uint32")
-            found.append(int((clocks[:, 1] - clocks[:, 3].max()).max()))
-        return min(found)
-
-    rows = []
-    for loop in data["loops"]:
-        for warps in WARPS:
-            few, many = (best(loop, count, warps) for count in COUNTS)
-            rows.append([loop["program"], loop["place"], warps, round((many - few) / (COUNTS[1] - COUNTS[0]), 3)])
-    with (results / "placed.csv").open("w", newline="") as file:
-        file.write(f"# {device.name}, {date}; best of {LAUNCHES} launches, loop counts {COUNTS[0]} and {COUNTS[1]}\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["program", "place", "warps", "cycles_per_iteration"])
-        writer.writerows(rows)
-    print(len(rows), "rows")
+    device, data = measure.Device(), json.loads((folder / "placed.json").read_text())
+    found = measured(device, folder / "placed.cubin", data, data["loops"], WARPS, COUNTS)
+    rows = [[*name.split(), warps, cycles] for name, warps, cycles, _ in found]
+    columns = ["program", "place", "warps", "cycles_per_iteration"]
+    write(results / "placed.csv", f"{device.name}, {date}", COUNTS, columns, rows)
 
 
 if __name__ == "__main__":
