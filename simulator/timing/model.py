@@ -209,6 +209,11 @@ class TimedOperation:
     frees: int = -1
     awaits: tuple[int, ...] = ()
 
+    @property
+    def jumps(self) -> bool:
+        """Whether it is a call or a return, which give way as if they had the yield hint, like the branch of a loop."""
+        return self.blocking and self.unit is Unit.CONTROL
+
 
 KEPT = 8  # of an operand: the next instruction need not read it again
 AGAIN = 16  # of an operand: an earlier one of the instruction reads the same register

@@ -340,9 +340,7 @@ def machine_operation(
         sent.latency = max(rules.shuffle - ahead - shared.store_latency, 1)  # behind its wavefront
         return sent
     if row.kind in ("call", "return"):
-        jump = TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
-        jump.yields = True  # as the branch of a loop does
-        return jump
+        return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
     unit = Unit.ALU if row.kind == "alu" else Unit.FMA
     halves = row.kind == "float" and config.registers is not None and config.registers.halves
     interval = rules.float_interval if row.kind == "float" and not halves else alu.interval

@@ -25,7 +25,7 @@ from simulator.errors import ConfigError
 from simulator.simulation.energy import RANDOM, Spent
 from simulator.studies.gemm.energy import figures, notes, spent
 from simulator.studies.gemm.held import delay, dram_bytes, occupancy
-from simulator.studies.gemm.runs import at_length, run
+from simulator.studies.gemm.runs import at_length, begun, run
 from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile, check_sizes
@@ -215,14 +215,14 @@ def _whole(tile: Tile, m: int, n: int, k: int, chip: Config, told: Progress) -> 
     together, later = min(resident, on_sm), delay(tile, m, n, k, chip)
     told(0, 3, "runs of an SM")
 
-    def begun(k: int) -> Timing:
+    def resident_ctas(k: int) -> Timing:
         return run(tile, k, chip, together, min(sms, ctas), later)
 
     def after(k: int, cycles: int) -> int:
         told(1, 3, "runs of an SM")
         return _following(tile, k, chip, resident, later, cycles) if on_sm > resident else 0
 
-    first, following = at_length(tile, k, begun, after)
+    first, following = at_length(tile, k, resident_ctas, after)
     cycles = first.cycles + following * (on_sm - together) // resident
     if chip.launch is not None and ctas > 1:
         cycles += round(chip.launch.spread * cycles)
@@ -359,7 +359,7 @@ def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, later: int
     Args:
         cycles: those of the run of `ctas` CTAs over the whole of K.
     """
-    few, many = 4 * tile.stages * tile.bk, k
+    few, many = begun(tile) * tile.bk, k
     if many < 2 * few:
         many = 3 * few
         cycles = run(tile, many, chip, ctas, sms, later).cycles

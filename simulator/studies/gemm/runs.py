@@ -39,6 +39,11 @@ def run(
     return Session(text, seen_by_sm(tile, chip, later, apart=apart), arithmetic="none").time(sms=sms)
 
 
+def begun(tile: Tile) -> int:
+    """After how many iterations a main loop has filled its stages and found its pace."""
+    return 4 * tile.stages
+
+
 def at_length(
     tile: Tile, k: int, first: Callable[[int], Timing], following: Callable[[int, int], int]
 ) -> tuple[Timing, int]:
@@ -48,7 +53,7 @@ def at_length(
     Args:
         first: the run of the first CTAs for a k; `following`: the cycles of a later one, for k and the cycles of these.
     """
-    iterations, few = k // tile.bk, 4 * tile.stages
+    iterations, few = k // tile.bk, begun(tile)
     if iterations <= LONG or few >= MANY or (many := first(MANY * tile.bk)).skipped:
         whole = first(k)
         return whole, following(k, whole.cycles)

@@ -58,7 +58,7 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
     machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
     timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
-    timed.yields, timed.upkeep = timed.yields or bool(yields), tuple(upkeep)
+    timed.yields, timed.upkeep = timed.jumps or bool(yields), tuple(upkeep)
     read_from(timed, slots)
     if timed.unit is not Unit.TENSOR:
         timed.writer = any(register < PREDICATES for register in writes)
