@@ -79,6 +79,9 @@ LONGEST = 36  # instructions of a sequence with its clocks
 ALONE = (15, True)
 
 
+Word = tuple[int, int]  # the halves of an instruction
+
+
 class Piece(NamedTuple):
     """A sequence: instructions and when each issues at the soonest, and what is asked."""
 
@@ -153,22 +156,23 @@ def _random(source: random.Random, kinds: list[str]) -> Iterator[tuple[int, str]
         at += source.choice((1, 1, 2, 2, 3, 4, 4, 5, 8))
 
 
-def template() -> str:
+def template(clocks: int = CLOCKS, slots: int = SLOTS, rounds: int = 2, *, apart: bool = False) -> str:
     """A kernel with room for the code, clocks in registers and a store of them, and a table in shared memory that the
-    code loads its registers from."""
+    code loads its registers from. With `apart` each warp stores clocks of its own, 1,024 bytes apart."""
     lines = [
         ".visible .entry template(.param .u64 out, .param .u64 table) {",
         f".shared .align 1024 .b8 memory[{2 * TABLE}];",
-        f".reg .b32 %r<100>, %c<{CLOCKS}>, %t<9>; .reg .b64 %q<5>; .reg .pred %p<5>;",
+        f".reg .b32 %r<100>, %c<{clocks}>, %t<9>; .reg .b64 %q<5>; .reg .pred %p<5>;",
         "ld.param.u64 %q1, [table]; mov.u32 %t0, %tid.x; mul.wide.u32 %q2, %t0, 4; add.u64 %q1, %q1, %q2;",
         "mov.u32 %t4, memory; mov.u32 %t5, %ntid.x; mov.u32 %t6, %tid.x; ld.param.u64 %q3, [table];",
         "FILL: mul.wide.u32 %q2, %t6, 4; add.u64 %q2, %q3, %q2; ld.global.b32 %t7, [%q2]; shl.b32 %t8, %t6, 2;",
         f"add.u32 %t8, %t8, %t4; st.shared.b32 [%t8], %t7; add.u32 %t6, %t6, %t5; setp.lt.u32 %p3, %t6, {TABLE // 2};",
         "@%p3 bra FILL;",
         *(f"ld.global.b32 %r{i}, [%q1+{4 * i}];" for i in range(100)),
-        *timed_part(CLOCKS, range(20, 96), SLOTS),
-        *(f"st.global.b32 [%q3+{4 * i}], %c{i};" for i in range(CLOCKS)),
-        *(f"st.global.b32 [%q3+{4 * (CLOCKS + i)}], %r{i};" for i in range(20, 96)),
+        *timed_part(clocks, range(20, 96), slots, rounds),
+        "shr.u32 %t3, %t0, 5; mul.wide.u32 %q2, %t3, 1024; add.u64 %q3, %q3, %q2;" * apart,
+        *(f"st.global.b32 [%q3+{4 * i}], %c{i};" for i in range(clocks)),
+        *(f"st.global.b32 [%q3+{4 * (clocks + i)}], %r{i};" for i in range(20, 96)),
         "DONE: ret; }",
         ".visible .entry words(.param .u64 out) { .shared .align 1024 .b8 few[4096]; .reg .b32 %a<9>; .reg .b64 %q1;",
         "ld.param.u64 %q1, [out]; mov.u32 %a0, %laneid; mov.u32 %a4, %tid.x; shl.b32 %a1, %a0, 2;",
@@ -186,9 +190,10 @@ def coded(word: tuple[int, int], stall: int, *, wrote: int = 7, read: int = 7, a
 class Room(Clocked):
     """Where the code goes, and the instructions that it needs."""
 
-    def __init__(self, folder: Path, nvdisasm: str) -> None:
-        super().__init__(folder / "pieces.cubin", nvdisasm, FIRST, LANE)
-        few = sass.listings(folder / "pieces.cubin", nvdisasm)["words"]
+    def __init__(self, folder: Path, nvdisasm: str, cubin: str = "pieces.cubin", lane: int = LANE) -> None:
+        super().__init__(folder / cubin, nvdisasm, FIRST, LANE)
+        self.lane = lane
+        few = sass.listings(folder / cubin, nvdisasm)["words"]
         others = {"lane": ".*SR_LANEID", "shift": r"SHF\.L", "load": "LDS"}
         self.words = {"nop": halves(self.word("NOP$")), "thread": halves(self.word("S2R R0, SR_TID.X$"))}
         self.words |= {
@@ -240,12 +245,12 @@ class Room(Clocked):
 
     def prologue(self) -> list[tuple[int, int]]:
         """The registers of addresses, from the table."""
-        low = self.words["load"][0] & ~(0xFFFF << 16) & ~(0xFFFFFF << 40) | LANE << 24
+        low = self.words["load"][0] & ~(0xFFFF << 16) & ~(0xFFFFFF << 40) | self.lane << 24
         loads = [(low | r << 16 | (BASE + TABLE + 128 * r) << 40, self.words["load"][1]) for r in ADDRESSES.values()]
-        lane, shift = (self.words[name][0] & ~(0xFFFF << 16) | LANE << 16 for name in ("lane", "shift"))
+        lane, shift = (self.words[name][0] & ~(0xFFFF << 16) | self.lane << 16 for name in ("lane", "shift"))
         return [
             coded((lane, self.words["lane"][1]), 2, wrote=0),
-            coded((shift | LANE << 24, self.words["shift"][1]), 8, awaits=1),
+            coded((shift | self.lane << 24, self.words["shift"][1]), 8, awaits=1),
             *(coded(load, 4, wrote=0) for load in loads),
             *self.idle(1, 1),
         ]
