@@ -21,12 +21,13 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 
 from simulator.timing.model import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.port import Delay, Ring, Sent
-from simulator.timing.records import NEVER, NO_MORE, SendingRecord
+from simulator.timing.records import ARRIVALS, NEVER, NO_MORE, ArrivalRecord, SendingRecord
 from simulator.timing.tables import Shared
 
 
@@ -40,28 +41,31 @@ class BankedPort(Ring):
     came, and put off when that turns out to be too early.
 
     Args:
-        delay: is told which access comes by how many cycles later, and the one before it of the same warp, if that
-            waits here, too.
+        delay: is told which access comes by how many cycles later.
         come_later: is told which access has its value by how many cycles later.
+        has_room: is told from when on the sub-core has room for another access.
     """
 
     def __init__(
-        self, core: Pipes, shared: Shared, delay: Delay, come_later: Callable[[SendingRecord, int], None]
+        self,
+        core: Pipes,
+        shared: Shared,
+        delay: Delay,
+        come_later: Callable[[ArrivalRecord, int], None],
+        has_room: Callable[[int], None],
     ) -> None:
-        super().__init__(core, shared)
+        super().__init__(core, shared, has_room)
         self.delay, self.come_later = delay, come_later
         core.port, core.last_read, core.port_step = self, -shared.port_cycles, shared.port_cycles
+        self.arrivals = (ArrivalRecord * ARRIVALS)()
+        core.arrivals_array = ctypes.addressof(self.arrivals)
 
     def send(self, now: int, operation: TimedOperation) -> Sent:
         """Foresees when an access that issues now has been read."""
         core, rule = self.core, self.shared
         entry = self.access(core.accesses_made)
-        entry.arrives, entry.values, entry.left, entry.banks = (
-            now + core.depth,
-            operation.slow,
-            operation.sent,
-            operation.banks,
-        )
+        entry.arrives, entry.values, entry.banks = now + core.depth, operation.slow, operation.banks
+        entry.left = entry.sent = operation.sent
         begin = self.first_read(entry, self.last_before(core.accesses_made))
         begin += trailing_ones(core.closed(0) >> max(begin - core.read_cycle, 0))
         entry.next, core.port_until = begin, begin + operation.sent * rule.port_cycles
@@ -80,16 +84,24 @@ class BankedPort(Ring):
         core.port_until = begin + cycles
         return begin
 
-    def writes(self, entry: SendingRecord, operation: TimedOperation) -> None:
-        """Notes when the results of an access are written."""
-        count = len(operation.writes)
-        entry.unwritten = count
-        entry.step = 1 if operation.together else (entry.last - entry.first) // max(count - 1, 1)
-        entry.due = entry.written = entry.ready - self.core.result_stage - max(count - 1, 0) * entry.step
+    def writes(self, warp: int, pc: int, operation: TimedOperation, first: int, last: int, ready: int) -> None:
+        """Notes when the results of an access are written that has its wavefronts in these cycles; `warp`, `pc`: as of
+        its record."""
+        core, count = self.core, len(operation.writes)
+        arrival = self.arrivals[core.accesses_begun % ARRIVALS]
+        core.accesses_begun += 1
+        arrival.warp, arrival.pc, arrival.ready, arrival.unwritten = warp, pc, ready, count
+        arrival.step = 1 if operation.together else (last - first) // max(count - 1, 1)
+        arrival.due = arrival.written = ready - core.result_stage - max(count - 1, 0) * arrival.step
+
+    def arriving(self) -> Iterator[ArrivalRecord]:
+        """The last accesses that have begun, in order."""
+        begun = self.core.accesses_begun
+        return (self.arrivals[number % ARRIVALS] for number in range(max(begun - ARRIVALS, 0), begun))
 
     def hold_writes(self, cycle: int) -> None:
         """Lets nothing be written in a cycle: results come later."""
-        for access in self.latest():
+        for access in self.arriving():
             while access.unwritten and access.written < cycle:
                 access.unwritten -= 1
                 access.due += access.step
@@ -121,7 +133,36 @@ class BankedPort(Ring):
         core = self.core
         if core.deferred:
             return core.read_cycle
-        return self.access(core.accesses_read).next if core.accesses_read < core.accesses_made else NEVER
+        if core.accesses_read == core.accesses_made or self.held(core.accesses_read):
+            return NEVER
+        return self.access(core.accesses_read).next
+
+    def held(self, number: int) -> bool:
+        """Whether an access cannot begin because the SM has not taken the one before."""
+        return number > self.core.accesses_taken
+
+    def release(self, number: int, cycle: int) -> None:
+        """Lets an access begin from this cycle on, as the one before has been taken."""
+        if number < self.core.accesses_made:
+            cycles = cycle - self.access(number).next
+            if cycles > 0:
+                self.put_off(number, cycles)
+            self.room()
+
+    def room(self) -> None:
+        """Says when the sub-core has room for another access, as far as that is known."""
+        core, rule = self.core, self.shared
+        number = core.accesses_made - rule.queue
+        if number < 0:
+            return
+        access = self.access(number)
+        if number < core.accesses_read or (number == core.accesses_read and access.left < access.sent):
+            begin = access.begin
+        elif number == core.accesses_read and not self.held(number):
+            begin = access.next
+        else:
+            begin = NEVER
+        self.has_room(begin - core.depth + rule.queue_latency if begin < NEVER else NEVER)
 
     def read(self, cycle: int) -> int:
         """Lets the port read in a cycle; returns the banks that are taken: bit 0 for even registers, bit 1 for odd
@@ -131,11 +172,13 @@ class BankedPort(Ring):
         if core.accesses_read == core.accesses_made:
             return taken
         access = self.access(core.accesses_read)
-        if access.next > cycle:
+        if access.next > cycle or self.held(core.accesses_read):
             return taken
         if (closed := core.closed(1)) & 1:
             self.put_off(core.accesses_read, trailing_ones(closed))
             return taken
+        if access.left == access.sent:
+            access.begin = cycle
         bank = 1 << (access.banks & 1)
         access.banks >>= 1
         access.left -= 1
@@ -143,6 +186,7 @@ class BankedPort(Ring):
         if not access.left:
             core.accesses_read += 1
             core.last_read = cycle
+        self.room()
         if core.metadata_waits():
             core.deferred = bank
             return taken
@@ -165,18 +209,16 @@ class BankedPort(Ring):
 
     def put_off(self, number: int, cycles: int) -> None:
         """Lets an access read what is left so many cycles later, and those behind it if they wait for that."""
-        core, access, before = self.core, self.access(number), None
-        for other in range(core.accesses_read, number):
-            if self.access(other).warp == access.warp:
-                before = self.access(other)
+        core, access = self.core, self.access(number)
         access.next += cycles
         access.soonest += cycles
         access.until += cycles
-        self.delay(access, cycles, before)
+        self.delay(access, cycles)
         if number + 1 < core.accesses_made:
             self.keep_order(number + 1)
         else:
             core.port_until = access.until
+        self.room()
 
     def state(self, now: int) -> list[int]:
         """All that decides what the port does next, in cycles relative to `now`."""
@@ -184,9 +226,9 @@ class BankedPort(Ring):
         state = [max(core.last_read + self.shared.port_cycles - now, 0), core.deferred]
         for access in map(self.access, self.unread()):
             state += (access.arrives - now, access.next - now, access.left, access.banks, *self.words(access, now))
-        for access in self.latest():
-            last = access.written + max(access.step, 1) * (access.unwritten - 1)
-            if access.unwritten and last >= now:
-                state += (access.unwritten, access.due - now, access.written - now, access.step, access.warp, access.pc)
-                state.append(access.ready - now)
+        for arrival in self.arriving():
+            last = arrival.written + max(arrival.step, 1) * (arrival.unwritten - 1)
+            if arrival.unwritten and last >= now:
+                state += (arrival.unwritten, arrival.due - now, arrival.written - now, arrival.step)
+                state += (arrival.warp, arrival.pc, arrival.ready - now)
         return [*state, NO_MORE]

@@ -105,7 +105,8 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
     """The times of an access to shared memory."""
     assert form.access is not None
     words = max(form.access.bytes // 4, 1)
-    latency, together, four = config.shared.latency, form.time is Time.LOAD, bool(op.writes) and words == _LONGEST
+    latency, together = config.shared.latency, form.time is Time.LOAD
+    four = bool(op.writes) and words == _LONGEST
     if together:
         latency += config.shared.register_latency * (words - 1)
     return TimedOperation(

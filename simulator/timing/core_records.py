@@ -41,8 +41,10 @@ class CoreRecord(ctypes.Structure):
             `port_step`: cycles from one register to the next; `result_stage`: `written` of the config's `[registers]`.
         stores: stores, up to a number, that have been issued since the last matrix instruction and that one would
             leave a gap in.
-        matrices: ldmatrix.x4, up to a number, since the last load of four registers that come together.
-        accesses: a ring of its last accesses to shared memory (`simulator.timing.port`); so many have been made.
+        matrices: ldmatrix.x4, up to a number, that have begun since the last load of four registers that come together.
+        accesses: a ring of its last accesses to shared memory (`simulator.timing.port`); so many have been made, and so
+            many taken by the SM, the last one in cycle `taken_at`; arrivals: a ring of the last that have begun, of so
+            many.
         half_free: from which cycle on the half of the FMA pipe that only floats use is free.
         depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
         read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it, as `Reads.give` says.
@@ -84,6 +86,10 @@ class CoreRecord(ctypes.Structure):
     metadata_until: int
     others_array: Integers
     accesses_made: int
+    accesses_taken: int
+    accesses_begun: int
+    arrivals_array: Records
+    taken_at: int
     accesses_array: Records
     accesses_read: int
     last_read: int
@@ -124,7 +130,9 @@ class SmRecord(ctypes.Structure):
         pipe_taken, produced_by: by unit, the reason for a stall.
         stalls .. shared_busy: counters (`simulator.timing.counters`).
         queue_full, room_since: for each SM, whether the queue of its tcgen05 unit is full, and since when it has room.
-        window, taken, first, taken_until, turn: see `simulator.timing.shared_memory`.
+        window, taken, first, taken_until: see `simulator.timing.slots`; turn .. returned: see
+            `simulator.timing.shared_memory`; `longest`: the most wavefronts of an access.
+        room, ring: accesses in `waiting` of an SM, and in the ring of a sub-core, at most.
     """
 
     now: int
@@ -158,8 +166,6 @@ class SmRecord(ctypes.Structure):
     wavefront_interval: int
     port_cycles: int
     queue: int
-    vector_gap: int
-    vector_after: int
     store_latency: int
     operand_latency: int
     loop_minimum: int
@@ -192,6 +198,21 @@ class SmRecord(ctypes.Structure):
     first_array: Integers
     taken_until_array: Integers
     turn_array: Integers
+    behind_array: Integers
+    between_array: Integers
+    room: int
+    ring: int
+    lag: int
+    longest: int
+    waiting: int
+    queue_latency: int
+    vector_gap: int
+    vector_after: int
+    waiting_array: Records
+    waits_array: Integers
+    served_array: Integers
+    serve_tick_array: Integers
+    returned_array: Integers
 
 
 RECORDS = (CoreRecord, SmRecord)  # of the compiled engine, behind those of `simulator.timing.records`

@@ -6,14 +6,17 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 from __future__ import annotations
 
 import ctypes
+from typing import TYPE_CHECKING
 
 from isa.forms.record import Unit
-from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.config import Config
 from simulator.timing.core_records import SmRecord
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import CONTESTS, EIGHT, NEVER
+from simulator.timing.records import CONTESTS, EIGHT, NEVER, left
 from simulator.timing.warp import Warp
+
+if TYPE_CHECKING:
+    from simulator.timing.asynchronous import Asynchronous
 
 # found sooner than members of their enums
 _TENSOR = Unit.TENSOR
@@ -231,7 +234,7 @@ class SubCore(Pipes):
             others += [cycle - now, *rest] if cycle + self.unlike_margin > oldest else [NEVER, -1, -1]
         paths = (max(self.ports_until - now, 0), max(self.metadata_until - now, 0))
         issues = self.issues if self.last_issue >= now else 0
-        free = (cycle - now if cycle + self.unlike_margin > oldest else NEVER for cycle in self.free)
+        free = (left(cycle, now) if cycle + self.unlike_margin > oldest else NEVER for cycle in self.free)
         accessed = self.accessed if self.reads_until >= now else 0
         reader = self.reader if self.reads_until >= now else -1
         until = (max(self.reads_until - now, 0), accessed, reader, self.stores, self.matrices)

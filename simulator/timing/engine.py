@@ -3,7 +3,8 @@
 Sub-cores issue instructions, units are busy with them, warps wait: `sm` has the rules. Cycles are integers, and the
 engine goes from one cycle in which something can happen to the next. SimPy keeps the calendar of what goes on beside
 the sub-cores (`events`). Up to the next entry there, sub-cores run ahead in one loop: always the one whose next step is
-the earliest, of these the first by number. So a run depends on nothing but its inputs.
+the earliest, of these the first by number; what shared memory serves is decided in between, when it is due. So a run
+depends on nothing but its inputs.
 
 That loop is compiled where there is a compiled kernel (`simulator.timing.compiled`) and nobody observes the run; what
 is rare comes back to Python. A loop whose state repeats is skipped, exactly (`skipper`).
@@ -37,7 +38,7 @@ _COUNTED = "timed"  # instructions
 _STEPS = 1024  # that Python takes at a time
 # found sooner than members of their enum
 _NOTHING_BEFORE, _FOR_PYTHON = compiled.Outcome.NOTHING_BEFORE, compiled.Outcome.FOR_PYTHON
-_BOUNDARY, _START = compiled.Outcome.BOUNDARY, compiled.Outcome.START
+_BOUNDARY, _START, _SERVE = compiled.Outcome.BOUNDARY, compiled.Outcome.START, compiled.Outcome.SERVE
 
 
 class Engine:
@@ -76,6 +77,7 @@ class Engine:
                 raise self.deadlock()
             sm.record.now = int(due)
             calendar.pass_cycle()
+        sm.shared.drain()
         return self.result()
 
     def compiled(self, until: int) -> bool:
@@ -92,6 +94,8 @@ class Engine:
             self.skipper.look(sm.warps[place], loop)
         elif outcome is _FOR_PYTHON:
             self.step(core)
+        elif outcome is _SERVE:
+            self.serve(min(sm.shared.tick))
         return True
 
     def in_python(self, until: int) -> bool:
@@ -103,9 +107,13 @@ class Engine:
             for other in cores:
                 if other.tick < core.tick:  # of equals the first
                     core = other
-            if core.tick >= until:
+            served = min(sm.shared.tick)
+            if min(core.tick, served) >= until:
                 return going
-            self.step(core)
+            if served <= core.tick:
+                self.serve(served)
+            else:
+                self.step(core)
             going = True
             if calendar.planned != planned or sm.over:
                 break
@@ -119,6 +127,14 @@ class Engine:
         if sm.boundary is not None:
             boundary, sm.boundary = sm.boundary, None
             self.found(*boundary)
+
+    def serve(self, due: int) -> None:
+        """Lets the SMs whose decisions are due decide what their shared memory serves."""
+        sm = self.sm
+        sm.record.now = due
+        for place, cycle in enumerate(sm.shared.tick):
+            if cycle == due:
+                sm.shared.serve(place, due)
 
     def found(self, warp: Warp, loop: TimedLoop) -> None:
         """Tries to skip repetitions at the end of a loop."""

@@ -114,7 +114,6 @@ class GlobalMemory:
         self.turn = [0] * len(
             machine.warps
         )  # when the next access of each warp to global memory may begin to pass the pipe
-        self.out = [0] * len(machine.warps)  # when the last of each warp had asked for its last line
         self.lines: list[dict[int, int]] = [{} for _ in range(machine.ctas)]  # sectors in L1, and since when
         self.touched: set[int] = set()  # lines that have come before
         self.device_latency = 0  # of lines that come for the first time, where L2 begins empty
@@ -221,15 +220,13 @@ class GlobalMemory:
         for register in operation.reads:
             warp.pinned[register] = warp.sent
         place = warp.place
-        follows = (
-            shared.turn[place] == self.out[place]
-        )  # another access to global memory, which passes the pipe without waiting for its path
+        follows = not shared.between[place]  # an access to global memory, which has passed the pipe before its path
         soonest = max(sent, self.turn[place] if follows else shared.turn[place])
         last = shared.place(warp.cta, soonest, rules.pipe_cycles, now)[1] if rules.pipe_cycles else soonest
         self.turn[place] = last + shared.rule.wavefront_interval
         self.machine.counters.shared[warp.cta] += rules.pipe_cycles * shared.rule.cycles
         out = self.bring(warp.cta, last, cycles)
-        shared.turn[place] = self.out[place] = out  # what the warp sends to shared memory next keeps behind it
+        shared.behind[place], shared.between[place] = out, 0  # what it sends to shared memory next keeps behind it
         return out
 
     def bring(self, cta: int, soonest: int, cycles: int, *, bulk: bool = False) -> int:
@@ -369,8 +366,7 @@ class GlobalMemory:
             for number, g in self.groups.items()
         )  # fmt: skip
         times = tuple(max(cycle - now, 0) for cycle in (*self.free, *self.bulk_free, *self.store_free, *self.turn))
-        follows = tuple(self.shared.turn[place] == out for place, out in enumerate(self.out))
         rates = self.rates or (1, 1)
         floors = [now * rates[0] - self.burst] * self.machine.ctas + [now * rates[1]] * self.machine.ctas
         l2 = tuple(max(cycle - floor, 0) for cycle, floor in zip(self.l2_free, floors, strict=True))
-        return (times, follows, l2, flights, groups)
+        return (times, l2, flights, groups)

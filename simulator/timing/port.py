@@ -27,7 +27,7 @@ from simulator.timing.pipes import Pipes
 from simulator.timing.records import MORE_ACCESSES, NO_MORE, SendingRecord
 from simulator.timing.tables import Pipe, Shared
 
-Delay = Callable[[SendingRecord, int, SendingRecord | None], None]
+Delay = Callable[[SendingRecord, int], None]
 
 
 class Sent(NamedTuple):
@@ -49,8 +49,8 @@ class Ring:
     """The accesses of one sub-core, in a ring that is longer than as many as can wait: for the port, or for their first
     wavefront."""
 
-    def __init__(self, core: Pipes, shared: Shared) -> None:
-        self.core, self.shared = core, shared
+    def __init__(self, core: Pipes, shared: Shared, has_room: Callable[[int], None]) -> None:
+        self.core, self.shared, self.has_room = core, shared, has_room
         self.ring = (SendingRecord * (shared.queue + MORE_ACCESSES))()
         core.accesses_array = ctypes.addressof(self.ring)
 
@@ -67,15 +67,14 @@ class Ring:
     @staticmethod
     def words(access: SendingRecord, now: int) -> tuple[int, ...]:
         """What decides how an access goes on at any port, in cycles relative to `now`."""
-        cycles = (access.soonest - now, access.first - now, access.last - now, access.ready - now, access.read - now)
-        return access.until - now, access.values, access.warp, access.pc, *cycles
+        return access.until - now, access.values, access.warp, access.pc, access.soonest - now, access.read - now
 
 
 class Port(Ring):
     """The port of one sub-core of a chip whose banks of registers are not known."""
 
-    def __init__(self, core: Pipes, shared: Shared, pipe: Pipe) -> None:
-        super().__init__(core, shared)
+    def __init__(self, core: Pipes, shared: Shared, pipe: Pipe, has_room: Callable[[int], None]) -> None:
+        super().__init__(core, shared, has_room)
         self.pipe = pipe
 
     def send(self, now: int, operation: TimedOperation) -> Sent:
@@ -94,6 +93,12 @@ class Port(Ring):
         core.port_until = begin + cycles
         return begin
 
+    def room(self) -> None:
+        """Says when the sub-core has room for another access."""
+        number = self.core.accesses_made - self.shared.queue
+        if number >= 0:
+            self.has_room(self.access(number).begin + self.shared.queue_latency)
+
     def pending(self, now: int) -> Iterator[SendingRecord]:
         """The accesses that the port has not sent by `now`, in order."""
         return (access for access in self.latest() if access.until > now)
@@ -102,16 +107,14 @@ class Port(Ring):
         """Gives the port to a matrix instruction that wants it from `now` on; accesses that it goes before come later.
 
         Args:
-            delay: is told which access comes by how many cycles later, and the one before it of the same warp, if that
-                waits here, too.
+            delay: is told which access comes by how many cycles later.
 
         Returns:
             the cycles by which the instruction is late.
         """
         if not operation.port:
             return 0
-        core, late, before = self.core, 0, 0
-        under_way, last = True, dict[int, SendingRecord]()  # by warp
+        core, late, before, under_way = self.core, 0, 0, True
         for access in [*self.pending(now)]:
             if under_way and access.begin < now + (not access.values):
                 if operation.sparse:
@@ -121,7 +124,7 @@ class Port(Ring):
                 if access.values and now <= access.until - self.shared.port_cycles:  # registers are left
                     access.begin += operation.port
                     access.until += operation.port
-                    delay(access, operation.port, None)
+                    delay(access, operation.port)
             else:
                 free = now + late + operation.port + (0 if access.values else self.pipe.turnaround)
                 cycles = max(before, free) - access.begin
@@ -129,11 +132,12 @@ class Port(Ring):
                     access.begin += cycles
                     access.soonest += cycles
                     access.until += cycles
-                    delay(access, cycles, last.get(access.warp))
-            under_way, before, last[access.warp] = False, access.until, access
+                    delay(access, cycles)
+            under_way, before = False, access.until
         core.port_stores = now + late + operation.port
         core.port_loads = core.port_stores + self.pipe.turnaround
         core.port_until = max(core.port_until, before)
+        self.room()
         return late
 
     def late(self, access: SendingRecord, now: int) -> int:

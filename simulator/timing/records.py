@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 NEVER = 1 << 62  # a cycle that does not come
 MORE_ACCESSES = 8  # that a sub-core's ring has room for, beyond those that can wait
+ARRIVALS = 24  # loads of a sub-core whose values come, at most
 CONTESTS = 64  # decisions about the turn after which draws repeat (`simulator.timing.cores.draw`)
 EIGHT = 8  # decisions of which the config says in how many one thing happens
 BOARDS = 6  # scoreboards of a warp in machine code
@@ -37,6 +38,11 @@ def record_of(kind: Record) -> Record:
     names = inspect.get_annotations(kind).items()
     kind._fields_ = [(name, ctypes.c_void_p if sort in pointers else ctypes.c_int64) for name, sort in names]
     return kind
+
+
+def left(cycle: int, now: int) -> int:
+    """How far ahead a cycle is; of one that is not known, that."""
+    return cycle - now if cycle < NEVER else -NEVER
 
 
 def fields(kind: type[ctypes.Structure]) -> list[tuple[str, type]]:
@@ -81,15 +87,15 @@ class SendingRecord(ctypes.Structure):
             `begin` moves with what is left.
         values: registers that a store sends behind its addresses; 0 for a load. Where registers have banks, whether it
             is `slow`.
-        warp, pc: the place of its warp in the sub-core, and that of its operation in the code.
-        soonest: when its first wavefront could come, as far as the port tells; first, last: when its first and its last
-            wavefront come.
-        ready: when its value is there.
-        read: when its registers have been read.
         arrives, next, left, banks: where registers have banks (`simulator.timing.banked_port`): when it comes to the
-            port, when it reads next, and how many registers are left; bit j of `banks`, if the jth of them is odd.
-        unwritten, due, written, step: how many of its registers are still to be written; when the first of them would
-            be if nothing was in the way, and when it will be; cycles from one to the next.
+            port, when it reads next, and how many of its `sent` registers are left; bit j of `banks`, if the jth of
+            them is odd.
+        warp, pc: the place of its warp in the sub-core, and that of its operation in the code.
+        soonest: when its first wavefront could come, as far as the port tells.
+        ready: what stands for the cycle in which its values are there, as that is not known.
+        read: when its registers have been read.
+        count: its wavefronts.
+        behind: when it may begin because of an access to global memory before it.
     """
 
     begin: int
@@ -98,18 +104,47 @@ class SendingRecord(ctypes.Structure):
     arrives: int
     next: int
     left: int
+    sent: int
     banks: int
+    warp: int
+    pc: int
+    soonest: int
+    ready: int
+    read: int
+    count: int
+    behind: int
+
+
+@record_of
+class WaitingRecord(ctypes.Structure):
+    """An access in an SM's queue: its sub-core, and of its `SendingRecord` what is needed there."""
+
+    core: int
+    warp: int
+    pc: int
+    count: int
+    ready: int
+    behind: int
+
+
+@record_of
+class ArrivalRecord(ctypes.Structure):
+    """A load whose values come to its registers.
+
+    Attributes:
+        warp, pc: the place of its warp in the sub-core, and that of its operation in the code.
+        ready: when its values are there.
+        unwritten, due, written, step: how many of its registers are still to be written; when the first of them would
+            be if nothing was in the way, and when it will be; cycles from one to the next.
+    """
+
+    warp: int
+    pc: int
+    ready: int
     unwritten: int
     due: int
     written: int
     step: int
-    warp: int
-    pc: int
-    soonest: int
-    first: int
-    last: int
-    ready: int
-    read: int
 
 
 @record_of
@@ -191,7 +226,7 @@ class WarpRecord(ctypes.Structure):
     Attributes:
         place: its number among the warps that have a program.
         base: the index in `Counters.stalls` at which its cycles are counted.
-        cta: its CTA.
+        cta: its CTA; core: its sub-core, counted over all SMs.
         pc: the place of its next operation in its code.
         done: whether its program is over.
         blocked: what it waits for until it is released, a `StallReason`: BARRIER, MBARRIER or GLOBAL; 0 for nothing.
@@ -224,6 +259,7 @@ class WarpRecord(ctypes.Structure):
     place: int
     base: int
     cta: int
+    core: int
     pc: int
     done: int
     blocked: int
@@ -259,4 +295,11 @@ class WarpRecord(ctypes.Structure):
     upkeep_array: Integers
 
 
-RECORDS = (CostRecord, SendingRecord, ItemRecord, WarpRecord)  # of the compiled engine, in order
+RECORDS = (
+    CostRecord,
+    SendingRecord,
+    WaitingRecord,
+    ArrivalRecord,
+    ItemRecord,
+    WarpRecord,
+)  # of the compiled engine, in order

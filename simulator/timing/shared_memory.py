@@ -1,13 +1,20 @@
 """The timing of shared memory: when each access is served, wavefront by wavefront, and when its values arrive.
 
 An access leaves its sub-core through a port (`simulator.timing.port`) that carries its registers one after the other,
-in the order of issue; matrix instructions come between. The SM then serves one wavefront a
-cycle, of any access that has one to give. Wavefronts of one warp keep a distance: of one access, and from its last to
-the first of the warp's next access, so that a lone warp cannot use more than a part of the SM's bandwidth and two can.
-A sub-core lets a number of accesses wait for their first wavefront and issues no more until one of them has it.
+in the order of issue; matrix instructions come between. Behind the ports the SM takes one access a cycle into its
+queue: of the sub-cores that have one, that whose last one was taken the longest ago. The first access of the queue
+that can begins as soon as a wavefront is free; an access whose warp's last one is not through waits, and lets others
+pass. Wavefronts of one warp keep a distance, of one access and from its last to the first of the warp's next one, so
+that a lone warp cannot use more than a part of the SM's bandwidth, and two accesses are served in turn. The registers
+of vector loads come back to the sub-cores one a cycle, after the last wavefront.
 
-An access is given its place when it is issued, so that the time of its value is known then. A matrix instruction that
-goes before it at the port makes the value come later; the wavefronts keep the cycles that they have taken.
+When an access begins is decided so late that nothing can delay its registers at the port any more, and before its
+values can matter: until then they count as never ready.
+
+The queue holds a number of accesses. A sub-core sends the registers of an access when the SM has taken the one before,
+lets a number of accesses wait for that, and issues no more until one of them has come to the port.
+
+Measured: H100 80GB, 2026-11-26, `tests/hardware/turns.py`.
 
 The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """
@@ -15,7 +22,6 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 from __future__ import annotations
 
 import ctypes
-import re
 from array import array
 from collections.abc import Callable
 from typing import NamedTuple
@@ -23,26 +29,24 @@ from typing import NamedTuple
 from isa.forms.record import Unit
 from simulator.timing.banked_port import BankedPort
 from simulator.timing.core_records import SmRecord
+from simulator.timing.cores import SubCore
 from simulator.timing.model import TimedOperation
-from simulator.timing.observer import TimingObserver
-from simulator.timing.pipes import Pipes
+from simulator.timing.observer import Issue, TimingObserver
 from simulator.timing.port import Port
-from simulator.timing.records import SendingRecord, link
+from simulator.timing.records import NEVER, ArrivalRecord, SendingRecord, WaitingRecord, link
+from simulator.timing.slots import GAP, Slots
 from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
 
-TAKEN, GAP = b"\1", b"\2"  # what is in a slot
 STORES = 3  # as many as half of what a matrix instruction takes of the port, at least
-WINDOW = 1 << 14  # cycles of which is known whether they are taken, at first
 
 
 class Access(NamedTuple):
-    """When an access is done, in cycles of the run.
+    """An access that has issued.
 
     Attributes:
         cycles: how many cycles it takes of shared memory.
-        ready: the first cycle in which an instruction that needs the value can issue; of a store, the one after its
-            last wavefront.
+        ready: what stands for the cycle in which its values are there, until that is known.
         read: the first cycle in which an instruction that overwrites its address or the value that it stores can issue.
     """
 
@@ -51,109 +55,110 @@ class Access(NamedTuple):
     read: int
 
 
-class SharedMemory:
+class SharedMemory(Slots):
     """The shared memory of each SM of a run, and the ports of the sub-cores to it.
 
     Attributes:
-        slots: slots of a cycle, as many as the server gives wavefronts in `cycles` cycles; a wavefront takes as many
-            slots as that are cycles.
-        window: how many slots of each SM are in `taken`: a byte for each, TAKEN where a wavefront is served, GAP where
-            a store could have been. The first of SM s is slot first[s].
-        changed: is told of each warp whose access comes later than it has been told.
-        taken_until: for each SM, the slot after the last that is taken.
+        changed: is told of each warp whose access comes later than it has been told, or is known to come.
+        lasts: is told when each access is done.
         turn: when the next access of each warp may begin.
+        behind: for each warp, when what it sends next may begin because of its last access to global memory; between:
+            whether it has sent something since.
+        waiting: for each SM, the accesses that it has taken and that have not begun, `room` of them at most; there are
+            `waits` of them.
+        served: for each SM, the cycle up to which it has been decided what is served.
+        tick: when the next decision of each SM is due.
+        returned: for each SM, from when on registers of vector loads can be returned.
         ports: those of the sub-cores.
-        free, free_to_loads: find slots in `taken` for a wavefront: those of no access, and gaps as well.
+        issues: what an observer is to be told of accesses that have not begun, by sub-core and `Access.ready`.
     """
 
     def __init__(
         self,
         rule: Shared,
         record: SmRecord,
-        cores: list[Pipes],
+        cores: list[SubCore],
         warps: int,
         changed: Callable[[Warp], None],
+        lasts: Callable[[int], None],
         observer: TimingObserver | None = None,
     ) -> None:
-        self.rule, self.record, self.observer, self.cores = rule, record, observer, cores
-        sms, self.slots = record.sms, rule.wavefronts
-        self.first, self.taken_until = array("q", [0] * sms), array("q", [0] * sms)
-        self.turn = array("q", [0] * warps)
-        link(record, first=self.first, taken_until=self.taken_until, turn=self.turn)
-        self.changed = changed
+        super().__init__(rule, record, max(cores[0].depth, cores[0].config.pipe.port_delay) + 1, observer)
+        self.cores, self.changed, self.lasts = cores, changed, lasts
+        self.turn, self.behind, self.between = (array("q", [0] * warps) for _ in range(3))
+        sms = record.sms
+        self.cores_of = [cores[sm * len(cores) // sms : (sm + 1) * len(cores) // sms] for sm in range(sms)]
+        self.room = rule.waiting + 1
+        self.waiting, self.waits = (WaitingRecord * (self.room * sms))(), array("q", [0] * sms)
+        record.waiting_array = ctypes.addressof(self.waiting)
+        self.served, self.tick = array("q", [0] * sms), array("q", [NEVER] * sms)
+        self.returned = array("q", [0] * sms)
+        record.room, record.lag = self.room, self.lag
+        link(record, turn=self.turn, behind=self.behind, between=self.between, waits=self.waits)
+        link(record, served=self.served, serve_tick=self.tick, returned=self.returned)
+        self.issues: dict[tuple[int, int], Issue | None] = {}
+        for place, core in enumerate(cores):
+            core.taken_at = place - len(cores)
         self.ports = [self.port(core) for core in cores]
-        self.taken, self.window = bytearray(), 0
-        self.free = re.compile(rb"\0{%d}" % rule.cycles)
-        self.free_to_loads = re.compile(rb"[\0\2]{%d}" % rule.cycles)
-        self.resize(WINDOW)
+        record.ring = len(self.ports[0].ring)
 
-    def port(self, core: Pipes) -> Port | BankedPort:
+    def port(self, core: SubCore) -> Port | BankedPort:
         """The port of a sub-core, as the config knows it."""
+
+        def has_room(cycle: int) -> None:
+            if core.free[Unit.SHARED] != cycle:
+                core.free[Unit.SHARED] = cycle
+                core.wake(cycle)
+
         if not core.depth:
-            return Port(core, self.rule, core.config.pipe)
+            return Port(core, self.rule, core.config.pipe, has_room)
 
-        def delay(access: SendingRecord, cycles: int, before: SendingRecord | None) -> None:
-            self.put_off(core, access, cycles, before)
-            warp = core.mine[access.warp]
-            if not (warp.done or warp.blocked):
-                self.changed(warp)
+        def delay(access: SendingRecord, cycles: int) -> None:
+            self.put_off(core, access, cycles)
+            self.tell(core.mine[access.warp])
 
-        def come_later(access: SendingRecord, cycles: int) -> None:
-            warp = core.mine[access.warp]
+        def come_later(access: ArrivalRecord, cycles: int) -> None:
             if cycles > 0:
+                warp = core.mine[access.warp]
                 self.come_later(warp, access, cycles)
-                if not (warp.done or warp.blocked):
-                    self.changed(warp)
+                self.tell(warp)
 
-        return BankedPort(core, self.rule, delay, come_later)
+        return BankedPort(core, self.rule, delay, come_later, has_room)
 
-    def resize(self, window: int) -> None:
-        """Makes the window longer."""
-        old, self.record.window = self.window, window
-        begins = range(0, self.record.sms * old, old) if old else [0] * self.record.sms
-        self.taken = bytearray().join(self.taken[begin : begin + old].ljust(window, b"\0") for begin in begins)
-        self.window = window
-        self.record.taken_array = ctypes.addressof(ctypes.c_char.from_buffer(self.taken))
+    def tell(self, warp: Warp) -> None:
+        """Lets a warp that is not over work out anew when it can go on."""
+        if not warp.done:
+            self.changed(warp)
 
-    def make_room(self, sm: int, until: int, now: int) -> None:
-        """Sees to it that all slots before `until` are in the window: forgets those before slot `now`, and makes it
-        longer where that is not enough."""
-        if until <= self.first[sm] + self.window:
-            return
-        begin, passed = sm * self.window, min(now - self.first[sm], self.window)
-        self.taken[begin : begin + self.window] = self.taken[begin + passed : begin + self.window].ljust(
-            self.window, b"\0"
-        )
-        self.first[sm] = now
-        if until > now + self.window:
-            self.resize(max(2 * self.window, 2 * (until - now)))
+    # From the sub-cores
 
-    def serve(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int) -> Access:
-        """Gives an access that is issued now its place, and returns when it is done."""
+    def send(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> Access:
+        """Sends an access that issues now to the port; when it is served is decided later."""
         rule, port = self.rule, self.ports[core.number]
         begin, until, soonest, read = port.send(now, operation)
         if self.observer is not None:
             self.observer.serve("shared", warp.cta, begin, until, core.number)
-        count = warp.wavefronts(operation)
         if 0 < core.config.pipe.gap < operation.sent:
             core.stores = min(core.stores + 1, STORES)
-        first, last = self.place(warp.cta, max(soonest, self.turn[warp.place]), count, now, load=not operation.slow)
-        self.leave_vector_gap(core, warp.cta, operation, last, now)
-        self.turn[warp.place] = last + rule.wavefront_interval
-        ready = last + (operation.latency if operation.writes else self.served)
-        entry = port.access(core.accesses_made)
+        entry, ready = port.access(core.accesses_made), NEVER + core.accesses_made
         core.accesses_made += 1
         entry.begin, entry.until, entry.soonest = begin, until, soonest
-        entry.warp, entry.pc, entry.first, entry.last = core.mine.index(warp), warp.pc, first, last
-        entry.ready, entry.read = ready, read
-        if isinstance(port, BankedPort):
-            port.writes(entry, operation)
-        self.wait(core, now + 1)
-        return Access(count * rule.cycles, ready, read)
+        entry.count, entry.behind = warp.wavefronts(operation), self.behind[warp.place]
+        self.between[warp.place] = 1
+        if self.observer is not None:
+            self.issues[core.number, ready] = self.observer.current
+        entry.warp, entry.pc, entry.ready, entry.read = core.mine.index(warp), warp.pc, ready, read
+        self.plan(warp.cta, max(soonest, self.served[warp.cta]))
+        port.room()
+        return Access(entry.count * rule.cycles, ready, read)
 
-    def give_port(self, core: Pipes, operation: TimedOperation, now: int) -> tuple[int, list[Warp]]:
+    def plan(self, sm: int, cycle: int) -> None:
+        """Plans to decide, not later than needed, what an SM serves in a cycle."""
+        self.tick[sm] = min(self.tick[sm], cycle + self.lag)
+
+    def give_port(self, core: SubCore, operation: TimedOperation, now: int) -> tuple[int, list[Warp]]:
         """Gives a sub-core's port to a matrix instruction that wants it from `now` on; accesses that it goes before
-        come later, with their values. Their wavefronts keep the cycles that they have of the SM.
+        come later.
 
         Returns:
             the cycles by which the instruction is late, and the warps whose accesses come later.
@@ -163,36 +168,24 @@ class SharedMemory:
         if isinstance(port, BankedPort):  # it goes by what instructions read, cycle by cycle
             return 0, put_off
 
-        def delay(access: SendingRecord, cycles: int, before: SendingRecord | None) -> None:
+        def delay(access: SendingRecord, cycles: int) -> None:
             put_off.append(core.mine[access.warp])
-            self.put_off(core, access, cycles, before)
+            self.put_off(core, access, cycles)
 
         return port.give(operation, now, delay), put_off
 
     @staticmethod
-    def come_later(warp: Warp, access: SendingRecord, cycles: int) -> None:
+    def come_later(warp: Warp, access: ArrivalRecord, cycles: int) -> None:
         """Lets the values of an access come so many cycles later."""
         for register in warp.operation_at(access.pc).writes:
             if warp.ready[register] == access.ready:
                 warp.ready[register] += cycles
         access.ready += cycles
 
-    def put_off(self, core: Pipes, access: SendingRecord, cycles: int, before: SendingRecord | None) -> None:
-        """Lets the registers of an access be read so many cycles later, and its values come later if they wait for
-        that, or for those of the access before."""
+    def put_off(self, core: SubCore, access: SendingRecord, cycles: int) -> None:
+        """Lets the registers of an access be read so many cycles later."""
         warp = core.mine[access.warp]
-        operation, place = warp.operation_at(access.pc), warp.place
-        turn = before.last + self.rule.wavefront_interval if before is not None else 0
-        later = max(access.soonest, turn) - access.first
-        if later > 0:
-            if self.turn[place] == access.last + self.rule.wavefront_interval:
-                self.turn[place] += later
-            self.come_later(warp, access, later)
-            access.first += later
-            access.last += later
-            access.due += later
-            access.written += later
-            self.wait(core, core.free[Unit.SHARED])
+        operation = warp.operation_at(access.pc)
         for register in operation.reads:
             if warp.pinned[register] == access.read:
                 warp.pinned[register] += cycles
@@ -202,7 +195,7 @@ class SharedMemory:
             warp.boards[operation.frees] += cycles
         access.read += cycles
 
-    def leave_gap(self, core: Pipes, sm: int, operation: TimedOperation, now: int) -> None:
+    def leave_gap(self, core: SubCore, sm: int, operation: TimedOperation, now: int) -> None:
         """Takes the wavefronts that the SM cannot give to stores while a matrix instruction comes between the registers
         of one: half of what it takes of the port, as two sub-cores send at a time, but no more than stores have come
         since the last one."""
@@ -211,7 +204,111 @@ class SharedMemory:
         if gap:
             self.place(sm, now, gap, now, load=False, mark=GAP, gap=True)
 
-    def leave_vector_gap(self, core: Pipes, sm: int, operation: TimedOperation, last: int, now: int) -> None:
+    # In the SM
+
+    def serve(self, sm: int, now: int) -> None:
+        """Decides what an SM serves up to `lag` cycles before now."""
+        for core in self.cores_of[sm]:
+            if core.accesses_read < core.accesses_made:
+                core.settle(now)
+        cycle, until = max(self.served[sm], self.tick[sm] - self.lag), now - self.lag
+        while (cycle := self.next_decision(sm, cycle)) <= until:
+            self.take(sm, cycle)
+            self.begin(sm, cycle)
+            cycle += 1
+        self.served[sm] = max(self.served[sm], until + 1)
+        self.tick[sm] = cycle + self.lag if cycle < NEVER else NEVER
+
+    def next_decision(self, sm: int, cycle: int) -> int:
+        """The first cycle, from this one on, in which an access can be taken or begin."""
+        found = NEVER
+        for core in self.cores_of[sm]:
+            if self.can_take(sm, core):
+                found = min(found, max(self.ports[core.number].access(core.accesses_taken).soonest, cycle))
+        for _, access, warp in self.heads(sm):
+            soonest = max(self.turn[warp.place], access.behind, cycle)
+            if soonest < found:
+                found = min(found, self.free_from(sm, soonest, cycle, load=not warp.operation_at(access.pc).slow))
+        return found
+
+    def heads(self, sm: int) -> list[tuple[int, WaitingRecord, Warp]]:
+        """The accesses that wait for nothing but wavefronts, the first of each warp, with their places in the queue."""
+        found, seen = [], set[int]()
+        for place in range(self.room * sm, self.room * sm + self.waits[sm]):
+            access = self.waiting[place]
+            warp = self.cores[access.core].mine[access.warp]
+            if warp.place not in seen:
+                seen.add(warp.place)
+                found.append((place, access, warp))
+        return found
+
+    def can_take(self, sm: int, core: SubCore) -> bool:
+        """Whether the sub-core has an access, and the SM's queue room for it."""
+        return core.accesses_taken < core.accesses_made and self.waits[sm] < self.rule.waiting
+
+    def take(self, sm: int, cycle: int) -> None:
+        """Takes an access into the SM's queue: of the sub-cores that have one, from that which has waited longest."""
+        able = [
+            core
+            for core in self.cores_of[sm]
+            if self.can_take(sm, core) and self.ports[core.number].access(core.accesses_taken).soonest <= cycle
+        ]
+        if able:
+            core = min(able, key=lambda core: core.taken_at)
+            sent, access = (
+                self.ports[core.number].access(core.accesses_taken),
+                self.waiting[self.room * sm + self.waits[sm]],
+            )
+            access.core, access.warp, access.pc, access.count = core.number, sent.warp, sent.pc, sent.count
+            access.ready, access.behind = sent.ready, sent.behind
+            self.waits[sm] += 1
+            core.accesses_taken += 1
+            core.taken_at = cycle
+            port = self.ports[core.number]
+            if isinstance(port, BankedPort):
+                port.release(core.accesses_taken, cycle + self.lag)
+
+    def begin(self, sm: int, cycle: int) -> None:
+        """Lets the first access begin that can in this cycle."""
+        for place, access, warp in self.heads(sm):
+            load = not warp.operation_at(access.pc).slow
+            if (
+                max(self.turn[warp.place], access.behind) <= cycle
+                and self.free_from(sm, cycle, cycle, load=load) == cycle
+            ):
+                self.begins(self.cores[access.core], warp, access, cycle)
+                self.waits[sm] -= 1
+                for behind in range(place, self.room * sm + self.waits[sm]):
+                    self.waiting[behind] = self.waiting[behind + 1]
+                return
+
+    def begins(self, core: SubCore, warp: Warp, access: WaitingRecord, cycle: int) -> None:
+        """Notes when the values of an access are there that begins in this cycle."""
+        rule, operation, sm = self.rule, warp.operation_at(access.pc), warp.cta
+        if self.observer is not None:
+            self.observer.resume(self.issues.pop((core.number, access.ready)))
+        first, last = self.place(sm, cycle, access.count, cycle, load=not operation.slow)
+        self.leave_vector_gap(core, sm, operation, last, cycle)
+        self.turn[warp.place] = last + rule.wavefront_interval
+        ready = last + (operation.latency if operation.writes else self.until_served)
+        if operation.together and len(operation.writes) > 1:
+            begin = max(last + 1, self.returned[sm])
+            self.returned[sm] = begin + len(operation.writes)
+            ready += begin - last - 1
+        for register in operation.writes:
+            if warp.ready[register] == access.ready:
+                warp.ready[register] = ready
+        port = self.ports[core.number]
+        if isinstance(port, BankedPort) and operation.writes:
+            port.writes(access.warp, access.pc, operation, first, last, ready)
+        self.lasts(ready)
+        if self.observer is not None:
+            self.observer.complete(ready)
+        self.tell(warp)
+        if not (warp.done or warp.blocked):
+            core.wake(core.earliest(warp))
+
+    def leave_vector_gap(self, core: SubCore, sm: int, operation: TimedOperation, last: int, now: int) -> None:
         """Takes the wavefronts that the SM gives to nobody behind a load whose registers come together, after some
         of the same sub-core whose registers come one by one.
 
@@ -226,70 +323,46 @@ class SharedMemory:
         elif operation.matrices:
             core.matrices = min(core.matrices + 1, gap * each)
 
-    @property
-    def served(self) -> int:
-        """Cycles until a wavefront is over."""
-        return -(-self.rule.cycles // self.slots)
+    def ahead(self, sm: int) -> int:
+        """Wavefronts of accesses that have issued and not begun."""
+        waiting = sum(access.count for access in self.waiting[self.room * sm : self.room * sm + self.waits[sm]])
+        sent = (
+            self.ports[core.number].access(number).count
+            for core in self.cores_of[sm]
+            for number in range(core.accesses_taken, core.accesses_made)
+        )
+        return waiting + sum(sent)
 
-    def wait(self, core: Pipes, soonest: int) -> None:
-        """Says from when on, not before `soonest`, the sub-core has room for another access: when the first of as many
-        as may wait has its first wavefront."""
-        oldest = core.accesses_made - self.rule.queue
-        if oldest >= 0:
-            core.free[Unit.SHARED] = max(soonest, self.ports[core.number].access(oldest).first)
-
-    def place(
-        self, sm: int, soonest: int, count: int, now: int, *, load: bool = True, mark: bytes = TAKEN, gap: bool = False
-    ) -> tuple[int, int]:
-        """Takes slots for `count` wavefronts of one access from cycle `soonest` on; returns the cycles in which the
-        first and the last of them begin. A load fills gaps that stores have left, too.
-
-        Args:
-            gap: the slots stay empty, for all or, marked as GAP, for stores; no observer is told.
-        """
-        rule, slots = self.rule, self.slots
-        slot = first = last = soonest * slots
-        spacing = max(rule.cycles, rule.wavefront_interval * slots)
-        self.make_room(sm, max(slot, self.taken_until[sm]) + count * spacing, now * slots)
-        begin, wavefront = sm * self.window - self.first[sm], mark * rule.cycles
-        free = self.free_to_loads if load else self.free
-        for number in range(count):
-            found = free.search(self.taken, begin + slot)
-            assert found is not None
-            slot = found.start() - begin
-            self.taken[begin + slot : begin + slot + rule.cycles] = wavefront
-            first, last = slot if number == 0 else first, slot
-            if self.observer is not None and not gap:
-                self.observer.serve("shared memory", sm, slot // slots, slot // slots + self.served)
-            slot += rule.wavefront_interval * slots
-        if count:
-            self.taken_until[sm] = max(self.taken_until[sm], last + rule.cycles)
-        return first // slots, last // slots
-
-    def block(self, sm: int, now: int, cycles: int) -> int:
-        """Takes `cycles` in one piece, after all accesses that have a place; returns the first."""
-        slots = self.slots
-        begin = max(now, -(-self.taken_until[sm] // slots))
-        self.make_room(sm, (begin + cycles) * slots, now * slots)
-        place = sm * self.window - self.first[sm] + begin * slots
-        self.taken[place : place + cycles * slots] = b"\1" * (cycles * slots)
-        self.taken_until[sm] = (begin + cycles) * slots
-        if self.observer is not None:
-            self.observer.serve("shared memory", sm, begin, begin + cycles)
-        return begin
+    def drain(self) -> None:
+        """Serves all that waits, at the end of a run."""
+        for sm in range(len(self.tick)):
+            while self.tick[sm] < NEVER:
+                self.record.now = max(self.record.now, self.tick[sm])
+                self.serve(sm, self.tick[sm])
 
     def state(self, now: int) -> list[int]:
         """All that decides what happens next, in cycles relative to `now`."""
-        state, cycle = [], now * self.slots
-        for sm, (first, until) in enumerate(zip(self.first, self.taken_until, strict=True)):
-            begin = sm * self.window - first
-            state += [max(until - cycle, 0), *self.taken[begin + cycle : begin + max(until, cycle)]]
+        state = self.slots_state(now - self.lag)
+        for sm, cores in enumerate(self.cores_of):
+            oldest_first = sorted(cores, key=lambda core: core.taken_at)
+            state += (max(self.returned[sm] - now + self.lag, 0), self.waits[sm])
+            state += (oldest_first.index(core) for core in cores)
+            for access in self.waiting[self.room * sm : self.room * sm + self.waits[sm]]:
+                made = self.cores[access.core].accesses_made
+                state += (access.core, access.warp, access.pc, access.count, access.ready - NEVER - made)
+                state.append(max(access.behind - now + self.lag, 0))
         for core, port in zip(self.cores, self.ports, strict=True):
             made = core.accesses_made
             waiting = min(made, self.rule.queue - 1)
-            state.append(waiting)
-            state += (max(port.access(number).first - now, 0) for number in range(made - waiting, made))
+            state += (waiting, made - core.accesses_taken)
+            state += (
+                max(port.access(number).begin - now + self.rule.queue_latency, 0)
+                for number in range(made - waiting, made)
+            )
+            for sent in map(port.access, range(core.accesses_taken, made)):
+                state += (sent.soonest - now, sent.count, max(sent.behind - now + self.lag, 0))
         for port in self.ports:
             state += port.state(now)
-        state += (max(cycle - now, 0) for cycle in self.turn)
+        state += (max(cycle - now + self.lag, 0) for cycle in (*self.turn, *self.behind))
+        state += self.between
         return state

@@ -127,11 +127,13 @@ class Skipper:
         sm, now = self.sm, self.sm.now
         for core in sm.cores:
             core.settle(now)
+        for place in range(sm.record.sms):
+            sm.shared.serve(place, now)
         words = sm.shared.state(now)
         for core in sm.cores:
             words += core.state(now)
         for warp in sm.warps:
-            words += warp.state(now, sm.config.loop.minimum, sm.margin)
+            words += warp.state(now, sm.config.loop.minimum, sm.margin, sm.cores[warp.core].accesses_made)
         return array("q", words).tobytes()
 
     def beside(self, now: int) -> list[object]:

@@ -2,7 +2,7 @@
 
 A sub-core issues at most one instruction a cycle, from the warp that its policy puts first among those that have waited
 as compiled, whose operands are ready and whose unit is free; warps issue in order. Shared memory is one server of the
-SM behind a port of each sub-core, in order of issue, sub-core by sub-core within a cycle.
+SM behind a port of each sub-core (`shared_memory`).
 
 Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on
 matrix and integer instructions are waits, too, that the compiler has written into the code (`schedule`), and that count
@@ -86,7 +86,9 @@ class Sm(Machine):
         ]
         self.barriers = [Barriers(warps) for _ in range(ctas)]
         self.barrier_free = [0] * ctas  # when the barrier units take the next arrival
-        self.shared = SharedMemory(config.shared, self.record, [*self.cores], len(placed), self.prepare, observer)
+        self.shared = SharedMemory(
+            config.shared, self.record, self.cores, len(placed), self.prepare, self.lasts, observer
+        )
         self.extra = [[extra(config, producer, consumer) for producer in Unit] for consumer in Unit]
         for core in self.cores:
             core.changes = self.extra
@@ -213,13 +215,12 @@ class Sm(Machine):
         if operation.jobs is not None:
             return self.memory.launch(core, warp, operation, now) if self.memory is not None else 1
         if unit is _SHARED:
-            latency = self.access(core, warp, operation, now)
-        else:
-            core.take(warp, operation, now)
-            if unit is _TENSOR:
-                self.share_port(core, warp, operation, now)
-            if unit in _PIPES:
-                self.counters.busy[unit][core.number] += operation.interval
+            return self.access(core, warp, operation, now)
+        core.take(warp, operation, now)
+        if unit is _TENSOR:
+            self.share_port(core, warp, operation, now)
+        if unit in _PIPES:
+            self.counters.busy[unit][core.number] += operation.interval
         for register in operation.writes:
             warp.ready[register] = now + latency
             warp.producers[register] = unit
@@ -230,23 +231,25 @@ class Sm(Machine):
         late, put_off = self.shared.give_port(core, operation, now - self.config.pipe.port_delay)
         core.come_late(warp, late, now)
         for other in put_off:
-            if other is not warp and not (other.done or other.blocked):
+            if other is not warp and not other.done:
                 self.prepare(other)
         if core.stores:
             self.shared.leave_gap(core, warp.cta, operation, now)
 
     def access(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
-        """Sends an access to shared memory; returns the cycles until its value is there, or until a store is done."""
+        """Sends an access to shared memory, of which is decided later when its value is there, or a store is done."""
         core.access(now)
-        served = self.shared.serve(core, warp, operation, now)
-        self.counters.shared[warp.cta] += served.cycles
+        sent = self.shared.send(core, warp, operation, now)
+        self.counters.shared[warp.cta] += sent.cycles
         warp.access = now + operation.interval
         for register in operation.reads:
-            warp.pinned[register] = served.read
-        warp.sent = served.read
+            warp.pinned[register] = sent.read
+        warp.sent = sent.read
         if operation.frees >= 0:
-            warp.boards[operation.frees] = served.read
-        return served.ready - now
+            warp.boards[operation.frees] = sent.read
+        for register in operation.writes:
+            warp.ready[register], warp.producers[register] = sent.ready, _SHARED
+        return 1
 
     def launch(self, core: SubCore, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Issues an operation that works on after issue, or that waits for one; returns the cycles until its registers
@@ -334,9 +337,10 @@ class Sm(Machine):
         cycle = warp.starts[end.loop] + self.config.loop.minimum
         if cycle > warp.issue_not_before:
             warp.issue_not_before, warp.issue_not_before_reason = cycle, StallReason.BRANCH
-        if self.config.reading_stages:
+        unread = self.unread(warp, end)
+        if self.config.reading_stages or unread >= NEVER:
             warp.ended = pc + 1
-        elif (unread := self.unread(warp, end)) > warp.issue_not_before:
+        elif unread > warp.issue_not_before:
             warp.issue_not_before, warp.issue_not_before_reason = unread, StallReason.SHARED
         warp.starts[end.loop] = warp.issue_not_before
 

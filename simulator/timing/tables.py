@@ -262,7 +262,10 @@ class Shared:
         wavefront_interval: cycles from a wavefront of a warp to its next, of the same access or of another.
         port_cycles: cycles for each register (addresses, values to store) that a sub-core sends.
         warp_interval: cycles between two accesses that a warp issues.
-        queue: accesses of a sub-core that may wait for their first wavefront.
+        queue: accesses of a sub-core that may have issued and not come to the port.
+        queue_latency: cycles after an access comes to the port until another may issue in its place, if one that finds
+            the port free comes to it when it issues.
+        waiting: accesses that have been through the ports and may wait for their first wavefront, of all sub-cores.
         latency: cycles from the last wavefront until an instruction that needs the loaded value can issue.
         register_latency: cycles that each further register of a vector `ld.shared` adds.
         store_latency: cycles that a store's first wavefront comes later than its values.
@@ -272,7 +275,7 @@ class Shared:
             and a half.
         vector_gap: wavefronts, at most, that the SM gives to nobody behind a load of four registers that come together
             (ld.shared.v4): one for each `vector_after` loads of four registers that come one by one (ldmatrix.x4)
-            that its sub-core has issued since the last such load, rounded.
+            of its sub-core that have begun since the last such load, rounded.
         vector_after: how many these are.
     """
 
@@ -287,6 +290,8 @@ class Shared:
     operand_latency: Delay
     overlap_latency: Delay
     wavefronts: Annotated[int, Between(1, 64)] = 1
+    queue_latency: Delay = 6
+    waiting: Slots = 16
     vector_gap: Delay = 0
     vector_after: Slots = 5
 

@@ -8,7 +8,7 @@ from array import array
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
 from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
-from simulator.timing.records import BOARDS, NEVER, CostRecord, WarpRecord, link
+from simulator.timing.records import BOARDS, NEVER, CostRecord, WarpRecord, left, link
 
 
 class Warp(WarpRecord):
@@ -17,7 +17,6 @@ class Warp(WarpRecord):
 
     Attributes:
         id: its number over all CTAs.
-        core: its sub-core, counted over all SMs.
         ready, producers, readable, pinned, boards, counts, starts, turns, upkeep: the arrays of its record.
         complete: when all that it has queued at the tcgen05 unit is complete; what is not started does not count yet.
         moves: when all its tcgen05.ld, and all its tcgen05.st, are complete.
@@ -26,8 +25,8 @@ class Warp(WarpRecord):
     """
 
     def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
-        super().__init__(place=place, base=place * REASONS, cta=cta, last=-1, acted=-1, comparison=-2)
-        self.id, self.code, self.core, self.program = number, code, core, code.items
+        super().__init__(place=place, base=place * REASONS, cta=cta, core=core, last=-1, acted=-1, comparison=-2)
+        self.id, self.code, self.program = number, code, code.items
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
         self.ready, self.pinned, self.boards = _zeros(registers), _zeros(registers), _zeros(BOARDS)
@@ -122,12 +121,13 @@ class Warp(WarpRecord):
                 self.costs[place] = CostRecord(entries.buffer_info()[0], len(entries), executions.prefix)
         self.costs_array = ctypes.addressof(self.costs)
 
-    def state(self, now: int, minimum: int, margin: int) -> list[int]:
+    def state(self, now: int, minimum: int, margin: int, accesses: int) -> list[int]:
         """All that decides what it does next, in cycles relative to `now`, but for the counts of its loops.
 
         Args:
             minimum: cycles of a run of a loop, at least.
             margin: cycles for which a result can matter after it is there.
+            accesses: how many accesses its sub-core has made.
         """
         if self.done:
             return [-1 - self.blocked, max(self.comparison + 2 - now, 0)]
@@ -138,14 +138,15 @@ class Warp(WarpRecord):
         else:
             state.append(0)
         if self.operands_ready > since:
-            state += (1, self.operands_ready - now, self.operands_reason)
+            state += (1, left(self.operands_ready, now), self.operands_reason)
         else:
             state.append(0)
         state += (self.ended, max(self.access - now, 0), max(self.sent - now, 0), max(self.comparison + 2 - now, 0))
         state += (max(cycle + minimum - now, 0) for cycle in self.starts)
         for register, cycle in enumerate(self.ready):
             if cycle + margin > now:
-                state += (register, cycle - now, self.producers[register])
+                known = cycle - now if cycle < NEVER else cycle - NEVER - accesses - NEVER
+                state += (register, known, self.producers[register])
         state.append(-1)
         for register, cycle in enumerate(self.readable):
             if cycle + margin > now:

@@ -36,6 +36,8 @@ _POINTS_TO = {  # what is behind an address that is not one of integers
     "items_array": "struct ItemRecord *",
     "costs_array": "struct CostRecord *",
     "accesses_array": "struct SendingRecord *",
+    "arrivals_array": "struct ArrivalRecord *",
+    "waiting_array": "struct WaitingRecord *",
     "warps_array": "struct WarpRecord **",
     "cores_array": "struct CoreRecord **",
     "taken_array": "uint8_t *",
@@ -72,7 +74,7 @@ def _header() -> str:
     more than the standard library."""
     known = _run(RECORDS[0], {})
     sm = _run(RECORDS[1], {"simulator.timing.records": known})
-    names = ("ASLEEP", "BOARDS", "CONTESTS", "EIGHT", "MORE_ACCESSES", "NEVER", "NO_MORE")
+    names = ("ARRIVALS", "ASLEEP", "BOARDS", "CONTESTS", "EIGHT", "MORE_ACCESSES", "NEVER", "NO_MORE")
     text = ["#include <stdint.h>", *(f"#define {name} INT64_C({known[name]})" for name in names)]
     for kind in (*known["RECORDS"], *sm["RECORDS"]):
         text.append(f"struct {kind.__name__} {{")

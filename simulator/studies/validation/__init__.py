@@ -24,6 +24,7 @@ MODULES = (
     "shared_memory",  # measured loops of loads and stores, published chains of ldmatrix
     "pieces",  # measured sequences of a few instructions
     "registers",  # the same, on registers of two banks
+    "turns",  # measured sequences of accesses of several warps
     "emulated",  # measured streams of instructions that the chip does not have
     "machine_code",  # the same, and integers among matrix instructions, as the compiler wrote them
     "gemm",  # measured main loops of GEMMs, copies, whole problems

@@ -31,6 +31,7 @@ class Outcome(IntEnum):
     BOUNDARY = 2
     PAUSE = 3
     START = 4
+    SERVE = 5
 
 
 _OUTCOMES = tuple(Outcome)
@@ -39,6 +40,12 @@ _OUTCOMES = tuple(Outcome)
 def available() -> bool:
     """Whether there is a compiled engine."""
     return library() is not None
+
+
+def _longest(code: TimedCode) -> int:
+    """The most wavefronts of an access of a program."""
+    tables = [item.costs for item in code.items if isinstance(item, TimedOperation) and item.costs]
+    return max((max(executions.entries) for table in tables for executions in table.values()), default=0)
 
 
 class CompiledEngine:
@@ -81,9 +88,13 @@ class CompiledEngine:
             length = self._state(
                 self._arguments, ctypes.c_void_p(self._words.buffer_info()[0]), ctypes.c_int64(len(self._words))
             )
-            if length <= len(self._words):
+            if length < 0:
+                for place in range(self.record.sms):
+                    self.sm.shared.serve(place, self.record.now)
+            elif length <= len(self._words):
                 return self._words[:length].tobytes()
-            self._words = array("q", bytes(16 * length))
+            else:
+                self._words = array("q", bytes(16 * length))
 
     def _rules(self) -> None:
         """Writes down what the config says."""
@@ -101,8 +112,10 @@ class CompiledEngine:
                     "wavefront_interval",
                     "port_cycles",
                     "queue",
+                    "queue_latency",
                     "vector_gap",
                     "vector_after",
+                    "waiting",
                     "store_latency",
                     "operand_latency",
                 ),
@@ -128,6 +141,7 @@ class CompiledEngine:
         )
         extra = array("q", [cycles for row in sm.extra for cycles in row])
         record.started = -1
+        record.longest = config.shared.vector_gap + max(map(_longest, sm.codes), default=0)
         counters, none = sm.counters, array("q", [0] * sm.ctas)
         link(record, extra=extra, pipe_taken=sm.pipe_taken, produced_by=sm.produced_by)
         link(record, stalls=counters.stalls, issued=counters.issued, shared_busy=counters.shared)

@@ -1,5 +1,5 @@
 /* The rules that the timing engine needs all the time, compiled. The specification is in Python, in functions of the
- * same names: simulator/timing/sm.py, pipes.py, cores.py, shared_memory.py, warp.py. Here are those for matrix and
+ * same names: simulator/timing/sm.py, pipes.py, cores.py, shared_memory.py, slots.py, warp.py. Here are those for matrix and
  * integer instructions, accesses to shared memory and ends of loops; what works on after issue, waits for others or
  * ends a program is left to Python, which works on the same records (records.h is written from
  * simulator/timing/records.py). */
@@ -14,7 +14,7 @@ typedef struct CoreRecord Core;
 typedef struct WarpRecord Warp;
 typedef struct ItemRecord Item;
 
-enum { NOTHING_BEFORE = 0, FOR_PYTHON = 1, BOUNDARY = 2, PAUSE = 3, START = 4 }; /* as in __init__.py */
+enum { NOTHING_BEFORE = 0, FOR_PYTHON = 1, BOUNDARY = 2, PAUSE = 3, START = 4, SERVE = 5 }; /* as in __init__.py */
 enum { OLDEST = 0, GREEDY_OLDEST = 1, GREEDY_ROUND_ROBIN = 2, ROUND_ROBIN = 3 }; /* places in tables.POLICIES */
 
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -405,37 +405,46 @@ static void come_late(const Sm *sm, Core *core, Warp *warp, int64_t cycles, int6
 typedef struct SendingRecord Sending;
 
 static Sending *sending_at(const Sm *sm, const Core *core, int64_t number) {
-    return &core->accesses_array[number % (sm->queue + MORE_ACCESSES)];
+    return &core->accesses_array[number % sm->ring];
 }
 
-static int64_t oldest_sending(const Sm *sm, const Core *core) { return most(core->accesses_made - sm->queue - MORE_ACCESSES, 0); }
+static int64_t oldest_sending(const Sm *sm, const Core *core) { return most(core->accesses_made - sm->ring, 0); }
 
 static int64_t late_for(const Sm *sm, const Sending *access, int64_t now) {
     int64_t since = now - access->begin;
     return access->values ? (sm->port_cycles - since % sm->port_cycles) % sm->port_cycles : 1;
 }
 
-/* The access of the same warp that waits before this one; 0 for none. */
-static const Sending *before(const Sm *sm, const Core *core, int64_t number, int64_t now) {
-    const Sending *access = sending_at(sm, core, number);
-    for (int64_t other = number - 1; other >= oldest_sending(sm, core); other--) {
-        const Sending *found = sending_at(sm, core, other);
-        if (found->until > now && found->warp == access->warp)
-            return found;
-    }
-    return 0;
-}
-
 static void prepare(const Sm *sm, Warp *warp);
 
-/* `SharedMemory.wait`. */
-static void wait_for_room(const Sm *sm, Core *core, int64_t soonest) {
-    int64_t oldest = core->accesses_made - sm->queue;
-    if (oldest >= 0)
-        core->free_array[sm->shared] = most(soonest, sending_at(sm, core, oldest)->first);
+static void wake(const Sm *sm, Core *core, int64_t cycle);
+
+/* `BankedPort.held`. */
+static int is_held(const Core *core, int64_t number) { return number > core->accesses_taken; }
+
+/* `BankedPort.room`, `Port.room`. */
+static void find_room(const Sm *sm, Core *core) {
+    int64_t number = core->accesses_made - sm->queue, begin = NEVER;
+    if (number < 0)
+        return;
+    const Sending *access = sending_at(sm, core, number);
+    if (!core->depth || number < core->accesses_read ||
+        (number == core->accesses_read && access->left < access->sent))
+        begin = access->begin;
+    else if (number == core->accesses_read && !is_held(core, number))
+        begin = access->next;
+    if (begin < NEVER)
+        begin += sm->queue_latency - core->depth;
+    if (core->free_array[sm->shared] != begin) {
+        core->free_array[sm->shared] = begin;
+        wake(sm, core, begin);
+    }
 }
 
-static void come_later(Warp *warp, Sending *access, int64_t cycles) {
+typedef struct ArrivalRecord Arrival;
+typedef struct WaitingRecord Waiting;
+
+static void come_later(Warp *warp, Arrival *access, int64_t cycles) {
     const Item *item = &warp->items_array[access->pc];
     for (int64_t i = 0; i < item->writes_count; i++)
         if (warp->ready_array[item->writes_array[i]] == access->ready)
@@ -444,21 +453,9 @@ static void come_later(Warp *warp, Sending *access, int64_t cycles) {
 }
 
 /* `SharedMemory.put_off`. */
-static void put_off_access(Sm *sm, Core *core, Sending *access, int64_t cycles, const Sending *before) {
+static void put_off_access(Core *core, Sending *access, int64_t cycles) {
     Warp *warp = core->warps_array[access->warp];
     const Item *item = &warp->items_array[access->pc];
-    int64_t turn = before ? before->last + sm->wavefront_interval : 0;
-    int64_t later = most(access->soonest, turn) - access->first;
-    if (later > 0) {
-        if (sm->turn_array[warp->place] == access->last + sm->wavefront_interval)
-            sm->turn_array[warp->place] += later;
-        come_later(warp, access, later);
-        access->first += later;
-        access->last += later;
-        access->due += later;
-        access->written += later;
-        wait_for_room(sm, core, core->free_array[sm->shared]);
-    }
     for (int64_t i = 0; i < item->reads_count; i++)
         if (warp->pinned_array[item->reads_array[i]] == access->read)
             warp->pinned_array[item->reads_array[i]] += cycles;
@@ -494,27 +491,36 @@ static void keep_order(Sm *sm, Core *core, int64_t number) {
 /* `BankedPort.put_off`. */
 static void put_off_reads(Sm *sm, Core *core, int64_t number, int64_t cycles) {
     Sending *access = sending_at(sm, core, number);
-    const Sending *other = 0;
-    for (int64_t i = core->accesses_read; i < number; i++)
-        if (sending_at(sm, core, i)->warp == access->warp)
-            other = sending_at(sm, core, i);
     access->next += cycles;
     access->soonest += cycles;
     access->until += cycles;
-    put_off_access(sm, core, access, cycles, other);
+    put_off_access(core, access, cycles);
     Warp *warp = core->warps_array[access->warp];
-    if (!warp->done && !warp->blocked)
+    if (!warp->done)
         prepare(sm, warp);
     if (number + 1 < core->accesses_made)
         keep_order(sm, core, number + 1);
     else
         core->port_until = access->until;
+    find_room(sm, core);
+}
+
+/* `BankedPort.release`. */
+static void release_access(Sm *sm, Core *core, int64_t number, int64_t cycle) {
+    if (number >= core->accesses_made)
+        return;
+    int64_t cycles = cycle - sending_at(sm, core, number)->next;
+    if (cycles > 0)
+        put_off_reads(sm, core, number, cycles);
+    find_room(sm, core);
 }
 
 static int64_t next_read(const Sm *sm, const Core *core) {
     if (core->deferred)
         return core->read_cycle;
-    return core->accesses_read < core->accesses_made ? sending_at(sm, core, core->accesses_read)->next : NEVER;
+    if (core->accesses_read == core->accesses_made || is_held(core, core->accesses_read))
+        return NEVER;
+    return sending_at(sm, core, core->accesses_read)->next;
 }
 
 /* `BankedPort.read`. */
@@ -524,13 +530,15 @@ static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle) {
     if (core->accesses_read == core->accesses_made)
         return taken;
     Sending *access = sending_at(sm, core, core->accesses_read);
-    if (access->next > cycle)
+    if (access->next > cycle || is_held(core, core->accesses_read))
         return taken;
     uint64_t mask = closed(core, 1);
     if (mask & 1) {
         put_off_reads(sm, core, core->accesses_read, trailing_ones(mask));
         return taken;
     }
+    if (access->left == access->sent)
+        access->begin = cycle;
     int64_t bank = 1 << (access->banks & 1);
     access->banks >>= 1;
     access->next += sm->port_cycles;
@@ -538,6 +546,7 @@ static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle) {
         core->accesses_read++;
         core->last_read = cycle;
     }
+    find_room(sm, core);
     if (metadata_waits(core)) {
         core->deferred = bank;
         return taken;
@@ -545,9 +554,13 @@ static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle) {
     return taken | bank;
 }
 
+static Arrival *arrival_at(const Core *core, int64_t number) { return &core->arrivals_array[number % ARRIVALS]; }
+
+static int64_t oldest_arrival(const Core *core) { return most(core->accesses_begun - ARRIVALS, 0); }
+
 static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
-    for (int64_t number = oldest_sending(sm, core); number < core->accesses_made; number++) {
-        Sending *access = sending_at(sm, core, number);
+    for (int64_t number = oldest_arrival(core); number < core->accesses_begun; number++) {
+        Arrival *access = arrival_at(core, number);
         while (access->unwritten && access->written < cycle) {
             access->unwritten--;
             access->due += access->step;
@@ -562,7 +575,7 @@ static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
             continue;
         Warp *warp = core->warps_array[access->warp];
         come_later(warp, access, later);
-        if (!warp->done && !warp->blocked)
+        if (!warp->done)
             prepare(sm, warp);
     }
 }
@@ -580,7 +593,7 @@ static void hold(Sm *sm, Core *core, int64_t cycle) {
 /* Foresees when an access is read that issues now, in its entry: `BankedPort.send`. */
 static Sending foresee(const Sm *sm, const Core *core, const Item *item, int64_t now) {
     Sending access = {
-        .arrives = now + core->depth, .values = item->slow, .left = item->sent, .banks = item->banks};
+        .arrives = now + core->depth, .values = item->slow, .left = item->sent, .sent = item->sent, .banks = item->banks};
     int64_t first = first_read(sm, &access, last_before(sm, core, core->accesses_made));
     first += trailing_ones(closed(core, 0) >> least(most(first - core->read_cycle, 0), 63));
     access.begin = access.next = first;
@@ -619,21 +632,20 @@ static void share_port(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
                 moved = item->port;
                 access->begin += moved;
                 access->until += moved;
-                put_off_access(sm, core, access, moved, 0);
+                put_off_access(core, access, moved);
             }
         } else {
             int64_t free = now + late + item->port + (access->values ? 0 : sm->turnaround);
             moved = most(most(until, free) - access->begin, 0);
             if (moved) {
-                const Sending *other = before(sm, core, number, now);
                 access->begin += moved;
                 access->soonest += moved;
                 access->until += moved;
-                put_off_access(sm, core, access, moved, other);
+                put_off_access(core, access, moved);
             }
         }
         Warp *owner = core->warps_array[access->warp];
-        if (moved && owner != warp && !owner->done && !owner->blocked)
+        if (moved && owner != warp && !owner->done)
             prepare(sm, owner);
         under_way = 0;
         until = access->until;
@@ -641,6 +653,7 @@ static void share_port(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
     core->port_stores = now + late + item->port;
     core->port_loads = core->port_stores + sm->turnaround;
     core->port_until = most(core->port_until, until);
+    find_room(sm, core);
     come_late(sm, core, warp, late, issued);
     core->free_array[sm->tensor] += slower * sm->integer;
 }
@@ -690,11 +703,6 @@ static void place(Sm *sm, int64_t cta, int64_t soonest, int64_t count, int mark,
     *last /= slots;
 }
 
-/* The first cycle in which the values of an access can be served, as `serve` works it out. */
-static int64_t values_sent(const Sm *sm, const Core *core, const Warp *warp, const Item *item, int64_t now) {
-    return most(send(sm, core, item, now).soonest, sm->turn_array[warp->place]);
-}
-
 static void leave_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t now) {
     int64_t gap = core->port_until > now ? least(item->port / 2, core->stores) : 0, first, last;
     core->stores = 0;
@@ -712,42 +720,42 @@ static void leave_vector_gap(Sm *sm, Core *core, int64_t cta, const Item *item, 
     }
 }
 
-/* `Sm.access` with `SharedMemory.serve`. */
-static int64_t access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
+/* Plans to decide, not later than needed, what an SM serves in a cycle. */
+static void plan(Sm *sm, int64_t cta, int64_t cycle) {
+    sm->serve_tick_array[cta] = least(sm->serve_tick_array[cta], cycle + sm->lag);
+}
+
+/* `Sm.access` with `SharedMemory.send`. */
+static void access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
     if (core->reads_until >= now && !core->accessed && !core->depth) {
         core->reads_until += sm->access;
         core->accessed = 1;
     }
-    int64_t first, last, values = item->sent - 1;
+    int64_t values = item->sent - 1, ready = NEVER + core->accesses_made;
     Sending access = send(sm, core, item, now);
     core->port_until = access.until;
-    int64_t count = wavefronts(warp);
     if (sm->gap && values >= sm->gap)
         core->stores = least(core->stores + 1, sm->stores);
-    place(sm, warp->cta, most(access.soonest, sm->turn_array[warp->place]), count, TAKEN, !item->slow, &first, &last);
-    leave_vector_gap(sm, core, warp->cta, item, last);
-    sm->turn_array[warp->place] = last + sm->wavefront_interval;
-    int64_t read = access.read;
-    sm->shared_busy_array[warp->cta] += count * sm->cycles;
-    warp->access = now + item->interval;
-    for (int64_t i = 0; i < item->reads_count; i++)
-        warp->pinned_array[item->reads_array[i]] = read;
-    warp->sent = read;
-    if (item->frees >= 0)
-        warp->boards_array[item->frees] = read;
-    int64_t served = (sm->cycles + sm->wavefronts - 1) / sm->wavefronts;
-    int64_t ready = last + (item->writes_count ? item->latency : served);
+    access.count = wavefronts(warp);
+    access.behind = sm->behind_array[warp->place];
+    sm->between_array[warp->place] = 1;
     access.warp = reader_of(core, warp);
     access.pc = warp->pc;
-    access.first = first;
-    access.last = last;
     access.ready = ready;
-    access.unwritten = item->writes_count;
-    access.step = item->together ? 1 : (last - first) / most(item->writes_count - 1, 1);
-    access.due = access.written = ready - core->result_stage - most(item->writes_count - 1, 0) * access.step;
     *sending_at(sm, core, core->accesses_made++) = access;
-    wait_for_room(sm, core, now + 1);
-    return ready - now;
+    plan(sm, warp->cta, most(access.soonest, sm->served_array[warp->cta]));
+    find_room(sm, core);
+    sm->shared_busy_array[warp->cta] += access.count * sm->cycles;
+    warp->access = now + item->interval;
+    for (int64_t i = 0; i < item->reads_count; i++)
+        warp->pinned_array[item->reads_array[i]] = access.read;
+    warp->sent = access.read;
+    if (item->frees >= 0)
+        warp->boards_array[item->frees] = access.read;
+    for (int64_t i = 0; i < item->writes_count; i++) {
+        warp->ready_array[item->writes_array[i]] = ready;
+        warp->producers_array[item->writes_array[i]] = sm->shared;
+    }
 }
 
 /* sm.py */
@@ -837,18 +845,17 @@ static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t n
     warp->issue_not_before = now + item->stall;
     warp->issue_not_before_reason = item->stall_reason;
     if (item->unit == sm->shared) {
-        latency = access_shared(sm, core, warp, item, now);
-    } else {
-        take(sm, core, warp, item, now);
-        if (item->unit == sm->tensor) {
-            share_port(sm, core, warp, item, now);
-            if (core->stores)
-                leave_gap(sm, core, warp->cta, item, now);
-        }
-        if (item->unit == sm->tensor)
-            sm->tensor_busy_array[core->number] += item->interval;
-        else if (item->unit == sm->alu)
-            sm->alu_busy_array[core->number] += item->interval;
+        access_shared(sm, core, warp, item, now);
+        return 1;
+    }
+    take(sm, core, warp, item, now);
+    if (item->unit == sm->tensor) {
+        share_port(sm, core, warp, item, now);
+        if (core->stores)
+            leave_gap(sm, core, warp->cta, item, now);
+        sm->tensor_busy_array[core->number] += item->interval;
+    } else if (item->unit == sm->alu) {
+        sm->alu_busy_array[core->number] += item->interval;
     }
     for (int64_t i = 0; i < item->writes_count; i++) {
         int64_t reg = item->writes_array[i];
@@ -865,10 +872,11 @@ static void branch(const Sm *sm, Warp *warp, int64_t pc) {
         warp->issue_not_before = cycle;
         warp->issue_not_before_reason = sm->branch;
     }
-    if (sm->cores_array[0]->depth) {
+    int64_t read = unread(warp, end);
+    if (sm->cores_array[0]->depth || read >= NEVER) {
         warp->ended = pc + 1;
-    } else if (unread(warp, end) > warp->issue_not_before) {
-        warp->issue_not_before = unread(warp, end);
+    } else if (read > warp->issue_not_before) {
+        warp->issue_not_before = read;
         warp->issue_not_before_reason = sm->reason_shared;
     }
     warp->starts_array[end->loop] = warp->issue_not_before;
@@ -1129,19 +1137,165 @@ static int ends_program(const Warp *warp) {
     return 1;
 }
 
-/* Whether Python must take the whole step: at the end of a program, and for an access for which the window is too
- * short. */
+/* Whether Python must take the whole step: at the end of a program, and for a gap for which the window is too short. */
 static int for_python(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
     const Item *item = next_of(warp);
     if (ends_program(warp))
         return 1;
-    if (item->python || (item->unit != sm->shared && !core->stores))
-        return 0;
-    if (item->unit != sm->shared)
-        return !has_room(sm, warp->cta, now, core->stores);
-    const struct CostRecord *cost = &warp->costs_array[warp->pc];
-    int64_t count = cost->entries_array[cost->length == 1 ? 0 : warp->turns_array[warp->pc]];
-    return !has_room(sm, warp->cta, values_sent(sm, core, warp, item, now), count + sm->vector_gap);
+    return !item->python && item->unit != sm->shared && core->stores && !has_room(sm, warp->cta, now, core->stores);
+}
+
+/* shared_memory.py: what the SM serves */
+
+/* The access at a place of an SM's queue, and its warp. */
+typedef struct {
+    int64_t place;
+    const Waiting *access;
+    Core *core;
+    Warp *warp;
+} Head;
+
+static Head waiting_at(const Sm *sm, int64_t cta, int64_t place) {
+    const Waiting *access = &sm->waiting_array[cta * sm->room + place];
+    Core *core = sm->cores_array[access->core];
+    return (Head){place, access, core, core->warps_array[access->warp]};
+}
+
+/* Whether this is the first access of its warp in the queue. */
+static int is_head(const Sm *sm, int64_t cta, const Head *head) {
+    for (int64_t place = 0; place < head->place; place++)
+        if (waiting_at(sm, cta, place).warp == head->warp)
+            return 0;
+    return 1;
+}
+
+static int64_t free_from(const Sm *sm, int64_t cta, int64_t cycle, int load) {
+    const uint8_t *taken = sm->taken_array + cta * sm->window - sm->first_array[cta];
+    int64_t slot = cycle * sm->wavefronts, until = sm->taken_until_array[cta];
+    for (int64_t clear = 0; clear < sm->cycles && slot + clear < until;) {
+        if (taken[slot + clear] == TAKEN || (taken[slot + clear] && !load)) {
+            slot += clear + 1;
+            clear = 0;
+        } else {
+            clear++;
+        }
+    }
+    return slot / sm->wavefronts;
+}
+
+static int is_load(const Head *head) { return !head->warp->items_array[head->access->pc].slow; }
+
+/* `SharedMemory.can_take`. */
+static int can_take(const Sm *sm, int64_t cta, const Core *core) {
+    return core->accesses_taken < core->accesses_made && sm->waits_array[cta] < sm->waiting;
+}
+
+/* The SM's sub-cores are `first` to before `end`. */
+static int64_t next_decision(const Sm *sm, int64_t cta, int64_t first, int64_t end, int64_t cycle) {
+    int64_t found = NEVER;
+    for (int64_t i = first; i < end; i++) {
+        const Core *core = sm->cores_array[i];
+        if (can_take(sm, cta, core))
+            found = least(found, most(sending_at(sm, core, core->accesses_taken)->soonest, cycle));
+    }
+    for (int64_t place = 0; place < sm->waits_array[cta] && found > cycle; place++) {
+        Head head = waiting_at(sm, cta, place);
+        int64_t soonest = most(most(sm->turn_array[head.warp->place], head.access->behind), cycle);
+        if (soonest < found && is_head(sm, cta, &head))
+            found = least(found, free_from(sm, cta, soonest, is_load(&head)));
+    }
+    return found;
+}
+
+/* `SharedMemory.take`. */
+static void take_access(Sm *sm, int64_t cta, int64_t first, int64_t end, int64_t cycle) {
+    Core *found = NULL;
+    for (int64_t i = first; i < end; i++) {
+        Core *core = sm->cores_array[i];
+        if (can_take(sm, cta, core) && sending_at(sm, core, core->accesses_taken)->soonest <= cycle &&
+            (!found || core->taken_at < found->taken_at))
+            found = core;
+    }
+    if (found) {
+        const Sending *sent = sending_at(sm, found, found->accesses_taken++);
+        sm->waiting_array[cta * sm->room + sm->waits_array[cta]++] =
+            (Waiting){.core = found->number, .warp = sent->warp, .pc = sent->pc, .count = sent->count, .ready = sent->ready,
+                      .behind = sent->behind};
+        found->taken_at = cycle;
+        if (found->depth)
+            release_access(sm, found, found->accesses_taken, cycle + sm->lag);
+    }
+}
+
+static void begins(Sm *sm, const Head *head, int64_t cycle) {
+    const Waiting *access = head->access;
+    Warp *warp = head->warp;
+    const Item *item = &warp->items_array[access->pc];
+    int64_t cta = warp->cta, count = item->writes_count, first, last;
+    place(sm, cta, cycle, access->count, TAKEN, !item->slow, &first, &last);
+    leave_vector_gap(sm, head->core, cta, item, last);
+    sm->turn_array[warp->place] = last + sm->wavefront_interval;
+    int64_t ready = last + (count ? item->latency : (sm->cycles + sm->wavefronts - 1) / sm->wavefronts);
+    if (item->together && count > 1) {
+        int64_t from = most(last + 1, sm->returned_array[cta]);
+        sm->returned_array[cta] = from + count;
+        ready += from - last - 1;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (warp->ready_array[item->writes_array[i]] == access->ready)
+            warp->ready_array[item->writes_array[i]] = ready;
+    if (head->core->depth && count) {
+        int64_t step = item->together ? 1 : (last - first) / most(count - 1, 1);
+        int64_t due = ready - head->core->result_stage - (count - 1) * step;
+        *arrival_at(head->core, head->core->accesses_begun++) = (Arrival){
+            .warp = access->warp, .pc = access->pc, .ready = ready, .unwritten = count, .due = due, .written = due, .step = step};
+    }
+    sm->end = most(sm->end, ready);
+    if (warp->done)
+        return;
+    prepare(sm, warp);
+    if (!warp->blocked)
+        wake(sm, head->core, earliest(sm, head->core, warp));
+}
+
+/* `SharedMemory.begin`. */
+static void begin_access(Sm *sm, int64_t cta, int64_t cycle) {
+    Waiting *waiting = sm->waiting_array + cta * sm->room;
+    int64_t *waits = sm->waits_array + cta;
+    for (int64_t at = 0; at < *waits; at++) {
+        Head head = waiting_at(sm, cta, at);
+        if (most(sm->turn_array[head.warp->place], head.access->behind) > cycle || !is_head(sm, cta, &head) ||
+            free_from(sm, cta, cycle, is_load(&head)) != cycle)
+            continue;
+        begins(sm, &head, cycle);
+        --*waits;
+        memmove(waiting + at, waiting + at + 1, (*waits - at) * sizeof *waiting);
+        return;
+    }
+}
+
+static void settle(Sm *sm, Core *core, int64_t now);
+
+/* `SharedMemory.serve`. Returns whether the window was long enough; if not, Python goes on. */
+static int serve_accesses(Sm *sm, int64_t cta, int64_t now) {
+    int64_t each = sm->cores / sm->sms, first = cta * each, end = first + each;
+    int64_t cycle = most(sm->served_array[cta], sm->serve_tick_array[cta] - sm->lag), until = now - sm->lag;
+    for (int64_t i = first; i < end; i++)
+        if (sm->cores_array[i]->accesses_read < sm->cores_array[i]->accesses_made)
+            settle(sm, sm->cores_array[i], now);
+    while ((cycle = next_decision(sm, cta, first, end, cycle)) <= until) {
+        if (!has_room(sm, cta, cycle, sm->longest)) {
+            sm->served_array[cta] = cycle;
+            sm->serve_tick_array[cta] = now;
+            return 0;
+        }
+        take_access(sm, cta, first, end, cycle);
+        begin_access(sm, cta, cycle);
+        cycle++;
+    }
+    sm->served_array[cta] = most(sm->served_array[cta], until + 1);
+    sm->serve_tick_array[cta] = cycle < NEVER ? cycle + sm->lag : NEVER;
+    return 1;
 }
 
 /* Ends the step of a sub-core: its warp, if it has issued, goes on; then the sub-core plans its next step. */
@@ -1155,7 +1309,8 @@ static int end_step(Sm *sm, Core *core, Warp *warp) {
 
 /* Lets sub-cores step, the earliest and of these the first by number, until the next step is not before cycle `until`
  * (NOTHING_BEFORE), Python must take it (FOR_PYTHON) or start the operation that issues (START; both with the
- * sub-core's number in *number), a repetition may be found (BOUNDARY), or `steps` steps are done (PAUSE). */
+ * sub-core's number in *number) or go on deciding what is served (SERVE), a repetition may be found (BOUNDARY), or `steps`
+ * steps are done (PAUSE). */
 int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) {
     if (sm->started >= 0) {
         Core *core = sm->cores_array[sm->started];
@@ -1168,8 +1323,18 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
         for (int64_t i = 1; i < sm->cores; i++)
             if (sm->cores_array[i]->tick < core->tick)
                 core = sm->cores_array[i];
-        if (core->tick >= until)
+        int64_t served = sm->serve_tick_array[0];
+        for (int64_t i = 1; i < sm->sms; i++)
+            served = least(served, sm->serve_tick_array[i]);
+        if (least(core->tick, served) >= until)
             return NOTHING_BEFORE;
+        if (served <= core->tick) {
+            sm->now = served;
+            for (int64_t i = 0; i < sm->sms; i++)
+                if (sm->serve_tick_array[i] == served && !serve_accesses(sm, i, served))
+                    return SERVE;
+            continue;
+        }
         int64_t now = core->tick, chosen = choose(sm, core, now);
         Warp *warp = chosen < 0 ? NULL : core->warps_array[chosen];
         *number = core->number;
@@ -1208,9 +1373,12 @@ static inline void put(Out *out, int64_t word) {
     out->length++;
 }
 
+/* `records.left`. */
+static inline void put_ahead(Out *out, int64_t cycle, int64_t now) { put(out, cycle < NEVER ? cycle - now : -NEVER); }
+
 static inline void put_left(Out *out, int64_t cycle, int64_t now) { put(out, most(cycle - now, 0)); }
 
-static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
+static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *out) {
     int64_t now = sm->now;
     if (warp->done) {
         put(out, -1 - warp->blocked);
@@ -1229,7 +1397,7 @@ static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
     }
     put(out, warp->operands_ready > since);
     if (warp->operands_ready > since) {
-        put(out, warp->operands_ready - now);
+        put_ahead(out, warp->operands_ready, now);
         put(out, warp->operands_reason);
     }
     put(out, warp->ended);
@@ -1241,7 +1409,7 @@ static void warp_state(const Sm *sm, const Warp *warp, Out *out) {
     for (int64_t i = 0; i < warp->registers; i++)
         if (warp->ready_array[i] + sm->margin > now) {
             put(out, i);
-            put(out, warp->ready_array[i] - now);
+            put(out, warp->ready_array[i] - (warp->ready_array[i] < NEVER ? now : 2 * NEVER + accesses));
             put(out, warp->producers_array[i]);
         }
     put(out, -1);
@@ -1321,7 +1489,10 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
     put(out, core->free_array[sm->tensor] > now ? core->spare : 0);
     for (int64_t unit = 0; unit < sm->units; unit++) {
         int64_t cycle = core->free_array[unit];
-        put(out, cycle + sm->unlike_margin > oldest ? cycle - now : NEVER);
+        if (cycle + sm->unlike_margin > oldest)
+            put_ahead(out, cycle, now);
+        else
+            put(out, NEVER);
     }
     put_left(out, core->half_free, now);
     if (!core->depth)
@@ -1348,9 +1519,6 @@ static void put_sending(Out *out, const Sending *access, int64_t now) {
     put(out, access->warp);
     put(out, access->pc);
     put(out, access->soonest - now);
-    put(out, access->first - now);
-    put(out, access->last - now);
-    put(out, access->ready - now);
     put(out, access->read - now);
 }
 
@@ -1366,8 +1534,8 @@ static void banked_state(const Sm *sm, const Core *core, Out *out) {
         put(out, access->banks);
         put_sending(out, access, now);
     }
-    for (int64_t number = oldest_sending(sm, core); number < core->accesses_made; number++) {
-        const Sending *access = sending_at(sm, core, number);
+    for (int64_t number = oldest_arrival(core); number < core->accesses_begun; number++) {
+        const Arrival *access = arrival_at(core, number);
         if (!access->unwritten || access->written + most(access->step, 1) * (access->unwritten - 1) < now)
             continue;
         put(out, access->unwritten);
@@ -1381,20 +1549,49 @@ static void banked_state(const Sm *sm, const Core *core, Out *out) {
     put(out, NO_MORE);
 }
 
+static void queue_state(const Sm *sm, int64_t cta, Out *out) {
+    int64_t each = sm->cores / sm->sms;
+    put_left(out, sm->returned_array[cta], sm->now - sm->lag);
+    put(out, sm->waits_array[cta]);
+    for (int64_t i = cta * each; i < cta * each + each; i++) {
+        int64_t before_it = 0; /* sub-cores whose last access was taken before */
+        for (int64_t j = cta * each; j < cta * each + each; j++)
+            before_it += sm->cores_array[j]->taken_at < sm->cores_array[i]->taken_at;
+        put(out, before_it);
+    }
+    for (int64_t place = 0; place < sm->waits_array[cta]; place++) {
+        Head head = waiting_at(sm, cta, place);
+        put(out, head.access->core);
+        put(out, head.access->warp);
+        put(out, head.access->pc);
+        put(out, head.access->count);
+        put(out, head.access->ready - NEVER - head.core->accesses_made);
+        put_left(out, head.access->behind, sm->now - sm->lag);
+    }
+}
+
 static void shared_state(const Sm *sm, Out *out) {
-    int64_t now = sm->now;
+    int64_t now = sm->now, then = now - sm->lag;
     for (int64_t cta = 0; cta < sm->sms; cta++) {
         const uint8_t *taken = sm->taken_array + cta * sm->window - sm->first_array[cta];
-        put_left(out, sm->taken_until_array[cta], now * sm->wavefronts);
-        for (int64_t slot = now * sm->wavefronts; slot < sm->taken_until_array[cta]; slot++)
+        put_left(out, sm->taken_until_array[cta], then * sm->wavefronts);
+        for (int64_t slot = then * sm->wavefronts; slot < sm->taken_until_array[cta]; slot++)
             put(out, taken[slot]);
     }
+    for (int64_t cta = 0; cta < sm->sms; cta++)
+        queue_state(sm, cta, out);
     for (int64_t i = 0; i < sm->cores; i++) {
         const Core *core = sm->cores_array[i];
         int64_t waiting = least(core->accesses_made, sm->queue - 1);
         put(out, waiting);
+        put(out, core->accesses_made - core->accesses_taken);
         for (int64_t made = core->accesses_made - waiting; made < core->accesses_made; made++)
-            put_left(out, sending_at(sm, core, made)->first, now);
+            put_left(out, sending_at(sm, core, made)->begin + sm->queue_latency, now);
+        for (int64_t made = core->accesses_taken; made < core->accesses_made; made++) {
+            put(out, sending_at(sm, core, made)->soonest - now);
+            put(out, sending_at(sm, core, made)->count);
+            put_left(out, sending_at(sm, core, made)->behind, then);
+        }
     }
     for (int64_t i = 0; i < sm->cores; i++) {
         const Core *core = sm->cores_array[i];
@@ -1415,18 +1612,26 @@ static void shared_state(const Sm *sm, Out *out) {
         put(out, NO_MORE);
     }
     for (int64_t i = 0; i < sm->warps; i++)
-        put_left(out, sm->turn_array[i], now);
+        put_left(out, sm->turn_array[i], then);
+    for (int64_t i = 0; i < sm->warps; i++)
+        put_left(out, sm->behind_array[i], then);
+    for (int64_t i = 0; i < sm->warps; i++)
+        put(out, sm->between_array[i]);
 }
 
-/* Writes the state into `words`; returns its length, which may be more than there is room for. */
+/* Writes the state into `words`; returns its length, which may be more than there is room for; -1 if Python must first
+ * go on deciding what is served. */
 int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
     Out out = {words, 0, capacity};
     for (int64_t i = 0; i < sm->cores; i++)
         settle(sm, sm->cores_array[i], sm->now);
+    for (int64_t i = 0; i < sm->sms; i++)
+        if (!serve_accesses(sm, i, sm->now))
+            return -1;
     shared_state(sm, &out);
     for (int64_t i = 0; i < sm->cores; i++)
         core_state(sm, sm->cores_array[i], &out);
     for (int64_t i = 0; i < sm->warps; i++)
-        warp_state(sm, sm->warps_array[i], &out);
+        warp_state(sm, sm->warps_array[i], sm->cores_array[sm->warps_array[i]->core]->accesses_made, &out);
     return out.length;
 }

@@ -16,7 +16,7 @@ from simulator.studies.validation.shared_memory import GROUPS, _loops
 from simulator.timing.config import load_config
 from simulator.timing.core_records import SmRecord
 from simulator.timing.model import TimedLoop, TimedOperation, unread
-from simulator.timing.shared_memory import SharedMemory
+from simulator.timing.slots import Slots
 from tests.support.cases import examples, over
 
 H100, A100 = load_config("h100_sxm"), load_config("a100")
@@ -37,7 +37,7 @@ def loop(name: str) -> Loop:
 @pytest.mark.parametrize(
     ("name", "short", "rows", "limit"),
     [
-        ("loads", True, 12, 0.02),
+        ("loads", True, 12, 0.025),
         ("ldmatrix", False, 39, 0.01),
         pytest.param("loads", False, 72, 0.02, marks=pytest.mark.exhaustive),
     ],
@@ -113,7 +113,7 @@ def test_a_rule_off_is_seen() -> None:
 def test_places(accesses: list[tuple[int, int, int]], cycles: int, interval: int) -> None:
     """Wavefronts never share a cycle, keep their distance, and take the first cycles that are left."""
     rule = replace(H100.shared, cycles=cycles, wavefront_interval=interval)
-    memory = SharedMemory(rule, SmRecord(sms=1), [], 1, changed=lambda warp: None)
+    memory = Slots(rule, SmRecord(sms=1), 0, None)
     taken: set[int] = set()
     now = 0
     for later, ahead, count in accesses:

@@ -128,7 +128,7 @@ def test_every_trace(name: str) -> None:
 @needs_kernel
 def test_a_short_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """What shared memory remembers grows where it is too little, in either engine."""
-    monkeypatch.setattr("simulator.timing.shared_memory.WINDOW", 16)
+    monkeypatch.setattr("simulator.timing.slots.WINDOW", 4)
     resized: list[int] = []
     resize = SharedMemory.resize
 
@@ -138,7 +138,7 @@ def test_a_short_window(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with mock.patch.object(SharedMemory, "resize", noted):
         wanted = check_random(10)
-    assert max(resized) > 16
+    assert max(resized) > 4
     monkeypatch.undo()
     assert check_random(10) == wanted is not None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from simulator.timing.records import CONTESTS, EIGHT
 from simulator.timing.result import Timing
 from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
 from tests.support.cases import case_of, examples, exhaustive, over
+from tests.support.serving import UNKNOWN, Access, Server
 from tests.support.without_registers import without_registers
 
 H100 = load_config("h100_sxm")
@@ -255,7 +257,7 @@ HANDMADE: list[tuple[str, str, int]] = [
         "st.shared.v4.b32 [%r9], {%r0, %r1, %r2, %r3};" + s(20),
         1 + L,
     ),
-    ("a load does not", LOAD.format(40, 9) + s(20), 1 + L),
+    ("a load is held up by a matrix instruction behind it", LOAD.format(40, 9) + s(20), SHARED.latency + 5),
     (
         "a load after a store",
         "st.shared.v4.b32 [%r9], {%r0, %r1, %r2, %r3};" + LOAD.format(40, 9),
@@ -462,9 +464,11 @@ def test_shared_memory_is_one_server(folder: Path) -> None:
 
 
 def test_a_sub_core_lets_a_number_of_accesses_wait(folder: Path) -> None:
-    """Loads of 32 wavefronts that nobody waits for, then an instruction: it waits for those beyond the queue."""
+    """Loads of 32 wavefronts that nobody waits for, then an instruction: it waits for those for which there is no room,
+    while the second is served, the SM's queue is full, one has been through the port and others wait for it."""
     setup = "mov.u32 %r0, %laneid; mul.lo.u32 %r0, %r0, 128; bar.sync 0;"
-    loads = [f"ld.shared.b32 %r{number + 1}, [%r0];" for number in range(SHARED.queue + 3)]
+    room = 2 + SHARED.waiting + 1 + SHARED.queue
+    loads = [f"ld.shared.b32 %r{number + 1}, [%r0];" for number in range(room + 3)]
 
     def issued(count: int) -> int:
         path = write(
@@ -472,14 +476,11 @@ def test_a_sub_core_lets_a_number_of_accesses_wait(folder: Path) -> None:
         )
         return simulator.run(path, H100, arithmetic="none").waits[0]["shared"]
 
-    each = 32 * SHARED.wavefront_interval
-    waits = [issued(SHARED.queue + more) for more in range(4)]  # one is served while a queue waits
-    assert np.diff([issued(1), *waits]).tolist() == [
-        (SHARED.queue - 1) * (SHARED.warp_interval - 1),
-        SHARED.warp_interval - 1,
-        each - SHARED.queue * SHARED.warp_interval - 1,
-        each - 1,
-    ]
+    each, between = 32 * SHARED.wavefront_interval, SHARED.warp_interval - 1
+    waits = np.diff([issued(room - 1 + more) for more in range(5)]).tolist()
+    assert waits[0] == between  # but for the first of these, whose time depends on when the first access began
+    assert between < waits[1] < each
+    assert waits[2:] == [each - 1, each - 1]
 
 
 # A second opinion: every cycle, every sub-core, every warp
@@ -509,6 +510,11 @@ class Thread:
     upkeep: set[int] = field(default_factory=set)  # cycles in which NOPs and branches issue, all with the hint
     acted: int = -1  # the cycle of its last instruction
     gives_way: bool = False  # whether that one had the hint
+    ended: TimedLoop | None = None  # the loop at whose end it is and waits for what is not known yet
+
+    def unread(self, loop: TimedLoop | None) -> int:
+        """When all is there that the end of a loop waits for."""
+        return max([self.sent, *(self.ready.get(r, (0, ""))[0] for r in loop.unread)]) if loop else 0
 
     def put_off(self, cycles: int, now: int) -> None:
         self.gate += cycles
@@ -693,15 +699,22 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
     turn, turned = [0] * count, [0] * count  # the warp that issued last, and when
     result = Stepped(0, [0] * count, [[0, 0] for _ in cores], 0)
     unit = 0
-    taken, gaps = set[int](), set[int]()  # cycles of the SM
     ports = [SendingPort(config) for _ in cores]
+    server = Server(config, count)
+
+    def come(sends: Sent, done: int) -> None:
+        result.cycles = max(result.cycles, done)
+        for register in sends.op.writes:
+            if sends.thread.ready[register][0] == sends.ready:
+                sends.thread.ready[register] = (done, "shared")
+
     stores = [0] * count  # since the last matrix instruction
-    singles = [0] * count  # ldmatrix.x4 since the last load of four registers that come together
     longer = [0] * count  # how much longer integers find the ports of that one taken
     arrived: dict[int, list[Thread]] = {}
     decided = [[0, 0] for _ in cores]
     now = 0
-    while not all(thread.done for thread in threads):
+    while not all(thread.done for thread in threads) or server.waiting:
+        server.step(now)
         for number, core in enumerate(cores):
             hinted = config.issue.policy == "greedy-round-robin"
             due = [hinted and now in thread.upkeep and not thread.done for thread in core]
@@ -767,37 +780,17 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     rule, operation = config.shared, timed[id(thread.code)][op.index]
                     assert isinstance(operation, TimedOperation)
                     sends = ports[number].send(thread, op, operation.sent, now)
-                    at, places = max(sends.soonest, thread.turn), []
-                    for _ in range(waves):
-                        blocked = taken | gaps if operation.sent > 1 else taken
-                        while any(cycle in blocked for cycle in range(at, at + rule.cycles)):
-                            at += 1
-                        taken |= set(range(at, at + rule.cycles))
-                        gaps -= taken
-                        places.append(at)
-                        at += rule.wavefront_interval
                     result.shared_busy += waves * rule.cycles
-                    four = len(op.writes) == 4
-                    matrices = four and op.instruction.form.opcode.startswith("ldmatrix")
-                    if four and not matrices:
-                        late, lost = places[-1], round(singles[number] / rule.vector_after + 1e-9)
-                        singles[number] = 0
-                        for _ in range(min(lost, rule.vector_gap)):
-                            while late in taken:
-                                late += 1
-                            taken.add(late)
-                            late += rule.wavefront_interval
-                        gaps -= taken
-                    singles[number] += matrices
-                    thread.turn, thread.access = at, now + rule.warp_interval
-                    sends.first, sends.last = places[0], places[-1]
-                    if len(firsts := ports[number].all) >= rule.queue:
-                        free[number]["shared"] = max(now + 1, firsts[-rule.queue].first)
+                    sends.ready, sends.access.waves = UNKNOWN + len(ports[number].all), waves
+                    sends.access.told = partial(come, sends)
+                    server.sent[number].append(sends.access)
+                    thread.access = now + rule.warp_interval
+                    free[number]["shared"] = ports[number].room()
                     if operation.sent > config.pipe.gap > 0:
                         stores[number] = min(stores[number] + 1, 3)
                     thread.sent = sends.read = sends.stop + rule.operand_latency
                     thread.pinned |= dict.fromkeys(op.reads, thread.sent)
-                    sends.ready = end = places[-1] + (latency_of(op, config) if op.writes else rule.cycles)
+                    thread.ready |= dict.fromkeys(op.writes, (sends.ready, "shared"))
                 case name:
                     form = op.instruction.form
                     found = class_of(form, config) if isinstance(form, isa.MmaForm) else None
@@ -813,15 +806,9 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                         begin += late
                         thread.put_off(late, now)
                         begin += config.pipe.integer * (active and not found.sparse)
-                        if len(firsts := ports[number].all) >= config.shared.queue:
-                            waiting = free[number]["shared"]
-                            free[number]["shared"] = max(waiting, ports[number].awaited(firsts[-config.shared.queue]))
-                        at = now
-                        for _ in range(min(found.port // 2, stores[number]) if ports[number].busy_until > now else 0):
-                            while any(c in taken | gaps for c in range(at, at + config.shared.cycles)):
-                                at += 1
-                            gaps |= set(range(at, at + config.shared.cycles))
-                            at += config.shared.wavefront_interval
+                        free[number]["shared"] = ports[number].room()
+                        lost = min(found.port // 2, stores[number]) if ports[number].busy_until > now else 0
+                        server.gaps |= {c for place in server.places(now, lost, True) for c in server.cycles(place)}
                         stores[number] = 0
                     free[number][name] = begin + interval
                     result.busy[number][name == "alu"] += interval
@@ -837,8 +824,8 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                         if (other := reader[number]) is not thread:
                             other.put_off(lost, now)
             result.cycles = max(result.cycles, end)
-            for register in op.writes:
-                thread.ready[register] = (end, unit_of(op))
+            if unit_of(op) != "shared":
+                thread.ready |= dict.fromkeys(op.writes, (end, unit_of(op)))
             move_on(thread, timed[id(thread.code)])
         now += 1
         assert now < 10**6
@@ -854,19 +841,16 @@ class Sent:
     start: int
     stop: int
     values: int
-    soonest: int
-    first: int = 0
-    last: int = 0
+    access: Access
     ready: int = 0
     read: int = 0
-    moved: bool = False
 
 
 class SendingPort:
     """A port to shared memory, with all accesses that it has ever sent."""
 
     def __init__(self, config: Config) -> None:
-        self.rule, self.pipe = config.shared, config.pipe
+        self.config, self.rule, self.pipe = config, config.shared, config.pipe
         self.all: list[Sent] = []
         self.matrix_until = 0
 
@@ -881,7 +865,10 @@ class SendingPort:
         values = registers - 1
         start = max(now, self.busy_until, self.behind_matrix(values) if self.matrix_until else 0)
         carried = values * self.rule.port_cycles + self.rule.store_latency if values else 0
-        self.all.append(Sent(thread, op, start, start + registers * self.rule.port_cycles, values, start + carried))
+        together = not op.instruction.form.opcode.startswith("ldmatrix")
+        latency = latency_of(op, self.config) if op.writes else self.rule.cycles
+        access = Access(thread, start + carried, 0, values > 0, len(op.writes), together, latency, lambda done: None)
+        self.all.append(Sent(thread, op, start, start + registers * self.rule.port_cycles, values, access))
         return self.all[-1]
 
     def interrupt(self, found: TensorClass, now: int) -> tuple[int, bool]:
@@ -899,17 +886,14 @@ class SendingPort:
                 access.start, access.stop = access.start + found.port, access.stop + found.port
                 self.read_later(access, found.port)
         self.matrix_until = now + late + found.port
-        for access in self.all:
-            access.moved = False
         for place, access in enumerate(there):
             earlier = there[:place]
             earliest = max([self.behind_matrix(access.values), *(a.stop for a in earlier)])
             if access in active or (by := earliest - access.start) <= 0:
                 continue
-            access.start, access.stop, access.soonest = earliest, access.stop + by, access.soonest + by
+            access.start, access.stop = earliest, access.stop + by
+            access.access.soonest += by
             self.read_later(access, by)
-            turns = [a.last + self.rule.wavefront_interval for a in earlier if a.thread is access.thread]
-            self.arrive_later(access, max([access.soonest, *turns]) - access.first)
         return late, bool(active)
 
     def read_later(self, access: Sent, by: int) -> None:
@@ -919,24 +903,11 @@ class SendingPort:
         thread.sent += by * (thread.sent == access.read)
         access.read += by
 
-    def arrive_later(self, access: Sent, by: int) -> None:
-        if by <= 0:
-            return
-        thread = access.thread
-        for register in access.op.writes:
-            if thread.ready[register][0] == access.ready:
-                thread.ready[register] = (access.ready + by, thread.ready[register][1])
-        thread.turn += by * (thread.turn == access.last + self.rule.wavefront_interval)
-        access.first, access.last, access.ready, access.moved = (
-            access.first + by,
-            access.last + by,
-            access.ready + by,
-            True,
-        )
-
-    def awaited(self, access: Sent) -> int:
-        """When an access that has just been put off has its first wavefront; 0 for one that has not."""
-        return access.first if access.moved else 0
+    def room(self) -> int:
+        """When another access may issue, as one of those before has come to the port."""
+        if len(self.all) < self.rule.queue:
+            return 0
+        return self.all[-self.rule.queue].start + self.rule.queue_latency
 
 
 def turnaround(last: tuple[TensorClass, int] | None, op: Operation, config: Config) -> int:
@@ -953,7 +924,7 @@ def operands_ready(thread: Thread, now: int, timed: list[TimedOperation | TimedL
     so."""
     op, config, operation = thread.operation, thread.config, timed[thread.pc]
     assert isinstance(operation, TimedOperation)
-    if unit_of(op) == "shared" and now < thread.access:
+    if (unit_of(op) == "shared" and now < thread.access) or now < thread.unread(thread.ended):
         return False
     more = {"tensor": config.alu.tensor_latency, "shared": config.alu.address_latency}.get(
         unit_of(op), config.alu.latency
@@ -975,10 +946,13 @@ def operands_ready(thread: Thread, now: int, timed: list[TimedOperation | TimedL
 
 def move_on(thread: Thread, timed: list[TimedOperation | TimedLoop]) -> None:
     thread.pc += 1
+    thread.ended = None
     while not thread.done and isinstance(end := thread.code.items[thread.pc], LoopEnd):
         loop = timed[thread.pc]
         assert isinstance(loop, TimedLoop)
-        unread = max([thread.sent, *(thread.ready.get(register, (0, ""))[0] for register in loop.unread)])
+        unread = thread.unread(loop)
+        if unread >= UNKNOWN:
+            thread.ended, unread = loop, 0
         thread.gate = max(thread.gate, thread.started.get(end.loop, 0) + thread.config.loop.minimum, unread)
         thread.started[end.loop] = thread.gate
         thread.loops[end.loop] = thread.loops.get(end.loop, 0) + 1

@@ -3,7 +3,6 @@ skipping that changes nothing."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -43,6 +42,7 @@ from simulator.timing.schedule import schedule
 from simulator.timing.tables import Loop
 from simulator.timing.tcgen05 import cost, mma_cost, sources
 from tests.support.cases import examples
+from tests.support.serving import UNKNOWN, Access, Server
 
 B200 = load_config("b200")
 FREE_LOOPS = replace(B200, loop=Loop(0, 0, False))
@@ -516,7 +516,7 @@ class Thread:
     started: dict[int, int] = field(default_factory=dict)
     ready: dict[int, tuple[int, Unit]] = field(default_factory=dict)
     pinned: dict[int, int] = field(default_factory=dict)
-    place: int = 0
+    turn: int = 0
     access: int = 0
     sent: int = 0
     gate: int = 0
@@ -548,9 +548,9 @@ class Reference:
         self.issued, self.tmem = [0] * cores, [0] * cores
         self.queues: list[list[tuple[Thread, Fact]]] = [[] for _ in range(self.ctas)]
         self.unit = [0] * self.ctas
-        self.taken: list[set[int]] = [set() for _ in range(self.ctas)]  # cycles of shared memory
+        self.servers = [Server(self.config, self.config.sm.sub_cores) for _ in range(self.ctas)]
         self.port = [0] * cores
-        self.firsts: list[list[int]] = [[] for _ in range(cores)]
+        self.begins: list[list[int]] = [[] for _ in range(cores)]  # of each port, when it began with each access
         self.busy, self.shared = [0] * self.ctas, [0] * self.ctas
         self.landings: list[tuple[int, tuple[tuple[int, int], ...]]] = []
         self.bars: dict[tuple[int, int], list[int]] = {
@@ -561,7 +561,12 @@ class Reference:
     def run(self) -> bool:
         """False for a deadlock, which is nothing happening for long."""
         idle = 0
-        while any(not t.done or t.waits for t in self.threads) or any(self.queues) or self.landings:
+        while (
+            any(not t.done or t.waits for t in self.threads)
+            or any(self.queues)
+            or self.landings
+            or any(s.waiting for s in self.servers)
+        ):
             before = (sum(self.issued), len(self.landings), sum(map(len, self.queues)))
             due = [landing for landing in self.landings if landing[0] == self.now]
             self.landings = [landing for landing in self.landings if landing[0] != self.now]
@@ -571,6 +576,8 @@ class Reference:
                 self.end = max(self.end, self.now)
             for cta in range(self.ctas):
                 self.drain(cta)
+            for server in self.servers:
+                server.step(self.now)
             for core in range(len(self.free)):
                 self.issue(core)
             idle = (
@@ -582,6 +589,11 @@ class Reference:
                 return False
             self.now += 1
         return True
+
+    def works(self) -> bool:
+        if self.landings or any(self.queues) or any(server.waiting for server in self.servers):
+            return True
+        return any(not t.done or t.waits for t in self.threads)
 
     def arrive(self, barrier: tuple[int, int]) -> None:
         state = self.bars[barrier]
@@ -604,20 +616,17 @@ class Reference:
                 sms = range(self.ctas) if getattr(fact, "cta_group", 1) == 2 else [cta]
                 if any(self.unit[sm] > self.now for sm in sms):
                     return
-                late = max(0, *(self.behind(sm) - self.now for sm in sms)) if found.operands else 0
+                late = 0
                 for sm in sms:
                     if found.operands:
-                        begin = max(self.behind(sm), self.now)
-                        self.taken[sm] |= set(range(begin, begin + found.operands))
+                        late = max(late, self.servers[sm].block(self.now, found.operands) - self.now)
                         self.shared[sm] += found.operands
+                for sm in sms:
                     self.busy[sm] += max(found.interval, late + found.operands)
                     self.unit[sm] = self.now + max(found.interval, late + found.operands)
                 thread.complete = max(thread.complete, self.now + late + found.latency)
                 self.end = max(self.end, thread.complete)
             queue.pop(0)
-
-    def behind(self, sm: int) -> int:
-        return max(self.taken[sm], default=-1) + 1
 
     def able(self, thread: Thread) -> bool:
         if thread.done or thread.waits or thread.gate > self.now:
@@ -674,24 +683,28 @@ class Reference:
         elif op.unit is Unit.SHARED:
             assert op.costs is not None
             shared, waves = self.config.shared, op.costs[thread.id].entries[0]
-            at, taken = max(now, self.port[thread.core]), self.taken[thread.cta]
+            at = max(now, self.port[thread.core])
             self.port[thread.core] = at + shared.port_cycles
-            places = []
-            at = max(at, thread.place)
-            for _ in range(waves):
-                at = next(cycle for cycle in itertools.count(at) if cycle not in taken)
-                taken.add(at)
-                places.append(at)
-                at += shared.wavefront_interval
             self.shared[thread.cta] += waves * shared.cycles
-            firsts = self.firsts[thread.core]
-            firsts.append(places[0])
-            if len(firsts) >= shared.queue:
-                free[Unit.SHARED] = max(now + 1, firsts[-shared.queue])
-            thread.place, thread.access = at, now + shared.warp_interval
+            begins = self.begins[thread.core]
+            begins.append(at)
+            if len(begins) >= shared.queue:
+                free[Unit.SHARED] = begins[-shared.queue] + shared.queue_latency
+            thread.access = now + shared.warp_interval
+            ready = UNKNOWN + len(begins)
+            thread.ready |= dict.fromkeys(op.writes, (ready, Unit.SHARED))
+
+            def arrived(done: int) -> None:
+                self.end = max(self.end, done)
+                for register in op.writes:
+                    if thread.ready[register][0] == ready:
+                        thread.ready[register] = (done, Unit.SHARED)
+
+            access = Access(thread, at, waves, not op.writes, len(op.writes), op.together, op.latency, arrived)
+            self.servers[thread.cta].sent[thread.core % self.config.sm.sub_cores].append(access)
             thread.sent = self.port[thread.core] + shared.operand_latency
             thread.pinned |= dict.fromkeys(op.reads, thread.sent)
-            took = places[-1] - now + op.latency
+            return 1
         else:
             assert op.jobs is not None
             jobs = op.jobs[thread.id].entries
