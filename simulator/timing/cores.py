@@ -6,7 +6,8 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from isa.forms.record import Unit
 from simulator.timing.config import Config
@@ -14,9 +15,6 @@ from simulator.timing.core_records import SmRecord
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import CONTESTS, EIGHT, NEVER, left
 from simulator.timing.warp import Warp
-
-if TYPE_CHECKING:
-    from simulator.timing.asynchronous import Asynchronous
 
 # found sooner than members of their enums
 _TENSOR = Unit.TENSOR
@@ -28,6 +26,16 @@ def draw(contests: int) -> int:
     mixed = contests * 37 % CONTESTS
     mixed = (mixed ^ mixed >> 3) * 29 % CONTESTS
     return mixed ^ mixed >> 2
+
+
+class Queues(Protocol):
+    """The queues of the units that work after issue, by SM: whether each is full, and since when it has room."""
+
+    @property
+    def full(self) -> Sequence[int]: ...
+
+    @property
+    def room_since(self) -> Sequence[int]: ...
 
 
 class SubCore(Pipes):
@@ -50,7 +58,7 @@ class SubCore(Pipes):
             hints = config.hints
             self.hold, self.rested, self.often, self.younger = hints.hold, hints.rested, hints.often, hints.younger
         self.orders = [self.order(first) for first in range(len(warps))]
-        self.queues: Asynchronous | None = None
+        self.queues: Queues | None = None
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
         self.warps, self.warps_array = len(warps), ctypes.addressof(self.addresses)
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from isa.forms.record import Unit
 from simulator.timing.model import TimedOperation
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import MORE_ACCESSES, NO_MORE, SendingRecord
+from simulator.timing.records import MORE_ACCESSES, NEVER, NO_MORE, SendingRecord
 from simulator.timing.tables import Pipe, Shared
 
 Delay = Callable[[SendingRecord, int], None]
@@ -94,10 +94,16 @@ class Port(Ring):
         return begin
 
     def room(self) -> None:
-        """Says when the sub-core has room for another access."""
+        """Says when the sub-core has room for another access, as far as that is known."""
         number = self.core.accesses_made - self.shared.queue
-        if number >= 0:
+        if number > self.core.accesses_taken:
+            self.has_room(NEVER)
+        elif number >= 0:
             self.has_room(self.access(number).begin + self.shared.queue_latency)
+
+    def release(self, number: int, cycle: int) -> None:
+        """Notes that the SM has taken all accesses before this one."""
+        self.room()
 
     def pending(self, now: int) -> Iterator[SendingRecord]:
         """The accesses that the port has not sent by `now`, in order."""

@@ -264,9 +264,7 @@ class SharedMemory(Slots):
             self.waits[sm] += 1
             core.accesses_taken += 1
             core.taken_at = cycle
-            port = self.ports[core.number]
-            if isinstance(port, BankedPort):
-                port.release(core.accesses_taken, cycle + self.lag)
+            self.ports[core.number].release(core.accesses_taken, cycle + self.lag)
 
     def begin(self, sm: int, cycle: int) -> None:
         """Lets the first access begin that can in this cycle."""

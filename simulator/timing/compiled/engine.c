@@ -428,10 +428,10 @@ static void find_room(const Sm *sm, Core *core) {
     if (number < 0)
         return;
     const Sending *access = sending_at(sm, core, number);
-    if (!core->depth || number < core->accesses_read ||
-        (number == core->accesses_read && access->left < access->sent))
+    if (core->depth ? number < core->accesses_read || (number == core->accesses_read && access->left < access->sent)
+                    : !is_held(core, number))
         begin = access->begin;
-    else if (number == core->accesses_read && !is_held(core, number))
+    else if (core->depth && number == core->accesses_read && !is_held(core, number))
         begin = access->next;
     if (begin < NEVER)
         begin += sm->queue_latency - core->depth;
@@ -1222,7 +1222,9 @@ static void take_access(Sm *sm, int64_t cta, int64_t first, int64_t end, int64_t
             (Waiting){.core = found->number, .warp = sent->warp, .pc = sent->pc, .count = sent->count, .ready = sent->ready,
                       .behind = sent->behind};
         found->taken_at = cycle;
-        if (found->depth)
+        if (!found->depth)
+            find_room(sm, found);
+        else
             release_access(sm, found, found->accesses_taken, cycle + sm->lag);
     }
 }
@@ -1409,7 +1411,8 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
     for (int64_t i = 0; i < warp->registers; i++)
         if (warp->ready_array[i] + sm->margin > now) {
             put(out, i);
-            put(out, warp->ready_array[i] - (warp->ready_array[i] < NEVER ? now : 2 * NEVER + accesses));
+            int known = warp->ready_array[i] < NEVER;
+            put(out, known ? warp->ready_array[i] - now : warp->ready_array[i] - NEVER - accesses - NEVER);
             put(out, warp->producers_array[i]);
         }
     put(out, -1);

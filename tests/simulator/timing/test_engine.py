@@ -717,6 +717,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
         server.step(now)
         for number, core in enumerate(cores):
             hinted = config.issue.policy == "greedy-round-robin"
+            free[number]["shared"] = ports[number].room(server.took[number])
             due = [hinted and now in thread.upkeep and not thread.done for thread in core]
             able = [
                 not (t.done or t.waits or t.gate > now)
@@ -785,7 +786,6 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     sends.access.told = partial(come, sends)
                     server.sent[number].append(sends.access)
                     thread.access = now + rule.warp_interval
-                    free[number]["shared"] = ports[number].room()
                     if operation.sent > config.pipe.gap > 0:
                         stores[number] = min(stores[number] + 1, 3)
                     thread.sent = sends.read = sends.stop + rule.operand_latency
@@ -806,7 +806,6 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                         begin += late
                         thread.put_off(late, now)
                         begin += config.pipe.integer * (active and not found.sparse)
-                        free[number]["shared"] = ports[number].room()
                         lost = min(found.port // 2, stores[number]) if ports[number].busy_until > now else 0
                         server.gaps |= {c for place in server.places(now, lost, True) for c in server.cycles(place)}
                         stores[number] = 0
@@ -903,10 +902,12 @@ class SendingPort:
         thread.sent += by * (thread.sent == access.read)
         access.read += by
 
-    def room(self) -> int:
-        """When another access may issue, as one of those before has come to the port."""
+    def room(self, took: int) -> int:
+        """When another access may issue, as one of those before has come to the port; `took`: how many the SM has."""
         if len(self.all) < self.rule.queue:
             return 0
+        if len(self.all) - self.rule.queue > took:
+            return UNKNOWN
         return self.all[-self.rule.queue].start + self.rule.queue_latency
 
 

@@ -655,6 +655,10 @@ class Reference:
 
     def issue(self, core: int) -> None:
         threads = [thread for thread in self.threads if thread.core == core]
+        begins, shared, each = self.begins[core], self.config.shared, self.config.sm.sub_cores
+        if len(begins) >= shared.queue:
+            untaken = len(begins) - shared.queue > self.servers[core // each].took[core % each]
+            self.free[core][Unit.SHARED] = UNKNOWN if untaken else begins[-shared.queue] + shared.queue_latency
         order = (
             threads[self.turn[core] :] + threads[: self.turn[core]]
             if self.config.issue.policy == "round-robin"
@@ -688,8 +692,6 @@ class Reference:
             self.shared[thread.cta] += waves * shared.cycles
             begins = self.begins[thread.core]
             begins.append(at)
-            if len(begins) >= shared.queue:
-                free[Unit.SHARED] = begins[-shared.queue] + shared.queue_latency
             thread.access = now + shared.warp_interval
             ready = UNKNOWN + len(begins)
             thread.ready |= dict.fromkeys(op.writes, (ready, Unit.SHARED))
