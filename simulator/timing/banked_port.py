@@ -95,12 +95,20 @@ class BankedPort(Ring):
         arrival.due = arrival.written = ready - core.result_stage - max(count - 1, 0) * arrival.step
 
     def arriving(self) -> Iterator[ArrivalRecord]:
-        """The last accesses that have begun, in order."""
+        """The last accesses that have begun and may not be written, in order."""
         begun = self.core.accesses_begun
-        return (self.arrivals[number % ARRIVALS] for number in range(max(begun - ARRIVALS, 0), begun))
+        first = max(begun - ARRIVALS, self.core.accesses_written)
+        return (self.arrivals[number % ARRIVALS] for number in range(first, begun))
+
+    def is_arriving(self, number: int) -> bool:
+        """Whether an access that has begun has registers to be written."""
+        return self.arrivals[number % ARRIVALS].unwritten > 0
 
     def hold_writes(self, cycle: int) -> None:
         """Lets nothing be written in a cycle: results come later."""
+        core = self.core
+        while core.accesses_written < core.accesses_begun and not self.is_arriving(core.accesses_written):
+            core.accesses_written += 1
         for access in self.arriving():
             while access.unwritten and access.written < cycle:
                 access.unwritten -= 1

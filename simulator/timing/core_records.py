@@ -44,7 +44,7 @@ class CoreRecord(ctypes.Structure):
         matrices: ldmatrix.x4, up to a number, that have begun since the last load of four registers that come together.
         accesses: a ring of its last accesses to shared memory (`simulator.timing.port`); so many have been made, and so
             many taken by the SM, the last one in cycle `taken_at`; arrivals: a ring of the last that have begun, of so
-            many.
+            many, of which the first `accesses_written` are known to be written.
         half_free: from which cycle on the half of the FMA pipe that only floats use is free.
         depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
         read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it, as `Reads.give` says.
@@ -88,6 +88,7 @@ class CoreRecord(ctypes.Structure):
     accesses_made: int
     accesses_taken: int
     accesses_begun: int
+    accesses_written: int
     arrivals_array: Records
     taken_at: int
     accesses_array: Records

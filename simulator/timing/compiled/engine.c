@@ -556,9 +556,13 @@ static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle) {
 
 static Arrival *arrival_at(const Core *core, int64_t number) { return &core->arrivals_array[number % ARRIVALS]; }
 
-static int64_t oldest_arrival(const Core *core) { return most(core->accesses_begun - ARRIVALS, 0); }
+static int64_t oldest_arrival(const Core *core) {
+    return most(core->accesses_begun - ARRIVALS, core->accesses_written);
+}
 
 static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
+    while (core->accesses_written < core->accesses_begun && !arrival_at(core, core->accesses_written)->unwritten)
+        core->accesses_written++;
     for (int64_t number = oldest_arrival(core); number < core->accesses_begun; number++) {
         Arrival *access = arrival_at(core, number);
         while (access->unwritten && access->written < cycle) {
