@@ -153,7 +153,7 @@ class SubCore(Pipes):
         eager = [place for place in (*able, *due) if not warps[place].gives_way]
         if not eager:
             if now - self.turned < self.hold and (self.favourite in able or self.favourite in due):
-                return self.keep_turn([place for place in (*able, *due) if place != self.favourite], now)
+                return self.keep_turn([place for place in {*able, *due} if place != self.favourite], now)
             return min((*able, *due), key=lambda place: (warps[place].acted, place))
         if self.favourite in eager and (self.favourite in due or now - self.turned < self.greedy):
             return self.favourite

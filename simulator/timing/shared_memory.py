@@ -340,7 +340,7 @@ class SharedMemory(Slots):
 
     def state(self, now: int) -> list[int]:
         """All that decides what happens next, in cycles relative to `now`."""
-        state = self.slots_state(now - self.lag)
+        state = self.slots_state(max(now - self.lag, 0))
         for sm, cores in enumerate(self.cores_of):
             oldest_first = sorted(cores, key=lambda core: core.taken_at)
             state += (max(self.returned[sm] - now + self.lag, 0), self.waits[sm])

@@ -1089,11 +1089,8 @@ static int64_t choose_hinted(const Sm *sm, Core *core, int64_t now) {
         return -1;
     for (int64_t slots = sm->width - issued_in(core, now); slots > 0; slots--) {
         int64_t place = first(sm, core, now, 1);
-        if (due(core->warps_array[place]) != now) {
-            if (slots == 1)
-                postpone(core, now);
+        if (due(core->warps_array[place]) != now)
             return place;
-        }
         keep_up(core, place, now);
         core->issues = issued_in(core, now) + 1;
         core->last_issue = now;
@@ -1345,7 +1342,9 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
         Warp *warp = chosen < 0 ? NULL : core->warps_array[chosen];
         *number = core->number;
         if (warp && for_python(sm, core, warp, now))
-            return FOR_PYTHON;
+            return FOR_PYTHON; /* which chooses anew: nothing may have been put off */
+        if (warp && sm->policy == GREEDY_ROUND_ROBIN && issued_in(core, now) + 1 == sm->width)
+            postpone(core, now);
         sm->now = now;
         core->tick = NEVER;
         if (warp) {
@@ -1581,8 +1580,8 @@ static void shared_state(const Sm *sm, Out *out) {
     int64_t now = sm->now, then = now - sm->lag;
     for (int64_t cta = 0; cta < sm->sms; cta++) {
         const uint8_t *taken = sm->taken_array + cta * sm->window - sm->first_array[cta];
-        put_left(out, sm->taken_until_array[cta], then * sm->wavefronts);
-        for (int64_t slot = then * sm->wavefronts; slot < sm->taken_until_array[cta]; slot++)
+        put_left(out, sm->taken_until_array[cta], most(then, 0) * sm->wavefronts);
+        for (int64_t slot = most(then, 0) * sm->wavefronts; slot < sm->taken_until_array[cta]; slot++)
             put(out, taken[slot]);
     }
     for (int64_t cta = 0; cta < sm->sms; cta++)

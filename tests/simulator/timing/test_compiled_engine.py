@@ -143,6 +143,16 @@ def test_a_short_window(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_random(10) == wanted is not None
 
 
+@needs_kernel
+def test_the_last_instruction_of_a_warp() -> None:
+    """Python takes that step: nothing has been put off for the decision that it makes anew."""
+    product = f"mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {', '.join(['{%r0, %r1, %r2, %r3}'] * 4)}, %r0, 0;"
+    warps = f".warp 0 {{ .repeat 4 {{ {product} }} }} .warp 1-4 {{ .repeat 4 {{ st.shared.b32 [%r0], %r0; }} }}"
+    changes = {"sm.sub_cores": 1, "loop.cycles": 0, "loop.minimum": 0, "loop.drain": False}
+    text = f".trace 1\n.target sm_90a\n.warps 5\n.shared 1024\n{warps}\n"
+    check(Session(text, load_config("h100_sxm", changes), arithmetic="none"))
+
+
 ENDLESS = """.trace 1
 .target sm_90a
 .warps 8
