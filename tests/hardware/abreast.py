@@ -26,7 +26,7 @@ import mixed
 import patched
 import sass
 from clocked import template
-from patched import command, control, halves, machine_code, replaced
+from patched import Word, command, control, guarded, halves, machine_code, replaced
 
 SLOTS, COUNTS, LAUNCHES = 160, (40, 168), 5
 WARPS = (1, 8, 12, 16, 24, 32)
@@ -34,7 +34,6 @@ LIVE = range(12, 48)  # so that the template has 64 registers, and 32 warps find
 RUNS, BEGIN, LAST = 58, 59, 57  # registers for the loop count and the clock before; the last that a loop may use
 COUNTER = 10  # the uniform register of the loop's counter
 KNOWN = {"HMMA", "IMMA", "UIADD3", "ISETP", "NOP", "BRA", "MOV", "IMAD"}
-Word = tuple[int, int]
 
 
 class Room:
@@ -77,11 +76,11 @@ class Room:
         words = [*words, self.now(self.end), (move[0] & ~(0xFF << 24) | BEGIN << 24, move[1])]
         assert len(words) < self.slots, f"{len(words)} instructions, room for {self.slots}"
         low, high = patched.branch(self.jump, self.slots - len(words) - 1)
-        return [*words, (low & ~(15 << 12) | 7 << 12, high)]
+        return [*words, (guarded(low), high)]
 
     def back(self, x: sass.Instruction, over: int) -> Word:
         """A loop's branch over so many instructions, less than none, by the predicate of the template's branch."""
-        low, high = patched.branch((self.jump[0] & ~(15 << 12) | 1 << 12, self.jump[1]), over)
+        low, high = patched.branch((guarded(self.jump[0], 1), self.jump[1]), over)
         return low, control(high, x.stall, x.yields)
 
     def loop(self, body: list[sass.Instruction]) -> list[Word]:

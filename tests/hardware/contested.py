@@ -27,7 +27,7 @@ from typing import Any
 
 import patched
 from clocked import Clocked, template
-from patched import command, control, halves, machine_code, replaced
+from patched import command, control, guarded, halves, machine_code, replaced
 
 CLOCKS, SLOTS, FIRST = 88, 300, 48  # so that the template has at most 128 registers, and 16 warps find room
 COUNTER, OTHER = 24, 26
@@ -69,7 +69,7 @@ class Room(Clocked):
         for place, (_, hint, pause) in enumerate(items(code)):
             low, high = halves(self.clocks[place][2])
             low = low & ~(0xFF << 16) | (self.clocks[place][1] if kept else OTHER) << 16
-            words.append((low & ~(15 << 12) | 7 << 12, control(high, 1, hint)))
+            words.append((guarded(low), control(high, 1, hint)))
             words += [(self.nop[0], control(self.nop[1], wait)) for wait in PAUSE[: pause and len(PAUSE)]]
         words += [self.add(COUNTER, 1, 6), (self.test[0] & 0xFFFFFF | COUNTER << 24, control(self.test[1], 13, True))]
         return [*words, patched.branch_back(self.jump, len(words))]
@@ -82,7 +82,7 @@ class Room(Clocked):
         words += [(self.thread[0], control(self.thread[1], 15, True))]
         words += [(self.nop[0], control(self.nop[1], 15, True))] * 4
         low, high = patched.branch(self.jump, self.slots - len(words) - 1)
-        return machine_code([*words, (low & ~(15 << 12) | 7 << 12, high)]), marks
+        return machine_code([*words, (guarded(low), high)]), marks
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:

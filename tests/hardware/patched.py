@@ -35,6 +35,8 @@ HERE = Path(__file__).resolve().parent
 MARK = (1 << 21) - 1 << 41  # control bits of the upper half: stall, yield, scoreboards, reuse
 COUNTS = (8, 72)
 PAD = (("NOP", 15),) * 3
+ALWAYS = 7  # the predicate that is true
+Word = tuple[int, int]  # the lower and the upper half of an instruction
 Item = tuple[Any, ...]  # ("NOP", stall) or (form, stall, d, a, b)
 
 
@@ -67,7 +69,7 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     (folder / "patched.json").write_text(json.dumps(data))
 
 
-def halves(x: sass.Instruction) -> tuple[int, int]:
+def halves(x: sass.Instruction) -> Word:
     return x.lower, x.upper
 
 
@@ -75,7 +77,7 @@ def control(high: int, stall: int, yields: bool = False) -> int:
     return high & ~MARK | stall << 41 | (not yields) << 45 | 63 << 46
 
 
-def encode(item: Item, data: dict[str, Any]) -> tuple[int, int]:
+def encode(item: Item, data: dict[str, Any]) -> Word:
     if item[0] in ("NOP", "compare"):
         low, high = data[item[0].lower()]
         return low, control(high, item[1])
@@ -87,24 +89,29 @@ def encode(item: Item, data: dict[str, Any]) -> tuple[int, int]:
     return low, control(high & ~0xFF | d, stall)
 
 
-def branch(word: tuple[int, int], over: int) -> tuple[int, int]:
+def guarded(low: int, predicate: int = ALWAYS) -> int:
+    """The lower half of an instruction that a predicate guards."""
+    return low & ~(15 << 12) | predicate << 12
+
+
+def branch(word: Word, over: int) -> Word:
     """A branch over so many instructions; less than none: back to one before it."""
     offset = 4 * over
     low = word[0] & ~(0xFF << 16) & (1 << 34) - 1 | (offset & 0xFF) << 16 | (offset >> 8) << 34 & (1 << 64) - 1
     return low, control(word[1], 5, yields=True) & ~0x3FFFF | (offset >> 38) & 0x3FFFF
 
 
-def branch_back(word: tuple[int, int], count: int) -> tuple[int, int]:
+def branch_back(word: Word, count: int) -> Word:
     """The branch at the end of a loop of `count` instructions before it, to the first of them."""
     return branch(word, -count - 1)
 
 
-def machine_code(words: Iterable[tuple[int, int]]) -> bytes:
+def machine_code(words: Iterable[Word]) -> bytes:
     """The bytes of instructions, from their halves."""
     return b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words)
 
 
-def rewritten(cubin: bytes, words: list[tuple[int, int]], data: dict[str, Any]) -> bytes:
+def rewritten(cubin: bytes, words: list[Word], data: dict[str, Any]) -> bytes:
     """The cubin with this loop, to which the branch is added."""
     words = [*words, branch_back(data["branch"], len(words))]
     assert len(words) <= data["slots"]
@@ -116,7 +123,7 @@ def replaced(cubin: bytes, raw: bytes, data: dict[str, Any]) -> bytes:
     return cubin[: data["offset"]] + raw + cubin[data["offset"] + len(raw) :]
 
 
-def loop(sequence: list[Item], data: dict[str, Any]) -> list[tuple[int, int]]:
+def loop(sequence: list[Item], data: dict[str, Any]) -> list[Word]:
     """The words of a loop: its counter, and the sequence."""
     words = [(data["add"][0], control(data["add"][1], 12)), (data["compare"][0], control(data["compare"][1], 13))]
     return words + [encode(item, data) for item in sequence]
@@ -142,9 +149,7 @@ class Bench:
         program = mixed.chain(mixed.SPARSE[6], 96, "template")
         self.inputs = cupy.asarray(p.register_table(program, 1024)), cupy.asarray(p.image("data", 0))
 
-    def cycles(
-        self, words: list[tuple[int, int]], numbers: Iterable[int], counts: tuple[int, int]
-    ) -> Iterator[tuple[int, float]]:
+    def cycles(self, words: list[Word], numbers: Iterable[int], counts: tuple[int, int]) -> Iterator[tuple[int, float]]:
         """For each number of warps the cycles of an iteration, best of 3 launches for each of the two loop counts."""
         module = self.device.cupy.cuda.function.Module()
         module.load(rewritten(self.cubin, words, self.data))

@@ -36,7 +36,7 @@ import patched
 import programs as p
 import sass
 from clocked import Clocked, timed_part
-from patched import command, halves, machine_code, replaced
+from patched import Word, command, guarded, halves, machine_code, replaced
 
 MATRIX = {
     "sp full f32": (p.SPARSE_FULL, 8),
@@ -77,9 +77,6 @@ ADDRESSES = {4: 96, 8: 97, 16: 98}  # registers that hold multiples of the lane
 IDLE, LAUNCHES, RANDOM = 75, 4, 5200
 LONGEST = 36  # instructions of a sequence with its clocks
 ALONE = (15, True)
-
-
-Word = tuple[int, int]  # the halves of an instruction
 
 
 class Piece(NamedTuple):
@@ -181,7 +178,7 @@ def template(clocks: int = CLOCKS, slots: int = SLOTS, rounds: int = 2, *, apart
     return p.HEADER + "\n".join(lines) + "\n"
 
 
-def coded(word: tuple[int, int], stall: int, *, wrote: int = 7, read: int = 7, awaits: int = 0) -> tuple[int, int]:
+def coded(word: Word, stall: int, *, wrote: int = 7, read: int = 7, awaits: int = 0) -> Word:
     """An instruction with other control bits: its stall, the scoreboards that it frees, and those that it waits for."""
     upper = word[1] & ~patched.MARK & ~(15 << 58)
     return word[0], upper | stall << 41 | (stall < 12) << 45 | wrote << 46 | read << 49 | awaits << 52
@@ -209,7 +206,7 @@ class Room(Clocked):
             matches = (x for x in known if isinstance(x, sass.Instruction) and re.match(pattern, x.text))
             self.words[name] = halves(next(matches))
 
-    def instruction(self, name: str, number: int, stall: int) -> tuple[int, int]:
+    def instruction(self, name: str, number: int, stall: int) -> Word:
         """The `number`th instruction of a sequence."""
         name, _, keeps = name.partition("@")
         name, _, places = name.partition("%")
@@ -236,14 +233,14 @@ class Room(Clocked):
         low = low & ~(0xFFFF << 16) & ~(0xFFFFFF << 40) | (60 + 4 * (number % 8)) << 16 | address << 24 | offset
         return coded((low, high), stall, wrote=number % 6)
 
-    def clock(self, number: int, stall: int) -> tuple[int, int]:
+    def clock(self, number: int, stall: int) -> Word:
         low, high = halves(self.clocks[number][2])
-        return coded((low & ~(15 << 12) | 7 << 12, high), stall)
+        return coded((guarded(low), high), stall)
 
-    def idle(self, number: int, awaits: int = 0) -> list[tuple[int, int]]:
+    def idle(self, number: int, awaits: int = 0) -> list[Word]:
         return [coded(self.words["nop"], 15, awaits=awaits), *[coded(self.words["nop"], 15)] * (number - 1)]
 
-    def prologue(self) -> list[tuple[int, int]]:
+    def prologue(self) -> list[Word]:
         """The registers of addresses, from the table."""
         low = self.words["load"][0] & ~(0xFFFF << 16) & ~(0xFFFFFF << 40) | self.lane << 24
         loads = [(low | r << 16 | (BASE + TABLE + 128 * r) << 40, self.words["load"][1]) for r in ADDRESSES.values()]
@@ -255,11 +252,11 @@ class Room(Clocked):
             *self.idle(1, 1),
         ]
 
-    def end(self, code: list[tuple[int, int]]) -> bytes:
+    def end(self, code: list[Word]) -> bytes:
         code = [*code, *self.idle(1, 63), coded(self.words["thread"], 15), *self.idle(10)]
         return machine_code(code + [coded(self.words["nop"], 1)] * (self.slots - len(code)))
 
-    def piece(self, piece: Piece, clock: int) -> tuple[list[tuple[int, int]], int]:
+    def piece(self, piece: Piece, clock: int) -> tuple[list[Word], int]:
         """The code of a sequence, and the cycles between its clocks as the stall counts have it, to where what is asked
         begins."""
         times = [at for at, _ in piece.events]
@@ -288,7 +285,7 @@ def template_cubin(folder: Path, ptxas: str) -> None:
 
 def assemble(room: Room, sequences: Iterable[Piece], longest: int, path: Path) -> None:
     """Fills modules with sequences, none of more than `longest` instructions, and writes them as `path`.json."""
-    modules, code, found = [], room.prologue(), list[tuple[int, int]]()
+    modules, code, found = [], room.prologue(), list[Word]()
     for number, piece in enumerate(sequences):
         if 2 * len(found) + 2 > len(room.clocks) or len(code) + longest > room.slots:
             modules.append({"raw": room.end(code).hex(), "pieces": found})

@@ -16,9 +16,9 @@ import subprocess
 from pathlib import Path
 
 import sass
-from abreast import BEGIN, LAST, LIVE, Room, Word, into_branch, measured, waits, write
+from abreast import BEGIN, LAST, LIVE, Room, into_branch, measured, waits, write
 from clocked import template
-from patched import command, control, machine_code
+from patched import Word, command, control, machine_code
 
 NAMES = (
     "mma_mma_m8n8k32_s32_s4_s4_c1_none",

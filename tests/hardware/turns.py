@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pieces  # type: ignore[import-not-found]
-from patched import branch, command, control, halves, machine_code, replaced
-from pieces import ADDRESSES, BASE, TABLE, Word, coded
+from patched import ALWAYS, Word, branch, command, control, guarded, halves, machine_code, replaced
+from pieces import ADDRESSES, BASE, TABLE, coded
 
 CLOCKS, SLOTS, ROUNDS = 60, 6200, 4
 WARPS, ACCESSES, LEAD = 12, 6, 4
@@ -104,7 +104,7 @@ class Room(pieces.Room):
     def over(self, forward: int, *, always: bool = False) -> Word:
         """A branch over so many instructions; by predicate 1 unless `always`."""
         low, high = branch(self.jump, forward)
-        return low & ~(15 << 12) | (7 if always else 1) << 12, high
+        return guarded(low, ALWAYS if always else 1), high
 
     def sequence(self, own: Own | None, asked: str, clock: int) -> list[Word]:
         """The code of a warp, with its barrier: its accesses, and a read of the clock when each has its value, or

@@ -34,7 +34,7 @@ import mixed
 import patched
 import programs as p
 from clocked import Clocked, template
-from patched import command, control, halves, machine_code, replaced
+from patched import command, control, guarded, halves, machine_code, replaced
 
 CLOCKS, SLOTS, FIRST = 86, 300, 28  # the loops use registers below FIRST
 COUNTER, OTHER, RUNS, MORE, LAUNCHES = 24, 26, 10, 30, 2
@@ -82,7 +82,7 @@ class Room(Clocked):
     def branch(self, forward: int, *, always: bool = False) -> tuple[int, int]:
         """A branch over so many instructions; with the predicate of the comparisons unless `always`."""
         low, high = patched.branch(self.jump, forward)
-        return low & ~(15 << 12) | 7 << 12 if always else low, high
+        return guarded(low) if always else low, high
 
     def loop(self, code: list[Item], kept: bool) -> list[tuple[int, int]]:
         """The instructions of a loop whose clocks are kept, or not; the number of runs stands in the comparison."""
@@ -91,7 +91,7 @@ class Room(Clocked):
             if kind == "clock":
                 low, high = halves(self.clocks[number][2])
                 low = low & ~(0xFF << 16) | (self.clocks[number][1] if kept else OTHER) << 16
-                words.append((low & ~(15 << 12) | 7 << 12, control(high, wait, hint)))
+                words.append((guarded(low), control(high, wait, hint)))
                 number += 1
             elif kind == "matrix":
                 low, high = self.matrix
