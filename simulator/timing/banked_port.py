@@ -100,14 +100,12 @@ class BankedPort(Ring):
         first = max(begun - ARRIVALS, self.core.accesses_written)
         return (self.arrivals[number % ARRIVALS] for number in range(first, begun))
 
-    def is_arriving(self, number: int) -> bool:
-        """Whether an access that has begun has registers to be written."""
-        return self.arrivals[number % ARRIVALS].unwritten > 0
-
     def hold_writes(self, cycle: int) -> None:
         """Lets nothing be written in a cycle: results come later."""
         core = self.core
-        while core.accesses_written < core.accesses_begun and not self.is_arriving(core.accesses_written):
+        while (number := core.accesses_written) < core.accesses_begun and not self.arrivals[
+            number % ARRIVALS
+        ].unwritten:
             core.accesses_written += 1
         for access in self.arriving():
             while access.unwritten and access.written < cycle:

@@ -219,6 +219,11 @@ class SharedMemory(Slots):
         self.served[sm] = max(self.served[sm], until + 1)
         self.tick[sm] = cycle + self.lag if cycle < NEVER else NEVER
 
+    def serve_all(self, now: int) -> None:
+        """The same for all SMs."""
+        for sm in range(len(self.tick)):
+            self.serve(sm, now)
+
     def next_decision(self, sm: int, cycle: int) -> int:
         """The first cycle, from this one on, in which an access can be taken or begin."""
         found = NEVER
@@ -255,16 +260,14 @@ class SharedMemory(Slots):
         ]
         if able:
             core = min(able, key=lambda core: core.taken_at)
-            sent, access = (
-                self.ports[core.number].access(core.accesses_taken),
-                self.waiting[self.room * sm + self.waits[sm]],
-            )
+            port, access = self.ports[core.number], self.waiting[self.room * sm + self.waits[sm]]
+            sent = port.access(core.accesses_taken)
             access.core, access.warp, access.pc, access.count = core.number, sent.warp, sent.pc, sent.count
             access.ready, access.behind = sent.ready, sent.behind
             self.waits[sm] += 1
             core.accesses_taken += 1
             core.taken_at = cycle
-            self.ports[core.number].release(core.accesses_taken, cycle + self.lag)
+            port.release(core.accesses_taken, cycle + self.lag)
 
     def begin(self, sm: int, cycle: int) -> None:
         """Lets the first access begin that can in this cycle."""

@@ -127,8 +127,7 @@ class Skipper:
         sm, now = self.sm, self.sm.now
         for core in sm.cores:
             core.settle(now)
-        for place in range(sm.record.sms):
-            sm.shared.serve(place, now)
+        sm.shared.serve_all(now)
         words = sm.shared.state(now)
         for core in sm.cores:
             words += core.state(now)

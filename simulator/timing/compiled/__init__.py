@@ -89,8 +89,7 @@ class CompiledEngine:
                 self._arguments, ctypes.c_void_p(self._words.buffer_info()[0]), ctypes.c_int64(len(self._words))
             )
             if length < 0:
-                for place in range(self.record.sms):
-                    self.sm.shared.serve(place, self.record.now)
+                self.sm.shared.serve_all(self.record.now)
             elif length <= len(self._words):
                 return self._words[:length].tobytes()
             else:
