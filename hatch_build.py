@@ -14,7 +14,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class KernelHook(BuildHookInterface):  # type: ignore[type-arg]
+class KernelHook(BuildHookInterface):  # type: ignore[type-arg] # of any config
     """Runs `simulator/arithmetic/compiled/build.py`, which needs nothing but the standard library."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

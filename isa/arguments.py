@@ -57,7 +57,7 @@ def bit_patterns(values: ArrayLike, bits: int, what: str) -> NDArray[np.unsigned
 def integer(value: object, first: int, last: int, what: str) -> int:
     """The value as a number from `first` to `last`; IsaError, in which `what` names it, for anything else."""
     try:
-        number = operator.index(value)  # type: ignore[arg-type] # what it is for
+        number = operator.index(value)  # type: ignore[arg-type] # anything: what is no number raises
     except TypeError:
         raise IsaError("", -1, f"{what} {value!r:.40}, {described(value)}", f"{first:,} to {last:,}") from None
     if not first <= number <= last:

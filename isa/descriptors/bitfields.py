@@ -246,7 +246,7 @@ class Descriptor:
 def _whole(value: object) -> int | None:
     """The value as an int if it is a whole number, else None."""
     try:
-        return index(value)  # type: ignore[arg-type]
+        return index(value)  # type: ignore[arg-type] # anything: what is no number raises
     except TypeError:
         return None
 

@@ -229,7 +229,7 @@ class Partition:
             for items in numbered
         ]
         for cta, number in initial:
-            event = Event("initial", None, cta, (), 0)  # type: ignore[arg-type]
+            event = Event("initial", None, cta, (), 0)  # type: ignore[arg-type] # no instruction has written it
             access = Access(Execution(event, INITIAL, 0, 0, 0), "initial data", True, "tmem", cta)
             state = State(access)
             for atom in atoms[number]:

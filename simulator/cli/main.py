@@ -43,7 +43,7 @@ def main(arguments: list[str] | tuple[str, ...] | None = None) -> int:
             say("standard output is closed, so there is nowhere to write to; legal: an open one, such as > /dev/null")
             return BAD
         if sys.stdout.errors == "strict":  # names of files may hold what the terminal's encoding has not
-            sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+            sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # a TextIOWrapper, whose errors are strict
         from simulator.cli.verbs import run_verb
 
         try:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from simulator.cli import BAD, drop
 from simulator.cli.answer import text_width
@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, which says what was meant and where to read on, and whose help fits the
     terminal."""
 
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         """Ends the program with one line about the error."""
         said = one_line(f"{self.prog}: {message}; see '{self.prog} --help'")
         self.exit(BAD, f"{said}\n")
@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
         text, width = super().format_help(), text_width()
         return fold(text, width) if width else text
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override]
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override] # one for its overloads
         """As in argparse, but an option that there is not is an error of its own, with the nearest that there is."""
         found, more = super().parse_known_args(args, namespace)
         unknown = next((word.partition("=")[0] for word in more if word.startswith("--") and word != "--"), None)

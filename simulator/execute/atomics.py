@@ -69,7 +69,7 @@ def element(form: Form) -> np.dtype[Any]:
     """The type in which an atomic operation computes."""
     kind = form.type_name
     if kind.startswith("bf16"):
-        import ml_dtypes  # type: ignore[import-untyped,unused-ignore]
+        import ml_dtypes  # type: ignore[import-untyped,unused-ignore] # some releases have no types
 
         bf16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
         return bf16
