@@ -27,7 +27,6 @@ from simulator.timing.tables import (
     Alu,
     Barrier,
     Chip,
-    Hints,
     Issue,
     Loop,
     Operands,
@@ -60,8 +59,7 @@ class Config:
         bases: the files whose values it has where it says nothing itself, the nearest first.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
-        operands, registers, hints: the ports through which tensor pipes, and how instructions, read registers, and what
-            the scheduler makes of yield hints, likewise.
+        operands, registers: the ports through which tensor pipes, and how instructions, read registers, likewise.
         energy: what instructions, bytes and idle seconds cost; None where the config has no [energy].
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
             ...").
@@ -89,7 +87,6 @@ class Config:
     launch: Launch | None = None
     operands: Operands | None = None
     registers: Registers | None = None
-    hints: Hints | None = None
     sequences: Sequences | None = None
     energy: Energy | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -193,7 +190,6 @@ _OPTIONAL: dict[str, type] = {
     "launch": Launch,
     "operands": Operands,
     "registers": Registers,
-    "hints": Hints,
 }
 
 

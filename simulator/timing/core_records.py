@@ -16,12 +16,13 @@ class CoreRecord(ctypes.Structure):
     """One sub-core.
 
     Attributes:
-        number: counted over all SMs; `greedy`, `later`: of the config's `[issue]`; `hold`, `rested`, `often`,
-            `younger`: of its `[hints]`; `warps`: its warps.
-        contests: decisions so far, up to a number, that the config knows by how often they fall one way: the last
-            issuer could go on, but is not `greedy` any more, or had the hint; `contest`: whether the last was one.
+        number: counted over all SMs; `greedy`, `most_counted`, `counted_behind`: of the config's `[issue]`; `warps`:
+            its warps.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
         favourite: the place among its warps of the one that the issue policy remembers, since cycle `turned`.
+        counting: whether its policy counts what each warp issues; recent: a ring of the last instructions, upkeep
+            included, with room for `room`: cycle, and place of the warp; of `issues_made`, the first `issues_seen` are
+            in the counts.
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
         free: by unit, the cycle from which each can take its next instruction.
         result_until, dense: of the last instruction of the tensor pipe that took the last: its `result_until`, and
@@ -61,14 +62,14 @@ class CoreRecord(ctypes.Structure):
     tick: int
     favourite: int
     turned: int
-    contests: int
-    contest: int
     greedy: int
-    later: int
-    hold: int
-    rested: int
-    often: int
-    younger: int
+    counting: int
+    most_counted: int
+    counted_behind: int
+    room: int
+    issues_made: int
+    issues_seen: int
+    recent_array: Integers
     last_issue: int
     issues: int
     result_until: int

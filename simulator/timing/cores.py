@@ -6,6 +6,7 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -13,19 +14,13 @@ from isa.forms.record import Unit
 from simulator.timing.config import Config
 from simulator.timing.core_records import SmRecord
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import CONTESTS, EIGHT, NEVER, left
+from simulator.timing.records import NEVER, left, link
 from simulator.timing.warp import Warp
 
 # found sooner than members of their enums
-_TENSOR = Unit.TENSOR
 _TCGEN05 = Unit.TCGEN05
-
-
-def draw(contests: int) -> int:
-    """A number below `CONTESTS` for the decision of this number: each once, in no order that a loop could have."""
-    mixed = contests * 37 % CONTESTS
-    mixed = (mixed ^ mixed >> 3) * 29 % CONTESTS
-    return mixed ^ mixed >> 2
+_TENSOR = Unit.TENSOR
+_SHORT = (Unit.ALU, Unit.FMA, Unit.CONTROL)  # pipes for which nothing waits longer than a cycle
 
 
 class Queues(Protocol):
@@ -46,17 +41,21 @@ class SubCore(Pipes):
         unlike_margin: how long unlike matrix instructions may wait for each other.
 
     Attributes:
+        counting: whether its policy counts what each warp issues; `hinted`: whether it takes account of yield hints.
+        recent: the array of its record.
         queues: the units that work after issue, if there are any.
     """
 
     def __init__(self, number: int, config: Config, sm: SmRecord, warps: list[Warp], unlike_margin: int) -> None:
         super().__init__(number, config, warps)
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
-        self.width, self.greedy, self.later = config.issue.width, config.issue.greedy, config.issue.later
-        self.hinted = config.issue.policy == "greedy-round-robin"
-        if config.hints is not None:
-            hints = config.hints
-            self.hold, self.rested, self.often, self.younger = hints.hold, hints.rested, hints.often, hints.younger
+        self.width, self.greedy = config.issue.width, config.issue.greedy
+        self.counting = config.issue.policy == "least-issued"
+        self.hinted = self.counting or config.issue.policy == "greedy-round-robin"
+        self.most_counted, self.counted_behind = config.issue.most_counted, config.issue.counted_behind
+        self.recent = array("q", bytes(16 * self.counted_behind * self.width))
+        self.room = len(self.recent) // 2
+        link(self, recent=self.recent)
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Queues | None = None
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
@@ -124,11 +123,36 @@ class SubCore(Pipes):
                 return None
         if self.issued_in(now) + 1 == self.width:
             self.postpone(now)
-        self.favourite, self.turned = (place + (self.policy == "round-robin")) % len(self.mine), now
-        self.contests = (self.contests + self.contest) % CONTESTS
-        warp = self.mine[place]
-        warp.acted, warp.gives_way = now, warp.operation.yields
+        warp = self.act(place, now)
+        warp.gives_way = warp.operation.yields
+        self.favourite = (place + (self.policy == "round-robin")) % len(self.mine)
         return warp
+
+    def act(self, place: int, now: int) -> Warp:
+        """Notes that the warp at this place issues in this cycle."""
+        warp = self.mine[place]
+        self.favourite, self.turned, warp.acted = place, now, now
+        if self.counting:
+            self.see(now)
+            at = 2 * (self.issues_made % self.room)
+            self.recent[at], self.recent[at + 1] = now, place
+            self.issues_made += 1
+        return warp
+
+    def see(self, now: int) -> None:
+        """Counts what has issued up to `counted_behind` cycles before this one. A warp's count that would pass
+        `most_counted` halves those of all."""
+        while self.issues_seen < self.issues_made:
+            at = 2 * (self.issues_seen % self.room)
+            if self.recent[at] > now - self.counted_behind:
+                return
+            warp = self.mine[self.recent[at + 1]]
+            if warp.counted < self.most_counted:
+                warp.counted += 1
+            else:
+                for other in self.mine:
+                    other.counted >>= 1
+            self.issues_seen += 1
 
     def able(self, warp: Warp, now: int) -> bool:
         """Whether the warp can issue its next operation in this cycle."""
@@ -141,44 +165,37 @@ class SubCore(Pipes):
         and `due`, whose upkeep can.
 
         With yield hints, a warp whose last instruction had the hint waits for all that can issue and whose last had
-        none. Of several of these, the one that issued last goes on, with upkeep or if that was less than `greedy`
-        cycles ago; else the next in turn goes first, and it comes last, but in `later` of `EIGHT` decisions, as often
-        as on the chip. If all had the hint, the one goes first whose last instruction is the oldest, unless the one
-        that issued last could go on less than `hold` cycles behind that: then `keep_turn` decides.
+        none. Of several of these, the one that issued last goes on, if `goes_on`. Of all others the one goes first that
+        has issued least, as far as counts tell, and of equals the one with the highest number. With policy
+        `greedy-round-robin` it is the next in turn or, if all had the hint, the one whose last instruction is oldest.
         """
-        self.contest = 0
         if not self.hinted:
             return next(place for place in self.orders[self.favourite] if place in able)
-        warps = self.mine
+        warps, favourite = self.mine, self.favourite
         eager = [place for place in (*able, *due) if not warps[place].gives_way]
+        if favourite in eager and self.goes_on(favourite in due, now):
+            return favourite
+        if self.counting:
+            self.see(now)
+            return min(eager or (*able, *due), key=lambda place: (warps[place].counted, -place))
         if not eager:
-            if now - self.turned < self.hold and (self.favourite in able or self.favourite in due):
-                return self.keep_turn([place for place in {*able, *due} if place != self.favourite], now)
             return min((*able, *due), key=lambda place: (warps[place].acted, place))
-        if self.favourite in eager and (self.favourite in due or now - self.turned < self.greedy):
-            return self.favourite
-        if self.favourite in eager and len(eager) > 1:
-            self.contest = 1
-            if self.contests * self.later % EIGHT < self.later:
-                return self.favourite
-        return next(place for place in self.orders[(self.favourite + 1) % len(warps)] if place in eager)
+        return next(place for place in self.orders[(favourite + 1) % len(warps)] if place in eager)
 
-    def keep_turn(self, others: list[int], now: int) -> int:
-        """The place of the warp that goes on or comes, if all that can issue had the hint, also the one that issued
-        last and could go on; `others`: the places of the others.
+    def goes_on(self, due: bool, now: int) -> bool:
+        """Whether the warp that issued last goes on before all others, if it can and had no yield hint; `due`: with
+        upkeep.
 
-        It goes on if the last instruction of the one that would come is less than `rested` cycles ago, or in every
-        second decision less than `often`. That is the oldest, or in `younger` of `EIGHT` decisions the next one. Which
-        decisions these are is not known of the chip: they are drawn.
+        With policy `greedy-round-robin` for `greedy` cycles. Where issues are counted, too, and behind that unless its
+        unit has just become free: then it has no more right to it than all that have waited. To pipes that take an
+        instruction every second cycle it has that right for a cycle longer.
         """
-        if not others:
-            return self.favourite
-        self.contest = 1
-        drawn = draw(self.contests)
-        oldest, *rest = sorted(others, key=lambda place: (self.mine[place].acted, place))[:2]
-        comes = rest[0] if rest and drawn % EIGHT < self.younger else oldest
-        waits = self.often if drawn & EIGHT else self.rested
-        return self.favourite if now - self.mine[comes].acted < waits else comes
+        since = now - self.turned
+        if due or since < self.greedy:
+            return True
+        operation = self.mine[self.favourite].operation
+        soon = since == self.greedy and operation.unit in _SHORT
+        return bool(self.counting) and (soon or self.pipe_free(operation) < now)
 
     def due(self, now: int) -> list[int]:
         """The places of the warps whose upkeep is due in this cycle; only yield hints tell when that is."""
@@ -186,10 +203,8 @@ class SubCore(Pipes):
 
     def keep_up(self, place: int, now: int) -> None:
         """Lets an instruction of the warp's upkeep issue in this cycle."""
-        warp = self.mine[place]
-        self.favourite, self.turned = place, now
-        self.contests = (self.contests + self.contest) % CONTESTS
-        warp.acted, warp.gives_way = now, warp.upkeep[warp.upkeep_seen] & 1
+        warp = self.act(place, now)
+        warp.gives_way = warp.upkeep[warp.upkeep_seen] & 1
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
             self.enter(warp, warp.runs)
         warp.upkeep_seen += 1
@@ -215,19 +230,25 @@ class SubCore(Pipes):
             self.postpone(cycle)
         if self.depth:
             self.catch_up(now)
+        if self.counting:
+            self.see(now)
 
     def remembered(self, now: int) -> list[int]:
-        """What the policy remembers: a warp and, with yield hints, since when, and of each warp how many others have an
-        older last instruction, whether it gives way, and since when as far as that decides."""
+        """What the policy remembers: a warp and, with yield hints, since when; of each warp whether it gives way, and
+        how many others have an older last instruction, or what is counted, and what is still to be. A warp that has
+        the sub-core for itself goes first whatever is counted."""
         if not self.hinted:
             return [0 if self.policy == "oldest" else self.favourite]
-        drawn = self.later or self.hold
-        found = [self.favourite, min(now - self.turned, max(self.greedy, self.hold)), self.contests if drawn else 0]
+        found = [self.favourite, min(now - self.turned, self.greedy)]
         oldest_first = sorted(range(len(self.mine)), key=lambda place: self.mine[place].acted)
-        longest = max(self.rested, self.often)
+        alone = sum(not warp.done for warp in self.mine) < 2
         for place, warp in enumerate(self.mine):
-            found += [oldest_first.index(place), warp.gives_way, min(now - warp.acted, longest)]
-        return found
+            decides = 0 if alone else warp.counted if self.counting else oldest_first.index(place)
+            found += [decides, warp.gives_way]
+        for issue in range(self.issues_made if alone else self.issues_seen, self.issues_made):
+            cycle, place = self.recent[(at := 2 * (issue % self.room)) : at + 2]
+            found += [now - cycle, place]
+        return [*found, -1]
 
     def state(self, now: int) -> list[int]:
         """All that decides what this sub-core does next, in cycles relative to `now`, to which it has settled."""

@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 NEVER = 1 << 62  # a cycle that does not come
 MORE_ACCESSES = 8  # that a sub-core's ring has room for, beyond those that can wait
 ARRIVALS = 24  # loads of a sub-core whose values come, at most
-CONTESTS = 64  # decisions about the turn after which draws repeat (`simulator.timing.cores.draw`)
-EIGHT = 8  # decisions of which the config says in how many one thing happens
 BOARDS = 6  # scoreboards of a warp in machine code
 NO_MORE = 1 << 61  # ends the part of a state that varies in length
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
@@ -232,6 +230,7 @@ class WarpRecord(ctypes.Structure):
         blocked: what it waits for until it is released, a `StallReason`: BARRIER, MBARRIER or GLOBAL; 0 for nothing.
         last: the cycle of its last issue.
         acted: the cycle of its last instruction, upkeep included; `gives_way`: whether that one had the yield hint.
+        counted: its instructions, as the issue policy counts them.
         issue_not_before: it issues nothing before this cycle, because of a barrier, the end of a loop or a wait that
             the compiler wrote; `issue_not_before_reason` says which.
         operands_not_before: the same because of a compiled wait for operands.
@@ -266,6 +265,7 @@ class WarpRecord(ctypes.Structure):
     last: int
     acted: int
     gives_way: int
+    counted: int
     issue_not_before: int
     issue_not_before_reason: int
     operands_not_before: int

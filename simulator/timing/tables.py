@@ -13,10 +13,9 @@ from isa import MmaForm
 from isa.forms.mma import mma_forms
 from isa.patterns import PATTERNS
 from isa.types import MATRIX_TYPES
-from simulator.timing.records import EIGHT
 from simulator.toml_tables import Between, Choice
 
-POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin")
+POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin", "least-issued")
 LONGEST = 100_000  # cycles: more than anything within an SM takes
 Cycles = Annotated[int, Between(1, LONGEST, "cycles")]
 Delay = Annotated[int, Between(0, LONGEST, "cycles")]
@@ -67,33 +66,18 @@ class Issue:
     Attributes:
         policy: which of the ready warps goes first.
         width: instructions in a cycle, each of another warp.
-        greedy: policy `greedy-round-robin`: for how many cycles after its last instruction a warp goes first.
-        later: of `EIGHT` decisions after that, in how many it goes first all the same.
+        greedy: policies `greedy-round-robin` and `least-issued`: for how many cycles after its last instruction a warp
+            goes first.
+        most_counted: policy `least-issued`: up to which number a warp's instructions are counted; when one more would
+            be, the counts of all warps of the sub-core are halved.
+        counted_behind: the same: so many cycles behind its issue an instruction is in the count.
     """
 
     policy: Annotated[str, Choice(POLICIES)]
     width: Annotated[int, Between(1, 16, "instructions")] = 1
     greedy: Annotated[int, Between(1, 1000, "cycles")] = 1000
-    later: Annotated[int, Between(0, EIGHT, "decisions")] = 0
-
-
-@dataclass(frozen=True)
-class Hints:
-    """`[hints]`: when a warp whose last instruction had the yield hint goes on although others could issue that had it
-    as well, with policy `greedy-round-robin`. Without the table it never does.
-
-    Attributes:
-        hold: for fewer than so many cycles behind its last instruction it may.
-        rested: cycles since the last instruction of the one that would come, up to which it does.
-        often: the same in every second decision.
-        younger: of `EIGHT` decisions, in how many not the one whose last instruction is the oldest would come, but the
-            next one.
-    """
-
-    hold: Annotated[int, Between(1, 1000, "cycles")]
-    rested: Annotated[int, Between(0, 1000, "cycles")]
-    often: Annotated[int, Between(0, 1000, "cycles")]
-    younger: Annotated[int, Between(0, EIGHT, "decisions")]
+    most_counted: Annotated[int, Between(1, 1_000_000, "instructions")] = 15
+    counted_behind: Annotated[int, Between(1, 64, "cycles")] = 5
 
 
 @dataclass(frozen=True)

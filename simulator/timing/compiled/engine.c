@@ -15,7 +15,7 @@ typedef struct WarpRecord Warp;
 typedef struct ItemRecord Item;
 
 enum { NOTHING_BEFORE = 0, FOR_PYTHON = 1, BOUNDARY = 2, PAUSE = 3, START = 4, SERVE = 5 }; /* as in __init__.py */
-enum { OLDEST = 0, GREEDY_OLDEST = 1, GREEDY_ROUND_ROBIN = 2, ROUND_ROBIN = 3 }; /* places in tables.POLICIES */
+enum { OLDEST = 0, GREEDY_OLDEST = 1, GREEDY_ROUND_ROBIN = 2, ROUND_ROBIN = 3, LEAST_ISSUED = 4 }; /* as in tables.POLICIES */
 
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -971,16 +971,13 @@ static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
     return !waits(sm, warp) && earliest(sm, core, warp) <= now;
 }
 
+/* Whether the policy takes account of yield hints. */
+static int hinted(const Sm *sm) { return sm->policy == GREEDY_ROUND_ROBIN || sm->policy == LEAST_ISSUED; }
+
 /* Whether the last instruction of the warp at one place is older than that of another. */
 static int older(const Core *core, int64_t one, int64_t other) {
     int64_t acted = core->warps_array[one]->acted, its = core->warps_array[other]->acted;
     return acted < its || (acted == its && one < other);
-}
-
-static int64_t draw(int64_t contests) {
-    int64_t mixed = contests * 37 % CONTESTS;
-    mixed = (mixed ^ mixed >> 3) * 29 % CONTESTS;
-    return mixed ^ mixed >> 2;
 }
 
 /* Whether a warp can issue in a cycle, with upkeep or, where `operations`, with its next operation. */
@@ -988,59 +985,80 @@ static int ready(const Sm *sm, const Core *core, const Warp *warp, int64_t now, 
     return due(warp) == now || (operations && able(sm, core, warp, now));
 }
 
-/* The place of the warp that goes on or comes, if all that can issue had the hint, also the one that issued last. */
-static int64_t keep_turn(const Sm *sm, Core *core, int64_t now, int operations) {
-    int64_t favourite = core->favourite, oldest = -1, next = -1, drawn = draw(core->contests);
-    for (int64_t at = 0; at < core->warps; at++) {
-        if (at == favourite || !ready(sm, core, core->warps_array[at], now, operations))
-            continue;
-        if (oldest < 0 || older(core, at, oldest)) {
-            next = oldest;
-            oldest = at;
-        } else if (next < 0 || older(core, at, next))
-            next = at;
+/* Counts what has issued up to `counted_behind` cycles before this one. */
+static void see(Core *core, int64_t now) {
+    for (; core->issues_seen < core->issues_made; core->issues_seen++) {
+        const int64_t *at = core->recent_array + 2 * (core->issues_seen % core->room);
+        if (at[0] > now - core->counted_behind)
+            return;
+        Warp *warp = core->warps_array[at[1]];
+        if (warp->counted < core->most_counted)
+            warp->counted++;
+        else
+            for (int64_t i = 0; i < core->warps; i++)
+                core->warps_array[i]->counted >>= 1;
     }
-    if (oldest < 0)
-        return favourite;
-    core->contest = 1;
-    int64_t comes = next >= 0 && drawn % EIGHT < core->younger ? next : oldest;
-    int64_t waits = drawn & EIGHT ? core->often : core->rested;
-    return now - core->warps_array[comes]->acted < waits ? favourite : comes;
 }
 
-/* The place of the warp that policy GREEDY_ROUND_ROBIN prefers in a cycle, as `SubCore.first` says, of those with
- * upkeep, and where `operations`, of those that can issue; -1 for none. */
+/* Notes that the warp at this place issues in this cycle. */
+static void act(Core *core, int64_t place, int64_t now) {
+    core->favourite = place;
+    core->turned = core->warps_array[place]->acted = now;
+    if (!core->counting)
+        return;
+    see(core, now);
+    int64_t *at = core->recent_array + 2 * (core->issues_made++ % core->room);
+    at[0] = now;
+    at[1] = place;
+}
+
+/* Whether the warp that issued last goes on before all others, if it can and had no yield hint. */
+static int goes_on(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
+    int64_t since = now - core->turned;
+    if (due(warp) == now || since < core->greedy)
+        return 1;
+    const Item *item = next_of(warp);
+    int is_short = item->unit == sm->alu || item->unit == sm->fma || item->unit == sm->control;
+    return core->counting && ((is_short && since == core->greedy) || pipe_free(sm, core, item) < now);
+}
+
+/* Whether of two warps that can issue the policy prefers the first, as `SubCore.first` says: `turn`, how far it is
+ * behind the one that issued last. */
+static int before(const Core *core, int64_t one, int64_t turn, int64_t other, int64_t its) {
+    const Warp *a = core->warps_array[one], *b = core->warps_array[other];
+    if (a->gives_way != b->gives_way)
+        return !a->gives_way;
+    if (core->counting)
+        return a->counted < b->counted || (a->counted == b->counted && one > other);
+    return a->gives_way ? older(core, one, other) : turn < its;
+}
+
+/* The place of the warp that a policy with yield hints prefers in a cycle, of those with upkeep, and where
+ * `operations`, of those that can issue; -1 for none. */
 static int64_t first(const Sm *sm, Core *core, int64_t now, int operations) {
-    core->contest = 0;
-    int64_t count = core->warps, favourite = core->favourite, oldest = -1, late = 0;
-    for (int64_t i = 0; i <= count; i++) {
-        int64_t at = favourite + i < count ? favourite + i : favourite + i - count;
+    int64_t count = core->warps, best = -1, its = 0;
+    if (core->counting)
+        see(core, now);
+    for (int64_t turn = 0; turn < count; turn++) {
+        int64_t at = core->favourite + turn < count ? core->favourite + turn : core->favourite + turn - count;
         const Warp *warp = core->warps_array[at];
         if (!ready(sm, core, warp, now, operations))
             continue;
-        if (!warp->gives_way) {
-            if (i == 0 && due(warp) != now && now - core->turned >= core->greedy) {
-                late = 1;
-                continue;
-            }
-            core->contest = late && i < count;
-            return core->contest && core->contests * core->later % EIGHT < core->later ? favourite : at;
+        if (turn == 0 && !warp->gives_way && goes_on(sm, core, warp, now))
+            return at;
+        int64_t behind = turn ? turn : count;
+        if (best < 0 || before(core, at, behind, best, its)) {
+            best = at;
+            its = behind;
         }
-        if (oldest < 0 || older(core, at, oldest))
-            oldest = at;
     }
-    if (oldest >= 0 && now - core->turned < core->hold &&
-        ready(sm, core, core->warps_array[favourite], now, operations))
-        return keep_turn(sm, core, now, operations);
-    return oldest;
+    return best;
 }
 
 /* Lets an instruction of the warp's upkeep issue in this cycle. */
 static void keep_up(Core *core, int64_t place, int64_t now) {
     Warp *warp = core->warps_array[place];
-    core->favourite = place;
-    core->contests = (core->contests + core->contest) % CONTESTS;
-    core->turned = warp->acted = now;
+    act(core, place, now);
     int64_t compares = warp->counter >> warp->upkeep_seen & 1;
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
     if (core->depth && compares)
@@ -1061,7 +1079,7 @@ static int64_t issued_in(const Core *core, int64_t now) { return core->last_issu
 
 /* Lets upkeep issue that comes before this cycle. */
 static void settle(Sm *sm, Core *core, int64_t now) {
-    while (sm->policy == GREEDY_ROUND_ROBIN) {
+    while (hinted(sm)) {
         int64_t cycle = NEVER, place;
         for (int64_t i = 0; i < core->warps; i++)
             cycle = least(cycle, due(core->warps_array[i]));
@@ -1078,9 +1096,11 @@ static void settle(Sm *sm, Core *core, int64_t now) {
     }
     if (core->depth)
         catch_up(sm, core, now);
+    if (core->counting)
+        see(core, now);
 }
 
-/* The place of the warp to issue from under policy GREEDY_ROUND_ROBIN; -1 for none. */
+/* The place of the warp to issue from under a policy with yield hints; -1 for none. */
 static int64_t choose_hinted(const Sm *sm, Core *core, int64_t now) {
     int64_t some = 0;
     while (some < core->warps && !able(sm, core, core->warps_array[some], now))
@@ -1106,7 +1126,7 @@ static int64_t choose(Sm *sm, Core *core, int64_t now) {
     settle(sm, core, now);
     if (core->frozen)
         return -1;
-    if (sm->policy == GREEDY_ROUND_ROBIN)
+    if (hinted(sm))
         return choose_hinted(sm, core, now);
     int64_t count = core->warps, begin = sm->policy == OLDEST ? 0 : core->favourite;
     for (int64_t i = 0; i < count; i++) {
@@ -1343,14 +1363,13 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
         *number = core->number;
         if (warp && for_python(sm, core, warp, now))
             return FOR_PYTHON; /* which chooses anew: nothing may have been put off */
-        if (warp && sm->policy == GREEDY_ROUND_ROBIN && issued_in(core, now) + 1 == sm->width)
+        if (warp && hinted(sm) && issued_in(core, now) + 1 == sm->width)
             postpone(core, now);
         sm->now = now;
         core->tick = NEVER;
         if (warp) {
+            act(core, chosen, now);
             core->favourite = (chosen + (sm->policy == ROUND_ROBIN)) % core->warps;
-            core->contests = (core->contests + core->contest) % CONTESTS;
-            core->turned = warp->acted = now;
             warp->gives_way = next_of(warp)->yields;
             const Item *item = issue(sm, core, warp, now);
             if (item->python) {
@@ -1447,19 +1466,26 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
 /* What the policy remembers, as `SubCore.remembered` has it. */
 static void remembered(const Sm *sm, const Core *core, Out *out) {
     put(out, sm->policy == OLDEST ? 0 : core->favourite);
-    if (sm->policy != GREEDY_ROUND_ROBIN)
+    if (!hinted(sm))
         return;
-    put(out, least(sm->now - core->turned, most(core->greedy, core->hold)));
-    put(out, core->later || core->hold ? core->contests : 0);
+    put(out, least(sm->now - core->turned, core->greedy));
+    int64_t running = 0;
+    for (int64_t i = 0; i < core->warps; i++)
+        running += !core->warps_array[i]->done;
     for (int64_t i = 0; i < core->warps; i++) {
         const Warp *warp = core->warps_array[i];
         int64_t before_it = 0; /* warps whose last instruction is older */
         for (int64_t j = 0; j < core->warps; j++)
             before_it += older(core, j, i);
-        put(out, before_it);
+        put(out, running < 2 ? 0 : core->counting ? warp->counted : before_it);
         put(out, warp->gives_way);
-        put(out, least(sm->now - warp->acted, most(core->rested, core->often)));
     }
+    for (int64_t issue = running < 2 ? core->issues_made : core->issues_seen; issue < core->issues_made; issue++) {
+        const int64_t *at = core->recent_array + 2 * (issue % core->room);
+        put(out, sm->now - at[0]);
+        put(out, at[1]);
+    }
+    put(out, -1);
 }
 
 static void core_state(const Sm *sm, const Core *core, Out *out) {

@@ -35,7 +35,6 @@ def optional_tables(config: Config) -> set[str]:
             "launch",
             "operands",
             "registers",
-            "hints",
             "sequences",
             "energy",
         )

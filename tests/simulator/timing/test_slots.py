@@ -72,6 +72,6 @@ def test_costs_of_instructions_in_a_busy_pipe() -> None:
         "comparisons, ports never free": 54,
     }
     means = {name: sum(found) / len(found) for name, found in errors.items()}
-    assert means["others"] < 0.06  # of costs of up to 1.1
+    assert means["others"] < 0.12  # of costs of up to 1.1
     assert means["comparisons"] < 0.17  # of up to 4.2, 0.6 on average
     assert means["comparisons, ports never free"] < 0.4  # of up to 3.8, 1.9 on average
