@@ -13,7 +13,7 @@ from pathlib import Path
 
 import programs as p
 import sass
-from patched import halves, machine_code
+from patched import Word, branch, control, guarded, halves, machine_code
 
 
 def template(clocks: int, live: range, slots: int, rounds: int = 2) -> str:
@@ -93,3 +93,33 @@ class Clocked:
     def word(self, pattern: str) -> sass.Instruction:
         """The first instruction of the template of this kind."""
         return next(x for x in self.lines if re.match(pattern, x.text))
+
+
+class Coded(Clocked):
+    """Room for code with additions, comparisons and branches of our own.
+
+    Attributes:
+        nop, thread: a NOP, and what reads the number of the thread into R0.
+        test, jump, sum: a comparison, a branch with its predicate, and an addition.
+    """
+
+    def __init__(self, cubin: Path, nvdisasm: str, first: int) -> None:
+        super().__init__(cubin, nvdisasm, first)
+        self.nop, self.thread = halves(self.word("NOP$")), halves(self.word(r"S2R R0, SR_TID\.X$"))
+        self.test, self.jump = halves(self.word(r"ISETP\.LT\.U32\.AND P1, PT, R\d+, 0x")), halves(self.word("@P1 BRA"))
+        self.sum = halves(self.word(r"VIADD R\d+, R\d+, 0x1$"))
+
+    def add(self, to: int, register: int, number: int, wait: int, hint: bool | None = None) -> Word:
+        """An addition; by default with the yield hint where ptxas would write it."""
+        low = self.sum[0] & 0xFFFF | to << 16 | register << 24 | number << 32
+        return low, control(self.sum[1], wait, wait > 11 if hint is None else hint)
+
+    def compare(self, register: int, number: int, wait: int, hint: bool | None = None) -> Word:
+        """A comparison with a number, likewise."""
+        low = self.test[0] & 0xFFFFFF | register << 24 | number << 32
+        return low, control(self.test[1], wait, wait > 11 if hint is None else hint)
+
+    def over(self, forward: int, *, always: bool = False) -> Word:
+        """A branch over so many instructions; with the predicate of the comparisons unless `always`."""
+        low, high = branch(self.jump, forward)
+        return (guarded(low) if always else low), high

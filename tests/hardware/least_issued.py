@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import patched
-from clocked import Clocked, template
+from clocked import Coded, template
 from patched import Word, command, control, guarded, halves, machine_code, replaced
 
 CLOCKS, SLOTS, FIRST, ROUNDS, LENGTH = 100, 420, 28, 3, 72
@@ -76,19 +76,13 @@ def same(items: tuple[Item, ...], warps: tuple[int, ...]) -> Code:
     return Code(((LENGTH, items),), warps)
 
 
-class Room(Clocked):
+class Room(Coded):
     """Where the code goes, and the instructions that it needs."""
 
     def __init__(self, folder: Path, ptxas: str, nvdisasm: str) -> None:
         super().__init__(folder / "least_issued.cubin", nvdisasm, FIRST)
-        self.nop, self.thread = halves(self.word("NOP$")), halves(self.word(r"S2R R0, SR_TID\.X$"))
-        self.test, self.jump = halves(self.word(r"ISETP\.LT\.U32\.AND P1, PT, R\d+, 0x")), halves(self.word("@P1 BRA"))
-        self.sum = halves(self.word(r"VIADD R\d+, R\d+, 0x1$"))
         patched.build(folder, ptxas, nvdisasm)
         self.forms = json.loads((folder / "patched.json").read_text())["forms"]
-
-    def compare(self, register: int, number: int, wait: int, hint: bool) -> Word:
-        return self.test[0] & 0xFFFFFF | register << 24 | number << 32, control(self.test[1], wait, hint)
 
     def instructions(self, items: Iterable[Item]) -> list[Word]:
         """The code of a warp."""
@@ -101,8 +95,7 @@ class Room(Clocked):
             elif kind == "nop":
                 words.append((self.nop[0], control(self.nop[1], wait, hint)))
             elif kind == "add":
-                low = self.sum[0] & 0xFFFF | 20 << 16 | 22 << 24 | 1 << 32
-                words.append((low, control(self.sum[1], wait, hint)))
+                words.append(self.add(20, 22, 1, wait, hint))
             elif kind == "compare":
                 words.append(self.compare(22, 7, wait, hint))
             else:
@@ -111,11 +104,6 @@ class Room(Clocked):
                 low = low & ~(0xFF << 40) | 2 << 40 if kind.startswith("sp") else low
                 words.append((low, control(high & ~0xFF | 12, wait, hint)))
         return words
-
-    def over(self, forward: int, *, always: bool = False) -> Word:
-        """A branch over so many instructions; by the predicate of comparisons unless `always`."""
-        low, high = patched.branch(self.jump, forward)
-        return (guarded(low) if always else low), high
 
     def code(self, code: Code) -> bytes:
         """The code of all warps: four of a CTA, one of each sub-core, begin with the same stream."""

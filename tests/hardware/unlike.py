@@ -33,7 +33,7 @@ from typing import Any
 import mixed
 import patched
 import programs as p
-from clocked import Clocked, template
+from clocked import Coded, template
 from patched import command, control, guarded, halves, machine_code, replaced
 
 CLOCKS, SLOTS, FIRST = 86, 300, 28  # the loops use registers below FIRST
@@ -62,27 +62,13 @@ def items(code: str) -> list[Item]:
     return [("matrix", 1, False), (kind, int(behind), False), ("clock", 10, False)] * 14
 
 
-class Room(Clocked):
+class Room(Coded):
     """Where the code goes, and the instructions that it needs."""
 
     def __init__(self, folder: Path, ptxas: str, nvdisasm: str) -> None:
         super().__init__(folder / "unlike.cubin", nvdisasm, FIRST)
-        self.nop, self.thread = halves(self.word("NOP$")), halves(self.word(r"S2R R0, SR_TID\.X$"))
-        self.test, self.jump = halves(self.word(r"ISETP\.LT\.U32\.AND P1, PT, R\d+, 0x")), halves(self.word("@P1 BRA"))
-        self.sum = halves(self.word(r"VIADD R\d+, R\d+, 0x1$"))
         patched.build(folder, ptxas, nvdisasm)
         self.matrix = tuple(json.loads((folder / "patched.json").read_text())["forms"][mixed.short(MATRIX)])
-
-    def add(self, to: int, register: int, number: int, wait: int) -> tuple[int, int]:
-        return self.sum[0] & 0xFFFF | to << 16 | register << 24 | number << 32, control(self.sum[1], wait, wait > 11)
-
-    def compare(self, register: int, number: int, wait: int) -> tuple[int, int]:
-        return self.test[0] & 0xFFFFFF | register << 24 | number << 32, control(self.test[1], wait, wait > 11)
-
-    def branch(self, forward: int, *, always: bool = False) -> tuple[int, int]:
-        """A branch over so many instructions; with the predicate of the comparisons unless `always`."""
-        low, high = patched.branch(self.jump, forward)
-        return guarded(low) if always else low, high
 
     def loop(self, code: list[Item], kept: bool) -> list[tuple[int, int]]:
         """The instructions of a loop whose clocks are kept, or not; the number of runs stands in the comparison."""
@@ -109,20 +95,20 @@ class Room(Clocked):
         starts = [2 * len(each) - 1 + sum(sizes[:place]) for place in range(len(each) + 1)]
         words = []
         for place in range(1, len(each)):
-            words += [self.compare(0, 128 * place, 13), self.branch(starts[place - 1] - 2 * place)]
-        words.append(self.branch(starts[-2] - 2 * len(each) + 1, always=True))
+            words += [self.compare(0, 128 * place, 13), self.over(starts[place - 1] - 2 * place)]
+        words.append(self.over(starts[-2] - 2 * len(each) + 1, always=True))
         marks = []
         for part in parts:
             words.append(self.add(COUNTER, 255, 0, 12))
             ends = [len(words) + len(part[0]) - 2, len(words) + len(part[0]) + len(part[1]) - 2]
             marks.append(ends)
             words += [*part[0], *part[1]]
-            words.append(self.branch(starts[-1] - len(words) - 1, always=True))
+            words.append(self.over(starts[-1] - len(words) - 1, always=True))
         words += [
             (self.thread[0], control(self.thread[1], 15, True)),
             *[(self.nop[0], control(self.nop[1], 15, True))] * 4,
         ]
-        words.append(self.branch(self.slots - len(words) - 1, always=True))
+        words.append(self.over(self.slots - len(words) - 1, always=True))
         return machine_code(words), marks
 
 
