@@ -164,7 +164,7 @@ def flat_loops() -> list[Pair]:
     def fresh(k: int) -> object:
         """An estimate that remembers nothing of those before."""
         module = sys.modules[estimate.__module__]
-        with mock.patch.object(module, "_run", module._run.__wrapped__):
+        with mock.patch.object(module, "run", module.run.__wrapped__):
             return estimate(tile, 4096, 4096, k)
 
     return [

@@ -53,11 +53,11 @@ def test_the_layer_is_classified_as_numpy_does(classify: ModuleType, name: str) 
 
 @over("name", TYPES, distinct=kind_of)
 def test_skipping_repetitions_changes_nothing(name: str) -> None:
-    """Warps of an H100 may fall into no period within these short loops; those of an A100 do."""
+    """Warps of an H100 fall into a late period within these short loops, or none; those of an A100 do soon."""
     config = "h100_sxm" if name == "e4m3" else "a100"
     whole = simulator.run(f"digits/{name}", config=config, arithmetic="none", skip=False)
     short = simulator.run(f"digits/{name}", config=config, arithmetic="none")
-    assert (short.skipped_cycles > 0) == (name != "e4m3")
+    assert short.skipped_cycles > 0
     assert (short.cycles, short.waits, short.utilisation) == (whole.cycles, whole.waits, whole.utilisation)
 
 
