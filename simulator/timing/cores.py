@@ -41,7 +41,7 @@ class SubCore(Pipes):
         unlike_margin: how long unlike matrix instructions may wait for each other.
 
     Attributes:
-        counting: whether its policy counts what each warp issues; `hinted`: whether it takes account of yield hints.
+        hinted: whether its policy takes account of yield hints.
         recent: the array of its record.
         queues: the units that work after issue, if there are any.
     """
@@ -133,7 +133,6 @@ class SubCore(Pipes):
         warp = self.mine[place]
         self.favourite, self.turned, warp.acted = place, now, now
         if self.counting:
-            self.see(now)
             at = 2 * (self.issues_made % self.room)
             self.recent[at], self.recent[at + 1] = now, place
             self.issues_made += 1
@@ -176,7 +175,6 @@ class SubCore(Pipes):
         if favourite in eager and self.goes_on(favourite in due, now):
             return favourite
         if self.counting:
-            self.see(now)
             return min(eager or (*able, *due), key=lambda place: (warps[place].counted, -place))
         if not eager:
             return min((*able, *due), key=lambda place: (warps[place].acted, place))
@@ -219,19 +217,19 @@ class SubCore(Pipes):
         return self.issues if self.last_issue == now else 0
 
     def settle(self, now: int) -> None:
-        """Lets upkeep issue that comes before this cycle, and registers be read."""
+        """Lets upkeep issue that comes before this cycle, registers be read, and counts see what has issued."""
         while self.hinted and (cycle := min((warp.due for warp in self.mine), default=NEVER)) < now:
             if self.depth and self.read_cycle < cycle:
                 self.catch_up(cycle)
                 continue  # it may have been put off
+            self.see(cycle)
             for _ in range(self.width - self.issued_in(cycle)):
                 if due := self.due(cycle):
                     self.keep_up(self.first([], due, cycle), cycle)
             self.postpone(cycle)
         if self.depth:
             self.catch_up(now)
-        if self.counting:
-            self.see(now)
+        self.see(now)
 
     def remembered(self, now: int) -> list[int]:
         """What the policy remembers: a warp and, with yield hints, since when; of each warp whether it gives way, and
@@ -240,7 +238,7 @@ class SubCore(Pipes):
         if not self.hinted:
             return [0 if self.policy == "oldest" else self.favourite]
         found = [self.favourite, min(now - self.turned, self.greedy)]
-        oldest_first = sorted(range(len(self.mine)), key=lambda place: self.mine[place].acted)
+        oldest_first = [] if self.counting else sorted(range(len(self.mine)), key=lambda place: self.mine[place].acted)
         alone = sum(not warp.done for warp in self.mine) < 2
         for place, warp in enumerate(self.mine):
             decides = 0 if alone else warp.counted if self.counting else oldest_first.index(place)

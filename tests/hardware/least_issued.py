@@ -63,10 +63,10 @@ def codes() -> Iterator[Code]:
                 yield same(((form, first, False), ("clock", second, False)), (2, 3))
         for kind in ("nop", "add", "compare"):  # what counts
             for n in (1, 2):
-                more = ((form, 1, False), ("clock", 1, False)), ((form, 1, False), ("clock", 1, False))
-                other = (*more[0], *((kind, 1, False),) * n)
-                yield Code(((70, more[0]), (55, other)), (2,))
-                yield Code(((55, other), (70, more[0])), (2,))
+                plain = (form, 1, False), ("clock", 1, False)
+                longer = (*plain, *((kind, 1, False),) * n)
+                yield Code(((70, plain), (55, longer)), (2,))
+                yield Code(((55, longer), (70, plain)), (2,))
     for hint in (False, True):  # clocks of unlike waits
         for waits in ((5, 7), (3, 5), (4, 6), (5, 7, 9), (3, 4, 5), (4, 4, 6)):
             yield Code(tuple((60, (("clock", wait, hint),)) for wait in waits), (len(waits),))

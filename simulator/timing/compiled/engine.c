@@ -1006,7 +1006,6 @@ static void act(Core *core, int64_t place, int64_t now) {
     core->turned = core->warps_array[place]->acted = now;
     if (!core->counting)
         return;
-    see(core, now);
     int64_t *at = core->recent_array + 2 * (core->issues_made++ % core->room);
     at[0] = now;
     at[1] = place;
@@ -1035,10 +1034,8 @@ static int before(const Core *core, int64_t one, int64_t turn, int64_t other, in
 
 /* The place of the warp that a policy with yield hints prefers in a cycle, of those with upkeep, and where
  * `operations`, of those that can issue; -1 for none. */
-static int64_t first(const Sm *sm, Core *core, int64_t now, int operations) {
+static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations) {
     int64_t count = core->warps, best = -1, its = 0;
-    if (core->counting)
-        see(core, now);
     for (int64_t turn = 0; turn < count; turn++) {
         int64_t at = core->favourite + turn < count ? core->favourite + turn : core->favourite + turn - count;
         const Warp *warp = core->warps_array[at];
@@ -1089,6 +1086,7 @@ static void settle(Sm *sm, Core *core, int64_t now) {
             catch_up(sm, core, cycle); /* it may be put off */
             continue;
         }
+        see(core, cycle);
         for (int64_t slots = sm->width - issued_in(core, cycle); slots > 0; slots--)
             if ((place = first(sm, core, cycle, 0)) >= 0)
                 keep_up(core, place, cycle);
@@ -1096,8 +1094,7 @@ static void settle(Sm *sm, Core *core, int64_t now) {
     }
     if (core->depth)
         catch_up(sm, core, now);
-    if (core->counting)
-        see(core, now);
+    see(core, now);
 }
 
 /* The place of the warp to issue from under a policy with yield hints; -1 for none. */
@@ -1474,10 +1471,10 @@ static void remembered(const Sm *sm, const Core *core, Out *out) {
         running += !core->warps_array[i]->done;
     for (int64_t i = 0; i < core->warps; i++) {
         const Warp *warp = core->warps_array[i];
-        int64_t before_it = 0; /* warps whose last instruction is older */
-        for (int64_t j = 0; j < core->warps; j++)
-            before_it += older(core, j, i);
-        put(out, running < 2 ? 0 : core->counting ? warp->counted : before_it);
+        int64_t decides = core->counting ? warp->counted : 0;
+        for (int64_t j = 0; j < core->warps && !core->counting; j++)
+            decides += older(core, j, i); /* warps whose last instruction is older */
+        put(out, running < 2 ? 0 : decides);
         put(out, warp->gives_way);
     }
     for (int64_t issue = running < 2 ? core->issues_made : core->issues_seen; issue < core->issues_made; issue++) {

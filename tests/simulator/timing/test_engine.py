@@ -25,7 +25,7 @@ from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, by_warp
 from simulator.timing.result import Timing
-from simulator.timing.tables import Issue, Loop, Schedule, TensorClass
+from simulator.timing.tables import POLICIES, Issue, Loop, Schedule, TensorClass
 from tests.support.cases import case_of, examples, exhaustive, over
 from tests.support.serving import UNKNOWN, Access, Server
 from tests.support.without_registers import without_registers
@@ -37,7 +37,6 @@ TURNS = Issue("greedy-round-robin", greedy=5)
 FREE_LOOPS = replace(H100, loop=Loop(0, 0, False), schedule=NO_RULES, issue=TURNS)
 SUPPORTED = [form for form in isa.mma_forms().values() if form.supports(H100.target)]
 FORMS = [form for form in SUPPORTED if H100.tensor_class(form)]  # test_which_forms_have_no_time says which these are
-POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin", "least-issued")
 HEAD = ".trace 1\n.target sm_90a\n"
 FULL_K = "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 

@@ -45,4 +45,4 @@ def test_hints_change_the_order() -> None:
     without = replace(H100, schedule=replace(H100.schedule, yields=0, integer_yields=0))
     found = [iteration(Loop.of(config, tuple(program["body"]), REGISTERS), 8) for config in (H100, without)]
     assert abs(found[0] - program["cycles"]["8"]) < 0.5
-    assert found[1] > found[0] + 4
+    assert found[1] > 70
