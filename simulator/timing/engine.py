@@ -21,6 +21,7 @@ from typing import Any
 from simulator.errors import DeadlockError
 from simulator.progress import Pace, Progress
 from simulator.timing import compiled
+from simulator.timing.apart import alone, joined, parts
 from simulator.timing.config import Config
 from simulator.timing.cores import SubCore
 from simulator.timing.counters import REASONS
@@ -28,6 +29,8 @@ from simulator.timing.model import StallReason, TimedCode, TimedLoop
 from simulator.timing.observer import TimingObserver
 from simulator.timing.records import NEVER
 from simulator.timing.result import Timing
+from simulator.timing.schedule import scheduled
+from simulator.timing.sequences import expand
 from simulator.timing.skipper import Skipper
 from simulator.timing.sm import Sm
 from simulator.timing.warp import Warp
@@ -38,38 +41,79 @@ _COUNTED = "timed"  # instructions
 _STEPS = 1024  # that Python takes at a time
 # found sooner than members of their enum
 _NOTHING_BEFORE, _FOR_PYTHON = compiled.Outcome.NOTHING_BEFORE, compiled.Outcome.FOR_PYTHON
-_BOUNDARY, _START, _SERVE = compiled.Outcome.BOUNDARY, compiled.Outcome.START, compiled.Outcome.SERVE
+_BOUNDARY, _OVER = compiled.Outcome.BOUNDARY, compiled.Outcome.OVER
+_START, _SERVE = compiled.Outcome.START, compiled.Outcome.SERVE
+
+
+class _Watch:
+    """Tells how far a run is: a `Progress`, if there is one; else, once, on the log, how long a long run will take.
+
+    Args:
+        total: the instructions that are to be timed.
+
+    Attributes:
+        before: those of the parts of the run that are over.
+    """
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.total, self.before, self.begun = total, 0, time.monotonic()
+        self.pace = None if progress is None else Pace(progress, _COUNTED, total)
+        self.told = False
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a word."""
+        if self.pace is not None:
+            return self.pace.due
+        return not self.told and time.monotonic() - self.begun > PATIENCE
+
+    def tell(self, issued: int) -> None:
+        """Tells how far the run is when its present part has issued so many instructions."""
+        done = self.before + issued
+        if self.pace is not None:
+            self.pace.tell(done)
+            return
+        self.told = True
+        left = (time.monotonic() - self.begun) * (self.total - done) / max(done, 1)
+        if left > PATIENCE:
+            words = "tcsim: %s instructions are timed one by one, which takes about %s; Ctrl-C ends it"
+            _LOG.warning(words, f"{self.total:,}", _duration(left))
 
 
 class Engine:
-    """One run.
+    """One run, or a part of one.
+
+    Args:
+        ahead: whether the compiled engine is to do what it can; not where somebody observes the run.
+        programs: what the compiled engine has of the programs, which parts share.
 
     Attributes:
         ahead: the compiled engine, if there is one and nobody observes the run.
     """
 
-    def __init__(self, sm: Sm, ahead: bool, progress: Progress | None = None) -> None:
-        self.sm = sm
-        self.pace = None if progress is None else Pace(progress, _COUNTED, self.total())
-        self.ahead = compiled.CompiledEngine(sm) if ahead else None
+    def __init__(self, sm: Sm, ahead: bool, watch: _Watch, programs: compiled.Programs | None = None) -> None:
+        self.sm, self.watch = sm, watch
+        self.ahead = compiled.CompiledEngine(sm, programs or compiled.Programs()) if ahead else None
         self.skipper = Skipper(sm, self.ahead.state if self.ahead is not None else None)
         if sm.observer is not None:
             sm.observer.attach(sm.counters, sm.warps, sm.codes, sm.config.sm.sub_cores, sm.margin)
 
-    def run(self) -> Timing:
+    def run(self, starts: Sequence[int] = ()) -> Timing:
         """Runs to the end.
+
+        Args:
+            starts: for each warp, by number, the cycle in which it begins; none: all begin in cycle 0.
 
         Raises:
             DeadlockError: warps are unfinished and nothing is left to happen.
         """
-        sm, calendar, begun = self.sm, self.sm.calendar, time.monotonic() if self.pace is None else 0.0
+        sm, calendar = self.sm, self.sm.calendar
         run_ahead = self.in_python if self.ahead is None else self.compiled
+        for warp in sm.warps if starts else ():
+            warp.issue_not_before = starts[warp.id]
         while not sm.over:
-            if begun and time.monotonic() - begun > PATIENCE:
-                self.estimate(time.monotonic() - begun)
-                begun = 0.0
-            if self.pace is not None and self.pace.due:
-                self.pace.tell(sum(sm.counters.issued))
+            if self.watch.due:
+                self.watch.tell(sum(sm.counters.issued))
             due = calendar.next
             if run_ahead(NEVER if due > NEVER else int(due)):
                 continue
@@ -78,6 +122,7 @@ class Engine:
             sm.record.now = int(due)
             calendar.pass_cycle()
         sm.shared.drain()
+        self.watch.before += sum(sm.counters.issued)
         return self.result()
 
     def compiled(self, until: int) -> bool:
@@ -92,6 +137,8 @@ class Engine:
         elif outcome is _BOUNDARY:
             place, loop = self.ahead.boundary
             self.skipper.look(sm.warps[place], loop)
+        elif outcome is _OVER:
+            sm.finish(self.ahead.over, sm.now)
         elif outcome is _FOR_PYTHON:
             self.step(core)
         elif outcome is _SERVE:
@@ -141,19 +188,6 @@ class Engine:
         if self.sm.observer is None or self.sm.now >= self.sm.observer.steps_until:
             self.skipper.look(warp, loop)
 
-    def estimate(self, seconds: float) -> None:
-        """Says how much is to be timed one by one, and about how long it takes as it goes."""
-        done = sum(self.sm.counters.issued)
-        total = self.total()
-        left = seconds * (total - done) / max(done, 1)
-        if left > PATIENCE:
-            words = "tcsim: %s instructions are timed one by one, which takes about %s; Ctrl-C ends it"
-            _LOG.warning(words, f"{total:,}", _duration(left))
-
-    def total(self) -> int:
-        """How many instructions all warps issue."""
-        return sum(len(code.warps) * executions(code) for code in self.sm.codes)
-
     def deadlock(self) -> DeadlockError:
         """The error that says which warps wait for what never comes."""
         sm = self.sm
@@ -188,6 +222,11 @@ def executions(code: TimedCode) -> int:
         for item, inside in zip(code.items, code.inside, strict=True)
         if not isinstance(item, TimedLoop)
     )
+
+
+def total(codes: list[TimedCode]) -> int:
+    """How many instructions all warps issue."""
+    return sum(len(code.warps) * executions(code) for code in codes)
 
 
 def _duration(seconds: float) -> str:
@@ -231,10 +270,17 @@ def simulate(
     """
     if len(starts) not in (0, ctas * warps):
         raise ValueError(f"{len(starts)} starts for {ctas * warps} warps: one for each, or none")
-    ahead = observer is None and compiled.available()
-    sm = Sm(config, codes, warps, max(registers, 1), skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
-    if cold and sm.memory is not None and config.hbm is not None:
-        sm.memory.device_latency = config.hbm.latency
-    for warp in sm.warps if starts else ():
-        warp.issue_not_before = starts[warp.id]
-    return Engine(sm, ahead, progress).run()
+    ahead, registers = observer is None and compiled.available(), max(registers, 1)
+    codes = [scheduled(expand(code, config), config) for code in codes]
+    cut = parts(codes, config.sm.sub_cores, warps, starts) if observer is None else []
+    if not cut:
+        sm = Sm(config, codes, warps, registers, skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
+        if cold and sm.memory is not None and config.hbm is not None:
+            sm.memory.device_latency = config.hbm.latency
+        return Engine(sm, ahead, _Watch(progress, total(codes))).run(starts)
+    chip, programs, found = alone(config), compiled.Programs(), []
+    watch = _Watch(progress, total([code for part in cut for code in part.codes]))
+    for part in cut:
+        sm = Sm(chip, part.codes, len(part.starts), registers, skip=skip, compiled=ahead)
+        found.append((part, Engine(sm, ahead, watch, programs).run(part.starts)))
+    return joined(found, config.sm.sub_cores * ctas)

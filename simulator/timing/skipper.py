@@ -52,13 +52,21 @@ class Skipper:
         self.skipped = 0
         self.seen: dict[tuple[object, ...], Met] = {}
         self.known: dict[tuple[int, int], Chosen] = {}  # `loops` by program and depth
+        self.only: list[array[int]] | None = (
+            None  # by warp, the counts of the only loop of its program, if all have one
+        )
+        if all(len(code.ends) == 1 for code in sm.codes):
+            self.only = [warp.counts for warp in sm.warps]
 
     def look(self, reference: Warp, loop: TimedLoop) -> None:
         """Called when the reference warp is at the end of a loop: skips, if the state has been met before."""
         if loop.count - reference.counts[loop.loop] < 2:
             return
-        sm, now = self.sm, self.sm.now
-        state = (loop.depth, blake2b(self.words(), digest_size=16).digest(), *self.beside(now))
+        sm = self.sm
+        state = (loop.depth, blake2b(self.words(), digest_size=16).digest(), *self.beside(sm.now))
+        if self.only is not None:  # the state tells which warps are in their loop, and no other count differs
+            self.met(state, [counts[0] for counts in self.only])
+            return
         choices = [self.chosen(loop.depth)]
         innermost = self.chosen(-1)
         if innermost != choices[0]:
@@ -72,13 +80,23 @@ class Skipper:
                 if not warp.done and (which is None or number != which.loop)
             )
             key = (*state, chosen is innermost, others)
-            before = self.seen.get(key)
-            if before is not None and self.jump(chosen, [count or 0 for count in counts], now + self.skipped, before):
+            if self.met(key, [count or 0 for count in counts], chosen):
                 return
-            if before is None:
-                if len(self.seen) >= self.LIMIT:
-                    self.seen.clear()
-                self.seen[key] = Met(now + self.skipped, [count or 0 for count in counts], sm.counters.snapshot())
+
+    def met(self, key: tuple[object, ...], counts: list[int], chosen: Chosen | None = None) -> bool:
+        """Skips what follows if this state has been met before, and returns whether it has; else remembers it.
+
+        Args:
+            counts: of the loop of each warp that is chosen.
+            chosen: these loops; None: the outermost.
+        """
+        now, before = self.sm.now + self.skipped, self.seen.get(key)
+        if before is not None:
+            return self.jump(chosen or self.chosen(0), counts, now, before)
+        if len(self.seen) >= self.LIMIT:
+            self.seen.clear()
+        self.seen[key] = Met(now, counts, self.sm.counters.snapshot())
+        return False
 
     def jump(self, chosen: Chosen, counts: list[int], now: int, before: Met) -> bool:
         """Skips as many periods as fit, if any: counts, clocks and counters go on as if they had been simulated."""

@@ -33,8 +33,7 @@ from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOpera
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.reasons import BY_NUMBER, PIPE_TAKEN, PRODUCED_BY
 from simulator.timing.records import ASLEEP, NEVER, plain
-from simulator.timing.schedule import extra, scheduled
-from simulator.timing.sequences import expand
+from simulator.timing.schedule import extra
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp, warps_of
 
@@ -50,7 +49,7 @@ class Sm(Machine):
     """One SM running one CTA, or two that run a pair of CTAs.
 
     Args:
-        codes: the programs; changed: sequences are expanded, and compiled waits written into them.
+        codes: the programs, with sequences in the place of what the chip does not have, and compiled waits.
         skip: whether to stop at ends of loops, so that repetitions can be skipped.
         compiled: whether the compiled engine is to work on the records.
 
@@ -69,12 +68,12 @@ class Sm(Machine):
         registers: int,
         *,
         skip: bool,
-        ctas: int,
-        sms: int,
-        observer: TimingObserver | None,
         compiled: bool,
+        ctas: int = 1,
+        sms: int = 1,
+        observer: TimingObserver | None = None,
     ) -> None:
-        self.codes = codes = [scheduled(expand(code, config), config) for code in codes]
+        self.codes = codes
         kind, core_kind = (Warp, SubCore) if compiled else (plain(Warp), plain(SubCore))
         placed = warps_of(codes, warps, registers_of(codes, registers), config.sm.sub_cores, kind)
         super().__init__(config, placed, ctas=ctas, cta_warps=warps, observer=observer, compiled=compiled)

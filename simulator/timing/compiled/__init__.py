@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from array import array
 from enum import IntEnum
+from operator import attrgetter
 
 from isa.forms.record import Unit
 from simulator.arithmetic.compiled import library
@@ -18,6 +19,7 @@ from simulator.timing.records import ItemRecord, fields, link
 from simulator.timing.shared_memory import STORES
 from simulator.timing.sm import ASYNCHRONOUS, Sm
 from simulator.timing.tables import POLICIES
+from simulator.timing.warp import Warp
 
 STEPS = 1_000_000  # after which the compiled engine lets Python look whether somebody wants it to stop
 _STATE = 4096  # words of a state, at first
@@ -32,9 +34,16 @@ class Outcome(IntEnum):
     PAUSE = 3
     START = 4
     SERVE = 5
+    OVER = 6
 
 
 _OUTCOMES = tuple(Outcome)
+# an instruction's record is words of 64 bits: the place of each field, by name
+_AT = {name: place for place, (name, _) in enumerate(fields(ItemRecord))}
+_NAMES = [name for name in _AT if name in TimedOperation.__slots__]
+_PLACES, _values = [_AT[name] for name in _NAMES], attrgetter(*_NAMES)
+_LISTS = ("upkeep", "awaits", "operands", "sources", "reads", "writes")
+_lists = attrgetter(*_LISTS)
 
 
 def available() -> bool:
@@ -48,10 +57,63 @@ def _longest(code: TimedCode) -> int:
     return max((max(executions.entries) for table in tables for executions in table.values()), default=0)
 
 
-class CompiledEngine:
-    """The compiled engine for one SM. Works only where it is `available`."""
+class Programs:
+    """The records of programs, which the runs of several sub-cores share."""
 
-    def __init__(self, sm: Sm) -> None:
+    def __init__(self) -> None:
+        self._records: dict[int, tuple[TimedCode, ctypes.Array[ItemRecord]]] = {}  # by the identity of the items
+        self._numbers: dict[tuple[int, ...], array[int]] = {}  # what the records point to
+
+    def address(self, code: TimedCode) -> int:
+        """Where the records of a program are."""
+        if id(code.items) not in self._records:
+            self._records[id(code.items)] = code, self._items(code)
+        return ctypes.addressof(self._records[id(code.items)][1])
+
+    def _items(self, code: TimedCode) -> ctypes.Array[ItemRecord]:
+        words = array("q")
+        for item, inside in zip(code.items, code.inside, strict=True):
+            row = self._loop(item) if isinstance(item, TimedLoop) else self._operation(item)
+            row[_AT["looped"]] = bool(inside)
+            words.extend(row)
+        return (ItemRecord * len(code.items)).from_buffer(words)
+
+    def _operation(self, item: TimedOperation) -> list[int]:
+        """The words of an operation's record."""
+        row = [0] * len(_AT)
+        for place, value in zip(_PLACES, _values(item), strict=True):
+            row[place] = value
+        row[_AT["loop"]] = -1
+        row[_AT["python"]] = item.jobs is not None or item.unit in (*ASYNCHRONOUS, Unit.BARRIER)
+        row[_AT["queued"]] = item.unit is Unit.TCGEN05
+        for name, numbers in zip(_LISTS, _lists(item), strict=True):
+            self._array(row, name, numbers)
+        return row
+
+    def _loop(self, item: TimedLoop) -> list[int]:
+        """The words of the record of a loop's end."""
+        row = [0] * len(_AT)
+        row[_AT["loop"]], row[_AT["loop_start"]], row[_AT["loop_count"]] = item.loop, item.start, item.count
+        row[_AT["coded"]], row[_AT["branch"]] = item.coded, item.branch
+        self._array(row, "unread", item.unread)
+        self._array(row, "awaits", item.awaits)
+        return row
+
+    def _array(self, row: list[int], name: str, numbers: tuple[int, ...]) -> None:
+        """Notes in the words of a record how many numbers there are, and where."""
+        if numbers not in self._numbers:
+            self._numbers[numbers] = array("q", numbers)
+        row[_AT[f"{name}_array"]], row[_AT[f"{name}_count"]] = self._numbers[numbers].buffer_info()
+
+
+class CompiledEngine:
+    """The compiled engine for one SM. Works only where it is `available`.
+
+    Args:
+        programs: has the records of the SM's programs.
+    """
+
+    def __init__(self, sm: Sm, programs: Programs) -> None:
         compiled = library()
         assert compiled is not None
         self.sm, self.record = sm, sm.record
@@ -60,10 +122,9 @@ class CompiledEngine:
         self._arguments = ctypes.byref(self.record)
         self._number = ctypes.c_int64()
         self._words = array("q", bytes(8 * _STATE))
-        self._kept: list[object] = []  # what the records point to
-        self._registers: dict[tuple[int, ...], array[int]] = {}
+        self._kept: list[object] = [programs]  # what the records point to
         self._rules()
-        self._parts()
+        self._parts(programs)
 
     def run(self, until: int) -> tuple[Outcome, SubCore]:
         """Lets sub-cores step until nothing happens before cycle `until`, or something is left to Python.
@@ -73,6 +134,11 @@ class CompiledEngine:
         """
         outcome = self._run(self._arguments, ctypes.c_int64(until), ctypes.c_int64(STEPS), ctypes.byref(self._number))
         return _OUTCOMES[outcome], self.sm.cores[self._number.value]
+
+    @property
+    def over(self) -> Warp:
+        """After OVER: the warp whose program is over."""
+        return self.sm.warps[self.record.boundary_warp]
 
     @property
     def boundary(self) -> tuple[int, TimedLoop]:
@@ -149,45 +215,13 @@ class CompiledEngine:
             link(record, queue_full=none, room_since=none)
         self._kept += (extra, none)
 
-    def _parts(self) -> None:
+    def _parts(self, programs: Programs) -> None:
         """Writes down the programs, and where sub-cores and warps are."""
-        items = {id(code): self._items(code) for code in self.sm.codes}
         for warp in self.sm.warps:
-            warp.items_array = ctypes.addressof(items[id(warp.code)])
+            warp.items_array = programs.address(warp.code)
             warp.link_costs()
         for name, records in (("cores", self.sm.cores), ("warps", self.sm.warps)):
             addresses = array("q", [ctypes.addressof(record) for record in records])
             setattr(self.record, name, len(records))
             link(self.record, **{name: addresses})
             self._kept.append(addresses)
-
-    def _items(self, code: TimedCode) -> ctypes.Array[ItemRecord]:
-        records = (ItemRecord * len(code.items))()
-        names = [name for name, _ in fields(ItemRecord) if name in TimedOperation.__slots__]
-        for record, item, inside in zip(records, code.items, code.inside, strict=True):
-            record.looped = bool(inside)
-            if isinstance(item, TimedLoop):
-                record.loop, record.loop_start, record.loop_count = item.loop, item.start, item.count
-                record.coded, record.branch = item.coded, item.branch
-                self._array(record, "unread", item.unread)
-                self._array(record, "awaits", item.awaits)
-                continue
-            record.loop = -1
-            record.python = item.jobs is not None or item.unit in (*ASYNCHRONOUS, Unit.BARRIER)
-            record.queued = item.unit is Unit.TCGEN05
-            for name in names:
-                setattr(record, name, getattr(item, name))
-            self._array(record, "upkeep", item.upkeep)
-            self._array(record, "awaits", item.awaits)
-            self._array(record, "operands", item.operands)
-            self._array(record, "sources", item.sources)
-            self._array(record, "reads", item.reads)
-            self._array(record, "writes", item.writes)
-        self._kept.append(records)
-        return records
-
-    def _array(self, record: ItemRecord, name: str, registers: tuple[int, ...]) -> None:
-        if registers not in self._registers:
-            self._registers[registers] = array("q", registers)
-        setattr(record, f"{name}_count", len(registers))
-        link(record, **{name: self._registers[registers]})

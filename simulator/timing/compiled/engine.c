@@ -14,7 +14,7 @@ typedef struct CoreRecord Core;
 typedef struct WarpRecord Warp;
 typedef struct ItemRecord Item;
 
-enum { NOTHING_BEFORE = 0, FOR_PYTHON = 1, BOUNDARY = 2, PAUSE = 3, START = 4, SERVE = 5 }; /* as in __init__.py */
+enum { NOTHING_BEFORE = 0, FOR_PYTHON = 1, BOUNDARY = 2, PAUSE = 3, START = 4, SERVE = 5, OVER = 6 }; /* as in __init__.py */
 enum { OLDEST = 0, GREEDY_OLDEST = 1, GREEDY_ROUND_ROBIN = 2, ROUND_ROBIN = 3, LEAST_ISSUED = 4 }; /* as in tables.POLICIES */
 
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -897,19 +897,19 @@ static int is_reference(const Sm *sm, const Warp *candidate, int64_t now) {
     return 1;
 }
 
-/* The program does not end here: its last operation is Python's. Returns whether a repetition may be found. */
+/* Returns BOUNDARY if a repetition may be found, OVER if the program is over, of the warp in boundary_warp; else 0. */
 static int advance(Sm *sm, Warp *warp, int64_t now) {
-    int64_t pc = warp->pc + 1, boundary = 0;
+    int64_t pc = warp->pc + 1, found = 0;
     warp->ended = 0;
     if (!warp->blocked && warp->issue_not_before <= now)
         warp->issue_not_before = 0;
-    for (const Item *end; (end = &warp->items_array[pc])->loop >= 0;) {
+    for (const Item *end; pc < warp->items && (end = &warp->items_array[pc])->loop >= 0;) {
         branch(sm, warp, pc);
         if (++warp->counts_array[end->loop] < end->loop_count) {
             if (sm->skip && is_reference(sm, warp, now)) {
                 sm->boundary_warp = warp->place;
                 sm->boundary_item = pc;
-                boundary = 1;
+                found = BOUNDARY;
             }
             pc = end->loop_start;
         } else {
@@ -918,8 +918,14 @@ static int advance(Sm *sm, Warp *warp, int64_t now) {
         }
     }
     warp->pc = pc;
-    prepare(sm, warp);
-    return boundary;
+    if (pc < warp->items) {
+        prepare(sm, warp);
+        return found;
+    }
+    warp->done = 1;
+    warp->upkeep_count = 0;
+    sm->boundary_warp = warp->place;
+    return OVER;
 }
 
 /* Issues, up to the point where the operation starts. */
@@ -944,15 +950,16 @@ static int64_t earliest(const Sm *sm, const Core *core, const Warp *warp) {
     return most(most(pipe_free(sm, core, next_of(warp)), warp->operands_ready), warp->issue_not_before);
 }
 
-static int waits(const Sm *sm, const Warp *warp) {
-    return warp->done || warp->blocked || (next_of(warp)->queued && sm->queue_full_array[warp->cta]);
+/* `SubCore.stalls`. */
+static int stalls(const Sm *sm, const Warp *warp) {
+    return next_of(warp)->queued && sm->queue_full_array[warp->cta];
 }
 
 static int64_t next_issue(const Sm *sm, const Core *core, int64_t soonest) {
     int64_t first = NEVER;
     for (int64_t i = 0; i < core->warps; i++) {
         const Warp *warp = core->warps_array[i];
-        if (waits(sm, warp))
+        if (warp->done || warp->blocked || most(warp->operands_ready, warp->issue_not_before) >= first || stalls(sm, warp))
             continue;
         int64_t cycle = earliest(sm, core, warp);
         if (cycle <= soonest)
@@ -968,7 +975,9 @@ static int64_t due(const Warp *warp) {
 }
 
 static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
-    return !waits(sm, warp) && earliest(sm, core, warp) <= now;
+    if (warp->issue_not_before > now || warp->operands_ready > now || warp->done || warp->blocked)
+        return 0;
+    return pipe_free(sm, core, next_of(warp)) <= now && !stalls(sm, warp);
 }
 
 /* Whether the policy takes account of yield hints. */
@@ -978,11 +987,6 @@ static int hinted(const Sm *sm) { return sm->policy == GREEDY_ROUND_ROBIN || sm-
 static int older(const Core *core, int64_t one, int64_t other) {
     int64_t acted = core->warps_array[one]->acted, its = core->warps_array[other]->acted;
     return acted < its || (acted == its && one < other);
-}
-
-/* Whether a warp can issue in a cycle, with upkeep or, where `operations`, with its next operation. */
-static int ready(const Sm *sm, const Core *core, const Warp *warp, int64_t now, int operations) {
-    return due(warp) == now || (operations && able(sm, core, warp, now));
 }
 
 /* Counts what has issued up to `counted_behind` cycles before this one. */
@@ -1033,23 +1037,24 @@ static int before(const Core *core, int64_t one, int64_t turn, int64_t other, in
 }
 
 /* The place of the warp that a policy with yield hints prefers in a cycle, of those with upkeep, and where
- * `operations`, of those that can issue; -1 for none. */
+ * `operations`, of those that can issue; -1 for none, or if `operations` and none can issue. */
 static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations) {
-    int64_t count = core->warps, best = -1, its = 0;
-    for (int64_t turn = 0; turn < count; turn++) {
+    int64_t count = core->warps, best = -1, its = 0, some = !operations, goes = 0;
+    for (int64_t turn = 0; turn < count && !(goes && some); turn++) {
         int64_t at = core->favourite + turn < count ? core->favourite + turn : core->favourite + turn - count;
         const Warp *warp = core->warps_array[at];
-        if (!ready(sm, core, warp, now, operations))
+        int can = operations && able(sm, core, warp, now);
+        some |= can;
+        if (goes || !(can || due(warp) == now))
             continue;
-        if (turn == 0 && !warp->gives_way && goes_on(sm, core, warp, now))
-            return at;
         int64_t behind = turn ? turn : count;
+        goes = turn == 0 && !warp->gives_way && goes_on(sm, core, warp, now);
         if (best < 0 || before(core, at, behind, best, its)) {
             best = at;
             its = behind;
         }
     }
-    return best;
+    return some ? best : -1;
 }
 
 /* Lets an instruction of the warp's upkeep issue in this cycle. */
@@ -1099,14 +1104,9 @@ static void settle(Sm *sm, Core *core, int64_t now) {
 
 /* The place of the warp to issue from under a policy with yield hints; -1 for none. */
 static int64_t choose_hinted(const Sm *sm, Core *core, int64_t now) {
-    int64_t some = 0;
-    while (some < core->warps && !able(sm, core, core->warps_array[some], now))
-        some++;
-    if (some == core->warps)
-        return -1;
     for (int64_t slots = sm->width - issued_in(core, now); slots > 0; slots--) {
         int64_t place = first(sm, core, now, 1);
-        if (due(core->warps_array[place]) != now)
+        if (place < 0 || due(core->warps_array[place]) != now)
             return place;
         keep_up(core, place, now);
         core->issues = issued_in(core, now) + 1;
@@ -1155,12 +1155,13 @@ static int ends_program(const Warp *warp) {
     return 1;
 }
 
-/* Whether Python must take the whole step: at the end of a program, and for a gap for which the window is too short. */
+/* Whether Python must take the whole step: the last one of a program that works on after issue or waits, and for a gap
+ * for which the window is too short. */
 static int for_python(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
     const Item *item = next_of(warp);
-    if (ends_program(warp))
-        return 1;
-    return !item->python && item->unit != sm->shared && core->stores && !has_room(sm, warp->cta, now, core->stores);
+    if (item->python)
+        return ends_program(warp);
+    return item->unit != sm->shared && core->stores && !has_room(sm, warp->cta, now, core->stores);
 }
 
 /* shared_memory.py: what the SM serves */
@@ -1320,23 +1321,24 @@ static int serve_accesses(Sm *sm, int64_t cta, int64_t now) {
 
 /* Ends the step of a sub-core: its warp, if it has issued, goes on; then the sub-core plans its next step. */
 static int end_step(Sm *sm, Core *core, Warp *warp) {
-    int boundary = warp ? advance(sm, warp, sm->now) : 0;
+    int found = warp ? advance(sm, warp, sm->now) : 0;
     int64_t cycle = next_issue(sm, core, warp ? most(sm->now, open_from(sm, core)) : sm->now + 1);
     if (cycle != NEVER)
         wake(sm, core, cycle);
-    return boundary;
+    return found;
 }
 
 /* Lets sub-cores step, the earliest and of these the first by number, until the next step is not before cycle `until`
  * (NOTHING_BEFORE), Python must take it (FOR_PYTHON) or start the operation that issues (START; both with the
- * sub-core's number in *number) or go on deciding what is served (SERVE), a repetition may be found (BOUNDARY), or `steps`
- * steps are done (PAUSE). */
+ * sub-core's number in *number) or go on deciding what is served (SERVE), a repetition may be found (BOUNDARY), a program
+ * is over (OVER), or `steps` steps are done (PAUSE). */
 int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) {
+    int64_t found;
     if (sm->started >= 0) {
         Core *core = sm->cores_array[sm->started];
         sm->started = -1;
-        if (end_step(sm, core, core->warps_array[sm->started_warp]))
-            return BOUNDARY;
+        if ((found = end_step(sm, core, core->warps_array[sm->started_warp])))
+            return found;
     }
     for (; steps > 0; steps--) {
         Core *core = sm->cores_array[0];
@@ -1376,8 +1378,8 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
             }
             sm->end = most(sm->end, now + start(sm, core, warp, item, now));
         }
-        if (end_step(sm, core, warp))
-            return BOUNDARY;
+        if ((found = end_step(sm, core, warp)))
+            return found;
     }
     return PAUSE;
 }

@@ -181,7 +181,7 @@ def test_interrupted(ahead: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytes
         signal.signal(signal.SIGALRM, before)
     assert time.monotonic() - start < 4
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith("tcsim: 16,000,000,000 instructions are timed one by one, which takes about ")
+    assert said.startswith("tcsim: 4,000,000,000 instructions are timed one by one, which takes about ")
     assert "Ctrl-C" in said
 
 
