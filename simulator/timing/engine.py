@@ -49,16 +49,21 @@ class _Watch:
     """Tells how far a run is: a `Progress`, if there is one; else, once, on the log, how long a long run will take.
 
     Args:
-        total: the instructions that are to be timed.
+        codes: the programs that are to be timed.
 
     Attributes:
-        before: those of the parts of the run that are over.
+        before: instructions of the parts of the run that are over.
     """
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.total, self.before, self.begun = total, 0, time.monotonic()
-        self.pace = None if progress is None else Pace(progress, _COUNTED, total)
+    def __init__(self, progress: Progress | None, codes: list[TimedCode]) -> None:
+        self.codes, self.before, self.begun = codes, 0, time.monotonic()
+        self.pace = None if progress is None else Pace(progress, _COUNTED, self.total)
         self.told = False
+
+    @property
+    def total(self) -> int:
+        """How many instructions all warps issue."""
+        return sum(len(code.warps) * executions(code) for code in self.codes)
 
     @property
     def due(self) -> bool:
@@ -74,10 +79,11 @@ class _Watch:
             self.pace.tell(done)
             return
         self.told = True
-        left = (time.monotonic() - self.begun) * (self.total - done) / max(done, 1)
+        total = self.total
+        left = (time.monotonic() - self.begun) * (total - done) / max(done, 1)
         if left > PATIENCE:
             words = "tcsim: %s instructions are timed one by one, which takes about %s; Ctrl-C ends it"
-            _LOG.warning(words, f"{self.total:,}", _duration(left))
+            _LOG.warning(words, f"{total:,}", _duration(left))
 
 
 class Engine:
@@ -85,15 +91,15 @@ class Engine:
 
     Args:
         ahead: whether the compiled engine is to do what it can; not where somebody observes the run.
-        programs: what the compiled engine has of the programs, which parts share.
+        programs: the programs as the compiled engine has them.
 
     Attributes:
         ahead: the compiled engine, if there is one and nobody observes the run.
     """
 
-    def __init__(self, sm: Sm, ahead: bool, watch: _Watch, programs: compiled.Programs | None = None) -> None:
+    def __init__(self, sm: Sm, ahead: bool, watch: _Watch, programs: compiled.Programs) -> None:
         self.sm, self.watch = sm, watch
-        self.ahead = compiled.CompiledEngine(sm, programs or compiled.Programs()) if ahead else None
+        self.ahead = compiled.CompiledEngine(sm, programs) if ahead else None
         self.skipper = Skipper(sm, self.ahead.state if self.ahead is not None else None)
         if sm.observer is not None:
             sm.observer.attach(sm.counters, sm.warps, sm.codes, sm.config.sm.sub_cores, sm.margin)
@@ -224,11 +230,6 @@ def executions(code: TimedCode) -> int:
     )
 
 
-def total(codes: list[TimedCode]) -> int:
-    """How many instructions all warps issue."""
-    return sum(len(code.warps) * executions(code) for code in codes)
-
-
 def _duration(seconds: float) -> str:
     for unit, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds > 2 * unit:
@@ -249,6 +250,7 @@ def simulate(
     cold: bool = False,
     starts: Sequence[int] = (),
     progress: Progress | None = None,
+    programs: compiled.Programs | None = None,
 ) -> Timing:
     """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on
     an SM each.
@@ -263,6 +265,7 @@ def simulate(
         starts: for each warp of the CTA (or the pair), by number, the cycle in which it begins; without them all begin
             in cycle 0.
         progress: is told now and then how many instructions have issued; without it, a run that takes long says so.
+        programs: what several runs of the same programs share, so that it is worked out once.
 
     Raises:
         DeadlockError: warps are unfinished and nothing is left to happen.
@@ -271,15 +274,16 @@ def simulate(
     if len(starts) not in (0, ctas * warps):
         raise ValueError(f"{len(starts)} starts for {ctas * warps} warps: one for each, or none")
     ahead, registers = observer is None and compiled.available(), max(registers, 1)
+    programs = programs or compiled.Programs()
     codes = [scheduled(expand(code, config), config) for code in codes]
     cut = parts(codes, config.sm.sub_cores, warps, starts) if observer is None else []
     if not cut:
         sm = Sm(config, codes, warps, registers, skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
         if cold and sm.memory is not None and config.hbm is not None:
             sm.memory.device_latency = config.hbm.latency
-        return Engine(sm, ahead, _Watch(progress, total(codes))).run(starts)
-    chip, programs, found = alone(config), compiled.Programs(), []
-    watch = _Watch(progress, total([code for part in cut for code in part.codes]))
+        return Engine(sm, ahead, _Watch(progress, codes), programs).run(starts)
+    chip, found = alone(config), []
+    watch = _Watch(progress, [code for part in cut for code in part.codes])
     for part in cut:
         sm = Sm(chip, part.codes, len(part.starts), registers, skip=skip, compiled=ahead)
         found.append((part, Engine(sm, ahead, watch, programs).run(part.starts)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
+from collections.abc import Sequence
 
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
@@ -15,6 +16,9 @@ class Warp(WarpRecord):
     """How far a warp is in its program, and what it waits for: see `WarpRecord`, which has what the compiled engine
     needs as well.
 
+    Args:
+        upkeep: the longest `upkeep` of its operations.
+
     Attributes:
         id: its number over all CTAs.
         ready, producers, readable, pinned, boards, counts, starts, turns, upkeep: the arrays of its record.
@@ -24,7 +28,9 @@ class Warp(WarpRecord):
         behind: cycles that it waits after the barrier that it is at has released it.
     """
 
-    def __init__(self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int) -> None:
+    def __init__(
+        self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int, upkeep: int
+    ) -> None:
         super().__init__(place=place, base=place * REASONS, cta=cta, core=core, last=-1, acted=-1, comparison=-2)
         self.id, self.code, self.program = number, code, code.items
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
@@ -33,8 +39,7 @@ class Warp(WarpRecord):
         self.readable = _zeros(registers)
         self.producers = array("q", [Unit.TENSOR]) * registers
         self.counts, self.starts, self.turns = _zeros(self.loops), _zeros(self.loops), _zeros(self.items)
-        longest = max((len(item.upkeep) for item in code.items if isinstance(item, TimedOperation)), default=0)
-        self.upkeep = _zeros(max(longest, 1))
+        self.upkeep = _zeros(max(upkeep, 1))
         link(
             self,
             ready=self.ready,
@@ -110,16 +115,18 @@ class Warp(WarpRecord):
         self.turns[self.pc] = executions.after(position)
         return executions.entries[position]
 
-    def link_costs(self) -> None:
-        """Writes the wavefronts of its operations down for the compiled engine."""
-        self.costs = (CostRecord * self.items)()
+    def link_costs(self, places: Sequence[int]) -> None:
+        """Writes the wavefronts of its operations at these places down for the compiled engine."""
+        self.costs = (CostRecord * self.items)() if places else None
         self.entries: dict[int, array[int]] = {}
-        for place, item in enumerate(self.code.items):
-            if isinstance(item, TimedOperation) and item.costs:
-                executions = item.costs[self.id]
-                entries = self.entries.setdefault(id(executions.entries), array("q", executions.entries))
-                self.costs[place] = CostRecord(entries.buffer_info()[0], len(entries), executions.prefix)
-        self.costs_array = ctypes.addressof(self.costs)
+        for place in places:
+            costs = self.operation_at(place).costs
+            assert self.costs is not None
+            assert costs is not None
+            executions = costs[self.id]
+            entries = self.entries.setdefault(id(executions.entries), array("q", executions.entries))
+            self.costs[place] = CostRecord(entries.buffer_info()[0], len(entries), executions.prefix)
+        self.costs_array = ctypes.addressof(self.costs) if self.costs is not None else 0
 
     def state(self, now: int, minimum: int, margin: int, accesses: int) -> list[int]:
         """All that decides what it does next, in cycles relative to `now`, but for the counts of its loops.
@@ -174,9 +181,16 @@ def warps_of(
     codes: list[TimedCode], cta_warps: int, registers: int, sub_cores: int, kind: type[Warp] = Warp
 ) -> list[Warp]:
     """The warps that have a program, by number; `kind` is their class."""
-    programs = {warp: code for code in codes for warp in code.warps if code.items}
+    programs = {
+        warp: (code, upkeep) for code in codes for upkeep in [_upkeep(code)] for warp in code.warps if code.items
+    }
     warps = []
-    for place, (number, code) in enumerate(sorted(programs.items())):
+    for place, (number, (code, upkeep)) in enumerate(sorted(programs.items())):
         cta, local = divmod(number, max(cta_warps, 1))
-        warps.append(kind(number, code, registers, place, cta, cta * sub_cores + local % sub_cores))
+        warps.append(kind(number, code, registers, place, cta, cta * sub_cores + local % sub_cores, upkeep))
     return warps
+
+
+def _upkeep(code: TimedCode) -> int:
+    """The longest `upkeep` of the operations of a program."""
+    return max((len(item.upkeep) for item in code.items if isinstance(item, TimedOperation)), default=0)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from simulator.state.registers import WARP_SIZE, Numbering, Sort
 from simulator.studies.validation.slots import Slots, read_from
 from simulator.studies.validation.streams import repeated
 from simulator.timing.compile import compile_code
+from simulator.timing.compiled import Programs
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
@@ -174,12 +175,14 @@ class TimedParts:
     Attributes:
         codes: the code of each part of the loop.
         registers: how many registers a warp has.
+        programs: what its runs share.
     """
 
     config: Config
     loop: Loop
     codes: tuple[TimedCode, ...]
     registers: int
+    programs: Programs = field(default_factory=Programs)
 
     def simulated(self, warps: int) -> float:
         """Cycles of an iteration with this many warps in the CTA."""
@@ -194,7 +197,8 @@ class TimedParts:
             ours = [w for w in range(part.first, last + 1) if w % self.config.sm.sub_cores in self.loop.sub_cores]
             if ours:
                 codes.append(repeated(code, ours, count))
-        return simulate(self.config, codes, warps, self.registers, starts=self.loop.begins.get(warps, ())).cycles
+        starts = self.loop.begins.get(warps, ())
+        return simulate(self.config, codes, warps, self.registers, starts=starts, programs=self.programs).cycles
 
 
 def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:

@@ -8,7 +8,7 @@ shorter one, so that start and end cancel.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from isa import Instruction, MmaForm, decode
 from isa.ptx.instruction import Immediate, Operand, Register, Vector
@@ -16,6 +16,7 @@ from simulator.errors import ConfigError
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
 from simulator.timing.compile import compile_code
+from simulator.timing.compiled import Programs
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode
@@ -59,11 +60,13 @@ class Loop:
     Attributes:
         code: its code, with sequences in the place of instructions that the chip does not have.
         registers: how many registers a warp has.
+        programs: what its runs share.
     """
 
     config: Config
     code: TimedCode
     registers: int
+    programs: Programs = field(default_factory=Programs)
 
     @classmethod
     def of(cls, config: Config, body: tuple[Step, ...], registers: int) -> Loop:
@@ -76,7 +79,8 @@ class Loop:
         """Cycles of `count` iterations in each of this many warps, of which warp w begins in cycle starts[w], or all in
         cycle 0."""
         code = repeated(self.code, range(warps), count)
-        return simulate(self.config, [code], warps, self.registers, starts=starts).cycles
+        timing = simulate(self.config, [code], warps, self.registers, starts=starts, programs=self.programs)
+        return timing.cycles
 
     def difference(self, warps: int, counts: tuple[int, int], starts: Sequence[int] = ()) -> int:
         """How many cycles longer the loop takes with the second count of iterations than with the first."""

@@ -10,6 +10,7 @@ import ctypes
 from array import array
 from enum import IntEnum
 from operator import attrgetter
+from typing import NamedTuple
 
 from isa.forms.record import Unit
 from simulator.arithmetic.compiled import library
@@ -51,24 +52,50 @@ def available() -> bool:
     return library() is not None
 
 
-def _longest(code: TimedCode) -> int:
-    """The most wavefronts of an access of a program."""
-    tables = [item.costs for item in code.items if isinstance(item, TimedOperation) and item.costs]
-    return max((max(executions.entries) for table in tables for executions in table.values()), default=0)
+class _Program(NamedTuple):
+    """A program as the compiled engine has it: its records, the places of its accesses to shared memory and of the ends
+    of its loops, and the most wavefronts of an access."""
+
+    code: TimedCode
+    records: ctypes.Array[ItemRecord]
+    accesses: list[int]
+    ends: list[int]
+    longest: int
+
+    @property
+    def address(self) -> int:
+        """Where the records are."""
+        return ctypes.addressof(self.records)
 
 
 class Programs:
-    """The records of programs, which the runs of several sub-cores share."""
+    """Programs as the compiled engine has them, which several runs share. From one to the next nothing of a program may
+    change but its warps and how often its loops run."""
 
     def __init__(self) -> None:
-        self._records: dict[int, tuple[TimedCode, ctypes.Array[ItemRecord]]] = {}  # by the identity of the items
+        self._known: dict[int, _Program] = {}  # by the identity of the items
         self._numbers: dict[tuple[int, ...], array[int]] = {}  # what the records point to
 
-    def address(self, code: TimedCode) -> int:
-        """Where the records of a program are."""
-        if id(code.items) not in self._records:
-            self._records[id(code.items)] = code, self._items(code)
-        return ctypes.addressof(self._records[id(code.items)][1])
+    def find(self, code: TimedCode) -> _Program:
+        """The program, with the counts that its loops have now."""
+        if id(code.items) not in self._known:
+            self._known[id(code.items)] = self._made(code)
+        program = self._known[id(code.items)]
+        for place in program.ends:
+            end = code.items[place]
+            assert isinstance(end, TimedLoop)
+            program.records[place].loop_count = end.count
+        return program
+
+    def _made(self, code: TimedCode) -> _Program:
+        costs = {
+            place: item.costs
+            for place, item in enumerate(code.items)
+            if isinstance(item, TimedOperation) and item.costs
+        }
+        longest = max((max(runs.entries) for table in costs.values() for runs in table.values()), default=0)
+        ends = [place for place, item in enumerate(code.items) if isinstance(item, TimedLoop)]
+        return _Program(code, self._items(code), list(costs), ends, longest)
 
     def _items(self, code: TimedCode) -> ctypes.Array[ItemRecord]:
         words = array("q")
@@ -123,8 +150,9 @@ class CompiledEngine:
         self._number = ctypes.c_int64()
         self._words = array("q", bytes(8 * _STATE))
         self._kept: list[object] = [programs]  # what the records point to
-        self._rules()
-        self._parts(programs)
+        found = {id(code): programs.find(code) for code in sm.codes}
+        self._rules(max((program.longest for program in found.values()), default=0))
+        self._parts(found)
 
     def run(self, until: int) -> tuple[Outcome, SubCore]:
         """Lets sub-cores step until nothing happens before cycle `until`, or something is left to Python.
@@ -161,8 +189,8 @@ class CompiledEngine:
             else:
                 self._words = array("q", bytes(16 * length))
 
-    def _rules(self) -> None:
-        """Writes down what the config says."""
+    def _rules(self, longest: int) -> None:
+        """Writes down what the config says; `longest`: the most wavefronts of an access."""
         sm, record, config = self.sm, self.record, self.sm.config
         record.unlike_margin, record.margin = sm.cores[0].unlike_margin, sm.margin
         record.policy, record.width = POLICIES.index(config.issue.policy), config.issue.width
@@ -206,7 +234,7 @@ class CompiledEngine:
         )
         extra = array("q", [cycles for row in sm.extra for cycles in row])
         record.started = -1
-        record.longest = config.shared.vector_gap + max(map(_longest, sm.codes), default=0)
+        record.longest = config.shared.vector_gap + longest
         counters, none = sm.counters, array("q", [0] * sm.ctas)
         link(record, extra=extra, pipe_taken=sm.pipe_taken, produced_by=sm.produced_by)
         link(record, stalls=counters.stalls, issued=counters.issued, shared_busy=counters.shared)
@@ -215,11 +243,12 @@ class CompiledEngine:
             link(record, queue_full=none, room_since=none)
         self._kept += (extra, none)
 
-    def _parts(self, programs: Programs) -> None:
+    def _parts(self, programs: dict[int, _Program]) -> None:
         """Writes down the programs, and where sub-cores and warps are."""
         for warp in self.sm.warps:
-            warp.items_array = programs.address(warp.code)
-            warp.link_costs()
+            program = programs[id(warp.code)]
+            warp.items_array = program.address
+            warp.link_costs(program.accesses)
         for name, records in (("cores", self.sm.cores), ("warps", self.sm.warps)):
             addresses = array("q", [ctypes.addressof(record) for record in records])
             setattr(self.record, name, len(records))

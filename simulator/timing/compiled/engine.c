@@ -118,10 +118,12 @@ static int64_t readable_from(const Sm *sm, const Warp *warp, const Item *item, i
 static int64_t held(Core *core, const Warp *warp, const Item *item) {
     int64_t there = 0, cycles[] = {item->a, item->b};
     for (int64_t i = 0; i < least(item->operands_count, 2); i++) {
-        int64_t operand = item->operands_array[i], even = item->even & cycles[i], odd = item->odd & cycles[i];
-        int64_t count = __builtin_popcountll(even) + __builtin_popcountll(odd);
-        int64_t reg = (warp->place << 16 | operand >> 5) << READ_BITS | count;
-        int64_t *kept = &core->kept_array[SLOTS * BANKS + i];
+        int64_t operand = item->operands_array[i], *kept = &core->kept_array[SLOTS * BANKS + i];
+        int64_t reg = (warp->place << 16 | operand >> 5) << READ_BITS;
+        if (*kept >> READ_BITS == reg >> READ_BITS || operand & 8) {
+            int64_t even = item->even & cycles[i], odd = item->odd & cycles[i];
+            reg |= __builtin_popcountll(even) + __builtin_popcountll(odd);
+        }
         if (*kept == reg)
             there |= cycles[i];
         *kept = operand & 8 ? reg : -1;
@@ -215,7 +217,7 @@ static int serve(Core *core, int64_t bank) {
     int64_t older = 0;
     for (int64_t i = core->depth - 1; i >= 0; i--) {
         int64_t *stage = core->stages_array + STAGE * i, able = stage[PENDING] & ~older & of_bank[bank];
-        for (int64_t slot = 0; slot < SLOTS; slot++)
+        for (int64_t slot = 0; able && slot < SLOTS; slot++)
             if (stage[FROM + slot] > core->read_cycle)
                 able &= ~(INT64_C(3) << BANKS * slot);
         if (able) {
@@ -1082,9 +1084,17 @@ static int64_t issued_in(const Core *core, int64_t now) { return core->last_issu
 /* Lets upkeep issue that comes before this cycle. */
 static void settle(Sm *sm, Core *core, int64_t now) {
     while (hinted(sm)) {
-        int64_t cycle = NEVER, place;
-        for (int64_t i = 0; i < core->warps; i++)
-            cycle = least(cycle, due(core->warps_array[i]));
+        int64_t cycle = NEVER, place = 0, alone = 1;
+        for (int64_t i = 0; i < core->warps; i++) {
+            int64_t its = due(core->warps_array[i]);
+            if (its < cycle) {
+                cycle = its;
+                place = i;
+                alone = 1;
+            } else if (its == cycle) {
+                alone = 0;
+            }
+        }
         if (cycle >= now)
             break;
         if (core->depth && core->read_cycle < cycle) {
@@ -1092,7 +1102,12 @@ static void settle(Sm *sm, Core *core, int64_t now) {
             continue;
         }
         see(core, cycle);
-        for (int64_t slots = sm->width - issued_in(core, cycle); slots > 0; slots--)
+        int64_t slots = sm->width - issued_in(core, cycle);
+        if (alone && slots > 0) {
+            keep_up(core, place, cycle);
+            continue;
+        }
+        for (; slots > 0; slots--)
             if ((place = first(sm, core, cycle, 0)) >= 0)
                 keep_up(core, place, cycle);
         postpone(core, cycle);
