@@ -53,8 +53,10 @@ class SubCore(Pipes):
         self.counting = config.issue.policy == "least-issued"
         self.hinted = self.counting or config.issue.policy == "greedy-round-robin"
         self.most_counted, self.counted_behind = config.issue.most_counted, config.issue.counted_behind
-        self.recent = array("q", bytes(16 * self.counted_behind * self.width))
-        self.room = len(self.recent) // 2
+        self.room = (
+            1 << (max(self.counted_behind * self.width, 1) - 1).bit_length()
+        )  # a power of two, for the compiled engine
+        self.recent = array("q", bytes(16 * self.room))
         link(self, recent=self.recent)
         self.orders = [self.order(first) for first in range(len(warps))]
         self.queues: Queues | None = None

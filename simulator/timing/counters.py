@@ -42,7 +42,8 @@ class Counters:
         self.path = zeros(sms)
         self.ledger: list[int] = []
 
-    def _all(self) -> tuple[array[int] | list[int], ...]:
+    def all(self) -> tuple[array[int] | list[int], ...]:
+        """All counts."""
         return (
             self.stalls,
             self.issued,
@@ -57,10 +58,10 @@ class Counters:
 
     def snapshot(self) -> tuple[Sequence[int], ...]:
         """A copy of all counts; its first is `stalls`."""
-        return tuple(counts[:] for counts in self._all())
+        return tuple(counts[:] for counts in self.all())
 
     def repeat(self, before: tuple[Sequence[int], ...], periods: int) -> None:
         """Counts what has happened since the snapshot `before` another `periods` times."""
-        for counts, old in zip(self._all(), before, strict=True):
+        for counts, old in zip(self.all(), before, strict=True):
             for place, was in enumerate(old):
                 counts[place] += periods * (counts[place] - was)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -45,7 +45,7 @@ _BOUNDARY, _OVER = compiled.Outcome.BOUNDARY, compiled.Outcome.OVER
 _START, _SERVE = compiled.Outcome.START, compiled.Outcome.SERVE
 
 
-class _Watch:
+class Watch:
     """Tells how far a run is: a `Progress`, if there is one; else, once, on the log, how long a long run will take.
 
     Args:
@@ -92,32 +92,46 @@ class Engine:
     Args:
         ahead: whether the compiled engine is to do what it can; not where somebody observes the run.
         programs: the programs as the compiled engine has them.
+        starts: for each warp, by number, the cycle in which it begins; without them all begin in cycle 0.
 
     Attributes:
         ahead: the compiled engine, if there is one and nobody observes the run.
     """
 
-    def __init__(self, sm: Sm, ahead: bool, watch: _Watch, programs: compiled.Programs) -> None:
+    def __init__(
+        self, sm: Sm, ahead: bool, watch: Watch, programs: compiled.Programs, starts: Sequence[int] = ()
+    ) -> None:
         self.sm, self.watch = sm, watch
+        for warp in sm.warps if starts else ():
+            warp.issue_not_before = starts[warp.id]
         self.ahead = compiled.CompiledEngine(sm, programs) if ahead else None
         self.skipper = Skipper(sm, self.ahead.state if self.ahead is not None else None)
         if sm.observer is not None:
             sm.observer.attach(sm.counters, sm.warps, sm.codes, sm.config.sm.sub_cores, sm.margin)
 
-    def run(self, starts: Sequence[int] = ()) -> Timing:
+    def run(self) -> Timing:
         """Runs to the end.
-
-        Args:
-            starts: for each warp, by number, the cycle in which it begins; none: all begin in cycle 0.
 
         Raises:
             DeadlockError: warps are unfinished and nothing is left to happen.
         """
+        self.run_until(lambda: False)
+        self.sm.shared.drain()
+        self.watch.before += sum(self.sm.counters.issued)
+        return self.result()
+
+    def run_until(self, pause: Callable[[], bool]) -> bool:
+        """Runs until `pause` says so, or to the end; returns whether it has paused. It is asked now and then, and where
+        the compiled engine runs at every end of a loop at which repetitions are looked for.
+
+        Raises:
+            DeadlockError: as `run`.
+        """
         sm, calendar = self.sm, self.sm.calendar
         run_ahead = self.in_python if self.ahead is None else self.compiled
-        for warp in sm.warps if starts else ():
-            warp.issue_not_before = starts[warp.id]
         while not sm.over:
+            if pause():
+                return True
             if self.watch.due:
                 self.watch.tell(sum(sm.counters.issued))
             due = calendar.next
@@ -127,9 +141,7 @@ class Engine:
                 raise self.deadlock()
             sm.record.now = int(due)
             calendar.pass_cycle()
-        sm.shared.drain()
-        self.watch.before += sum(sm.counters.issued)
-        return self.result()
+        return False
 
     def compiled(self, until: int) -> bool:
         """Lets sub-cores step for a while; returns False if none of them steps before cycle `until`."""
@@ -281,10 +293,10 @@ def simulate(
         sm = Sm(config, codes, warps, registers, skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
         if cold and sm.memory is not None and config.hbm is not None:
             sm.memory.device_latency = config.hbm.latency
-        return Engine(sm, ahead, _Watch(progress, codes), programs).run(starts)
+        return Engine(sm, ahead, Watch(progress, codes), programs, starts).run()
     chip, found = alone(config), []
-    watch = _Watch(progress, [code for part in cut for code in part.codes])
+    watch = Watch(progress, [code for part in cut for code in part.codes])
     for part in cut:
         sm = Sm(chip, part.codes, len(part.starts), registers, skip=skip, compiled=ahead)
-        found.append((part, Engine(sm, ahead, watch, programs).run(part.starts)))
+        found.append((part, Engine(sm, ahead, watch, programs, part.starts).run()))
     return joined(found, config.sm.sub_cores * ctas)

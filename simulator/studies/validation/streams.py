@@ -19,6 +19,7 @@ from simulator.timing.compile import compile_code
 from simulator.timing.compiled import Programs
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
+from simulator.timing.lengths import lengths
 from simulator.timing.model import TimedCode
 from simulator.timing.schedule import scheduled
 from simulator.timing.sequences import expand
@@ -84,7 +85,8 @@ class Loop:
 
     def difference(self, warps: int, counts: tuple[int, int], starts: Sequence[int] = ()) -> int:
         """How many cycles longer the loop takes with the second count of iterations than with the first."""
-        few, many = (self.cycles(warps, count, starts) for count in counts)
+        code = replace(self.code, warps=tuple(range(warps)))
+        few, many = lengths(self.config, code, counts, warps, self.registers, starts=starts, programs=self.programs)
         return many - few
 
     def staggered(self, warps: int) -> list[int]:

@@ -173,12 +173,18 @@ static void leave(const Core *core, const int64_t *stage, int64_t cycle) {
         warp->readable_array[item->writes_array[i]] = cycle + item->latency;
 }
 
+/* `Reads.move` by one cycle. */
+static void move_on(Core *core, int64_t cycle) {
+    int64_t *stages = core->stages_array;
+    leave(core, stages + STAGE * (core->depth - 1), cycle);
+    for (int64_t i = core->depth - 1; i > 0; i--)
+        memcpy(stages + STAGE * i, stages + STAGE * (i - 1), STAGE * sizeof *stages);
+    memset(stages, 0, STAGE * sizeof *stages);
+}
+
 static void move(Core *core, int64_t cycle, int64_t cycles) {
-    for (int64_t i = most(core->depth - cycles, 0); i < core->depth; i++)
-        leave(core, core->stages_array + STAGE * i, cycle + core->depth - 1 - i);
-    int64_t kept = STAGE * most(core->depth - cycles, 0), length = STAGE * core->depth;
-    memmove(core->stages_array + length - kept, core->stages_array, kept * sizeof *core->stages_array);
-    memset(core->stages_array, 0, (length - kept) * sizeof *core->stages_array);
+    for (int64_t i = 0; i < least(cycles, core->depth); i++)
+        move_on(core, cycle + i);
 }
 
 static void hold_writes(Sm *sm, Core *core, int64_t cycle);
@@ -316,7 +322,7 @@ static void catch_up(Sm *sm, Core *core, int64_t now) {
             stand_still(sm, core, core->read_cycle);
             continue;
         }
-        move(core, cycle, 1);
+        move_on(core, cycle);
         for (int64_t i = 0; i < core->reading; i++)
             core->readers_array[READER * i + SINCE] += core->readers_array[READER * i + SINCE] < 0;
     }
@@ -994,7 +1000,7 @@ static int older(const Core *core, int64_t one, int64_t other) {
 /* Counts what has issued up to `counted_behind` cycles before this one. */
 static void see(Core *core, int64_t now) {
     for (; core->issues_seen < core->issues_made; core->issues_seen++) {
-        const int64_t *at = core->recent_array + 2 * (core->issues_seen % core->room);
+        const int64_t *at = core->recent_array + 2 * (core->issues_seen & (core->room - 1));
         if (at[0] > now - core->counted_behind)
             return;
         Warp *warp = core->warps_array[at[1]];
@@ -1012,7 +1018,7 @@ static void act(Core *core, int64_t place, int64_t now) {
     core->turned = core->warps_array[place]->acted = now;
     if (!core->counting)
         return;
-    int64_t *at = core->recent_array + 2 * (core->issues_made++ % core->room);
+    int64_t *at = core->recent_array + 2 * (core->issues_made++ & (core->room - 1));
     at[0] = now;
     at[1] = place;
 }
@@ -1383,7 +1389,9 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
         core->tick = NEVER;
         if (warp) {
             act(core, chosen, now);
-            core->favourite = (chosen + (sm->policy == ROUND_ROBIN)) % core->warps;
+            core->favourite = chosen + (sm->policy == ROUND_ROBIN);
+            if (core->favourite == core->warps)
+                core->favourite = 0;
             warp->gives_way = next_of(warp)->yields;
             const Item *item = issue(sm, core, warp, now);
             if (item->python) {
@@ -1495,7 +1503,7 @@ static void remembered(const Sm *sm, const Core *core, Out *out) {
         put(out, warp->gives_way);
     }
     for (int64_t issue = running < 2 ? core->issues_made : core->issues_seen; issue < core->issues_made; issue++) {
-        const int64_t *at = core->recent_array + 2 * (issue % core->room);
+        const int64_t *at = core->recent_array + 2 * (issue & (core->room - 1));
         put(out, sm->now - at[0]);
         put(out, at[1]);
     }
