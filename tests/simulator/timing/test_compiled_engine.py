@@ -56,7 +56,8 @@ class Watched(Skipper):
 
 
 def check(session: Session) -> Timing:
-    """The timing of a program, the same with and without the compiled engine, with and without skipping."""
+    """The timing of a program, the same with and without the compiled engine, with and without skipping, and where all
+    sub-cores are timed together."""
     executed = session.without_results()
     found: dict[tuple[bool, bool], Timing] = {}
     for skip in (True, False):
@@ -66,6 +67,8 @@ def check(session: Session) -> Timing:
             found[False, skip] = session.time(executed, skip=skip)
         assert found[True, skip] == found[False, skip]
     assert replace(found[True, True], skipped=0) == found[True, False]
+    with mock.patch.object(engine, "parts", return_value=[]):
+        assert replace(session.time(executed), skipped=0) == found[True, False]
     return found[True, True]
 
 

@@ -1,0 +1,96 @@
+"""Sub-cores that share nothing are timed apart, and a loop of two lengths from one beginning: the results are those of
+whole runs. Random programs are compared in test_compiled_engine.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+
+from simulator.simulation.session import Session
+from simulator.studies.validation.programs import REGISTERS, programs
+from simulator.studies.validation.streams import Loop, repeated
+from simulator.timing import compiled, engine
+from simulator.timing import lengths as both
+from simulator.timing.apart import Part, parts
+from simulator.timing.config import load_config
+from simulator.timing.engine import simulate
+from tests.simulator.timing.test_compiled_engine import needs_kernel
+
+H100 = load_config("h100_sxm")
+TRACE = """
+.trace 1
+.target sm_90a
+.warps {warps}
+.shared 4096
+.warp {last} {{
+.repeat 40 {{
+{body}
+}}
+}}
+"""
+D, A, B = "{%r0, %r1, %r2, %r3}", "{%r4, %r5, %r6, %r7}", "{%r8, %r9}"
+MATRIX = f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {D}, {A}, {B}, {D};"
+
+
+def cut(body: str, warps: int, starts: tuple[int, ...] = ()) -> list[Part]:
+    session = Session(
+        TRACE.format(warps=warps, last=f"0-{warps - 1}" if warps > 1 else 0, body=body).lstrip(),
+        "h100_sxm",
+        arithmetic="none",
+    )
+    return parts(session._compiled, 4, warps, starts)
+
+
+def test_what_is_cut() -> None:
+    (part,) = cut(MATRIX, 8)
+    assert part.warps == {0: [0, 4], 1: [1, 5], 2: [2, 6], 3: [3, 7]}
+    assert [code.warps for code in part.codes] == [(0, 1)]
+    assert [[*part.warps] for part in cut(MATRIX, 5)] == [[0], [1, 2, 3]]
+    assert [[*part.warps] for part in cut(MATRIX, 4, (0, 7, 0, 7))] == [[0, 2], [1, 3]]
+    assert not cut(MATRIX, 1)
+    assert not cut(f"{MATRIX} bar.sync 0;", 8)
+    assert not cut(f"{MATRIX} ld.shared.b32 %r10, [%r11];", 8)
+
+
+def loops() -> list[tuple[Loop, dict[str, list[int]]]]:
+    """Some measured loops, and when their warps begin."""
+    found = programs(330)
+    return [(Loop.of(H100, tuple(each["body"]), REGISTERS), each.get("begins", {})) for each in found]
+
+
+@pytest.mark.parametrize("warps", [5, 12, 32])
+def test_whole_and_apart(warps: int) -> None:
+    for loop, begins in loops():
+        starts = begins.get(str(warps)) or loop.staggered(warps)
+        code = repeated(loop.code, range(warps), 96)
+        found = simulate(H100, [code], warps, REGISTERS, starts=starts)
+        with mock.patch.object(engine, "parts", return_value=[]):
+            whole = simulate(H100, [code], warps, REGISTERS, starts=starts)
+        assert replace(found, skipped=0) == replace(whole, skipped=0)
+        assert found.skipped >= 0
+
+
+@pytest.mark.parametrize("ahead", [pytest.param(True, marks=needs_kernel), False])
+def test_two_lengths(ahead: bool) -> None:
+    counts, taken = (12, 40), 0
+    for loop, begins in loops():
+        starts = begins.get("8") or loop.staggered(8)
+        code = repeated(loop.code, range(8), 1)
+        with (
+            mock.patch.object(compiled, "available", return_value=ahead),
+            mock.patch.object(both, "take_over", side_effect=both.take_over) as spy,
+        ):
+            found = both.lengths(H100, code, counts, 8, REGISTERS, starts=starts, programs=loop.programs)
+            assert found == tuple(loop.cycles(8, count, starts) for count in counts)
+        taken += spy.call_count
+    assert taken or not ahead  # Python's own rules take many steps at a time, and may be over before it is asked
+
+
+def test_one_warp_is_over_before_the_other_begins() -> None:
+    loop, _ = loops()[0]
+    code, starts = repeated(loop.code, range(5), 1), (0, 0, 0, 0, 100_000)
+    found = both.lengths(H100, code, (3, 9), 5, REGISTERS, starts=starts, programs=loop.programs)
+    assert found == tuple(loop.cycles(5, count, starts) for count in (3, 9))
+    assert found[0] > 100_000
