@@ -156,13 +156,15 @@ class Skipper:
     def beside(self, now: int) -> list[object]:
         """All else that decides what happens next, in cycles relative to `now`: barriers, what goes on after issue."""
         sm = self.sm
-        waiting = tuple(
-            (cta, number, tuple(warps))
-            for cta, barriers in enumerate(sm.barriers)
-            for number, warps in sorted(barriers.arrived.items())
-            if warps
-        )
-        state: list[object] = [max(sm.end - now, 0), tuple(max(cycle - now, 0) for cycle in sm.barrier_free), waiting]
+        state: list[object] = [max(sm.end - now, 0)]
+        if any(sm.barrier_free) or any(barriers.arrived for barriers in sm.barriers):
+            waiting = tuple(
+                (cta, number, tuple(warps))
+                for cta, barriers in enumerate(sm.barriers)
+                for number, warps in sorted(barriers.arrived.items())
+                if warps
+            )
+            state += (tuple(max(cycle - now, 0) for cycle in sm.barrier_free), waiting)
         if sm.observer is not None:
             state.append(sm.observer.state())
         if sm.queues is not None:

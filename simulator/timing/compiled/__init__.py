@@ -146,8 +146,10 @@ class CompiledEngine:
         self.sm, self.record = sm, sm.record
         self._run, self._state = compiled.tcsim_engine_run, compiled.tcsim_engine_state
         self._run.restype = self._state.restype = ctypes.c_int64
-        self._arguments = ctypes.byref(self.record)
-        self._number = ctypes.c_int64()
+        self._run.argtypes = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+        self._state.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+        self._address, self._number = ctypes.addressof(self.record), array("q", [0])
+        self._number_address = self._number.buffer_info()[0]
         self._words = array("q", bytes(8 * _STATE))
         self._kept: list[object] = [programs]  # what the records point to
         found = {id(code): programs.find(code) for code in sm.codes}
@@ -160,8 +162,8 @@ class CompiledEngine:
         Returns:
             why it has stopped, and the sub-core that stepped last or is to step.
         """
-        outcome = self._run(self._arguments, ctypes.c_int64(until), ctypes.c_int64(STEPS), ctypes.byref(self._number))
-        return _OUTCOMES[outcome], self.sm.cores[self._number.value]
+        outcome = self._run(self._address, until, STEPS, self._number_address)
+        return _OUTCOMES[outcome], self.sm.cores[self._number[0]]
 
     @property
     def over(self) -> Warp:
@@ -179,9 +181,7 @@ class CompiledEngine:
     def state(self) -> bytes:
         """The state of shared memory, sub-cores and warps, relative to now: the words of `Skipper.words`."""
         while True:
-            length = self._state(
-                self._arguments, ctypes.c_void_p(self._words.buffer_info()[0]), ctypes.c_int64(len(self._words))
-            )
+            length = self._state(self._address, self._words.buffer_info()[0], len(self._words))
             if length < 0:
                 self.sm.shared.serve_all(self.record.now)
             elif length <= len(self._words):
