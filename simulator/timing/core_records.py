@@ -119,7 +119,7 @@ class SmRecord(ctypes.Structure):
         now: the cycle that the engine has come to.
         end: the last cycle so far in which a result is there.
         skip: whether to stop where a repetition may be found; there `boundary_warp` is at the end of the loop in
-            `boundary_item`.
+            `boundary_item`. The first is also the warp whose program is over.
         started: the sub-core, and `started_warp` the place among its warps, of an operation that Python has started and
             whose step is to be ended; -1 for none.
         unlike_margin, margin: see `simulator.timing.sm`.
