@@ -28,6 +28,7 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import Protocol
 
 from isa.forms.record import Unit
@@ -72,7 +73,7 @@ class Reads(CoreRecord):
     mine: list[Warp]
     free: array[int]
     port: Accesses
-    changes: list[list[int]]
+    changes: Sequence[Sequence[int]]
 
     def begin_reads(self, stages: int) -> None:
         """Sets up so many stages; none: registers are there when an instruction issues."""

@@ -23,11 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import count, islice, pairwise
 
 from isa.forms.record import Unit
 from simulator.timing.config import Config
 from simulator.timing.model import KEPT, StallReason, TimedCode, TimedLoop, TimedOperation, operand
+from simulator.timing.tables import Alu
 
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 _PIPE = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
@@ -126,15 +128,21 @@ def _paths(items: Sequence[TimedOperation | TimedLoop], starts: Container[int]) 
     return paths
 
 
-def extra(config: Config, producer: Unit, consumer: Unit) -> int:
+def extra(alu: Alu, producer: Unit, consumer: Unit) -> int:
     """Cycles beyond the producer's latency until an instruction of another unit can use its result."""
     if producer not in _INTEGER or consumer is producer:
         return 0
     if consumer in _INTEGER:
-        return config.alu.change_latency
+        return alu.change_latency
     if consumer in (Unit.TENSOR, Unit.CONTROL):
-        return config.alu.tensor_latency - config.alu.latency
-    return 0 if consumer is Unit.BARRIER else config.alu.address_latency - config.alu.latency
+        return alu.tensor_latency - alu.latency
+    return 0 if consumer is Unit.BARRIER else alu.address_latency - alu.latency
+
+
+@lru_cache(maxsize=64)
+def extras(alu: Alu) -> tuple[tuple[int, ...], ...]:
+    """`extra` of all units, by consumer and producer."""
+    return tuple(tuple(extra(alu, producer, consumer) for producer in Unit) for consumer in Unit)
 
 
 class _Plan:
@@ -178,7 +186,7 @@ def _available(config: Config, ready: Mapping[int, tuple[int, Unit]], register: 
     """The cycle from which `consumer` can use a register; 0 if nothing in the block wrote it."""
     cycle, producer = ready.get(register, (0, Unit.ALU))
     late = consumer.forwarding_penalty if producer is Unit.ALU else 0
-    return cycle + extra(config, producer, consumer.unit) + late if cycle else 0
+    return cycle + extra(config.alu, producer, consumer.unit) + late if cycle else 0
 
 
 class _Block:

@@ -47,7 +47,7 @@ def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list
 def _distance(first: TimedOperation, second: TimedOperation, unit: Unit, kind: str, config: Config) -> int:
     """Cycles from one instruction to another that reads its result, writes over it, or writes over what it reads."""
     if kind == "read":
-        return first.latency + extra(config, first.unit, unit)
+        return first.latency + extra(config.alu, first.unit, unit)
     return first.latency - second.latency + 1 if kind == "write" else 1
 
 

@@ -33,7 +33,7 @@ from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOpera
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.reasons import BY_NUMBER, PIPE_TAKEN, PRODUCED_BY
 from simulator.timing.records import ASLEEP, NEVER, plain
-from simulator.timing.schedule import extra
+from simulator.timing.schedule import extras
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp, warps_of
 
@@ -88,7 +88,7 @@ class Sm(Machine):
         self.shared = SharedMemory(
             config.shared, self.record, self.cores, len(placed), self.prepare, self.lasts, observer
         )
-        self.extra = [[extra(config, producer, consumer) for producer in Unit] for consumer in Unit]
+        self.extra = extras(config.alu)
         for core in self.cores:
             core.changes = self.extra
         self.margin = max(max(row) for row in self.extra) + max(
