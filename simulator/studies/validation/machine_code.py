@@ -27,6 +27,7 @@ from simulator.timing.sequences_config import Row as Machine
 
 PREDICATES = 256  # the number of P0
 REGISTERS = PREDICATES + 8
+ADDRESS = 6  # where a row has the address of its instruction, in instructions, if it is known
 SHORT = 12  # of how many loops the short form takes one
 SETS = {"inserts": "inserts", "operation": "operations"}
 
@@ -53,13 +54,15 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
 
 
 def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
-    kind, stall, writes, reads, (yields, *upkeep), slots = row
+    kind, stall, writes, reads, (yields, *upkeep), slots = row[:ADDRESS]
     assert config.sequences is not None
     machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
     timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
     timed.yields, timed.upkeep = timed.jumps or bool(yields), tuple(upkeep)
     read_from(timed, slots)
+    if config.fetch is not None and len(row) > ADDRESS:
+        timed.cache_line = row[ADDRESS] // config.fetch.line
     if timed.unit is not Unit.TENSOR:
         timed.writer = any(register < PREDICATES for register in writes)
     return timed
