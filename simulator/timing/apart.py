@@ -1,8 +1,8 @@
 """Sub-cores that share nothing are timed apart from each other, so that each finds its own repetitions.
 
-What the sub-cores of an SM share are shared memory, barriers and all that works on after issue. Where no program has
-any of these, a run is the runs of its sub-cores, side by side. Together they would repeat only where all of them do at
-once, which is often never; and sub-cores whose warps do the same take the same time.
+What the sub-cores of an SM share are shared memory, barriers, what serves returns, and all that works on after issue.
+Where no program has any of these, a run is the runs of its sub-cores, side by side. Together they would repeat only
+where all of them do at once, which is often never; and sub-cores whose warps do the same take the same time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from isa.forms.record import Unit
 from simulator.timing.config import Config
-from simulator.timing.model import StallReason, TimedCode, operations_of
+from simulator.timing.model import StallReason, TimedCode, TimedOperation, operations_of
 from simulator.timing.result import Timing
 
 _OWN = (Unit.TENSOR, Unit.ALU, Unit.FMA, Unit.CONTROL)  # units that each sub-core has for itself
@@ -47,7 +47,7 @@ def parts(codes: Sequence[TimedCode], sub_cores: int, cta_warps: int, starts: Se
         cta_warps: warps of a CTA; each CTA has an SM of its own.
         starts: for each warp, by number, when it begins; none: all begin in cycle 0.
     """
-    if any(item.unit not in _OWN or item.jobs is not None for code in codes for item in operations_of(code)):
+    if any(_shares(item) for code in codes for item in operations_of(code)):
         return []
     program = {warp: place for place, code in enumerate(codes) for warp in code.warps if code.items}
     by_core: dict[int, list[int]] = {}
@@ -71,6 +71,11 @@ def parts(codes: Sequence[TimedCode], sub_cores: int, cta_warps: int, starts: Se
         )
         for does, cores in alike.items()
     ]
+
+
+def _shares(item: TimedOperation) -> bool:
+    """Whether an operation takes something that the sub-cores of an SM share."""
+    return item.unit not in _OWN or item.jobs is not None or item.alone > 0
 
 
 def joined(found: Sequence[tuple[Part, Timing]], cores: int) -> Timing:

@@ -27,6 +27,7 @@ from simulator.timing.tables import (
     Alu,
     Barrier,
     Chip,
+    Fetch,
     Issue,
     Loop,
     Operands,
@@ -60,6 +61,7 @@ class Config:
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
         memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
         operands, registers: the ports through which tensor pipes, and how instructions, read registers, likewise.
+        fetch: how a warp that has jumped gets its instructions, likewise.
         energy: what instructions, bytes and idle seconds cost; None where the config has no [energy].
         sources: for each table, by its name, where its numbers come from ("measured: ...", "published: ...", "assumed:
             ...").
@@ -87,6 +89,7 @@ class Config:
     launch: Launch | None = None
     operands: Operands | None = None
     registers: Registers | None = None
+    fetch: Fetch | None = None
     sequences: Sequences | None = None
     energy: Energy | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -190,6 +193,7 @@ _OPTIONAL: dict[str, type] = {
     "launch": Launch,
     "operands": Operands,
     "registers": Registers,
+    "fetch": Fetch,
 }
 
 

@@ -56,6 +56,8 @@ class CoreRecord(ctypes.Structure):
             and `late`, and the bank of metadata that is still to be read.
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
+        fetch_free: from which cycle on the unit is free that fetches instructions; `fetcher`: the place of the warp
+            that it has fetched for last; `fetch_cycle`: the cycle that it has come to.
     """
 
     number: int
@@ -107,6 +109,9 @@ class CoreRecord(ctypes.Structure):
     reading: int
     readers_array: Integers
     kept_array: Integers
+    fetch_free: int
+    fetcher: int
+    fetch_cycle: int
     warps: int
     warps_array: Records
 
@@ -126,6 +131,8 @@ class SmRecord(ctypes.Structure):
         policy: the number of the issue policy.
         others: tensor pipes of a sub-core beside one; `width` and `metadata_cycles` as in the config.
         sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
+        alone_until: until which cycle no other operation that is `alone` begins.
+        lines, line_interval, line_request, line_latency: of `[fetch]`; `lines` is 0 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
         reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
         extra: by consumer and producer, cycles beyond the producer's latency.
@@ -163,6 +170,11 @@ class SmRecord(ctypes.Structure):
     gap: int
     stores: int
     fetch: int
+    alone_until: int
+    lines: int
+    line_interval: int
+    line_request: int
+    line_latency: int
     cycles: int
     wavefronts: int
     wavefront_interval: int

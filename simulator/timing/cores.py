@@ -13,7 +13,7 @@ from typing import Protocol
 from isa.forms.record import Unit
 from simulator.timing.config import Config
 from simulator.timing.core_records import SmRecord
-from simulator.timing.pipes import Pipes
+from simulator.timing.fetching import Fetching
 from simulator.timing.records import NEVER, left, link
 from simulator.timing.warp import Warp
 
@@ -33,7 +33,7 @@ class Queues(Protocol):
     def room_since(self) -> Sequence[int]: ...
 
 
-class SubCore(Pipes):
+class SubCore(Fetching):
     """One of the SM's partitions: its warps, its pipes, its scheduler.
 
     Args:
@@ -101,7 +101,9 @@ class SubCore(Pipes):
 
     def earliest(self, warp: Warp) -> int:
         """The first cycle in which the warp can issue its next operation, if no other warp issues before."""
-        return max(self.pipe_free(warp.operation), warp.operands_ready, warp.issue_not_before)
+        operation = warp.operation
+        cycle = max(self.pipe_free(operation), warp.operands_ready, warp.issue_not_before)
+        return max(cycle, self.fetched(warp, operation)) if warp.line >= 0 else cycle
 
     def queue_free(self, warp: Warp) -> int:
         """The cycle from which the queue of the SM's tcgen05 unit can take an instruction of this sub-core."""
@@ -158,6 +160,8 @@ class SubCore(Pipes):
     def able(self, warp: Warp, now: int) -> bool:
         """Whether the warp can issue its next operation in this cycle."""
         if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
+            return False
+        if warp.line >= 0 and self.fetched(warp, warp.operation) > now:
             return False
         return self.pipe_free(warp.operation) <= now and not self.stalls(warp)
 
@@ -232,6 +236,7 @@ class SubCore(Pipes):
         if self.depth:
             self.catch_up(now)
         self.see(now)
+        self.fetch(now)
 
     def remembered(self, now: int) -> list[int]:
         """What the policy remembers: a warp and, with yield hints, since when; of each warp whether it gives way, and
@@ -279,5 +284,8 @@ class SubCore(Pipes):
             spare,
             *free,
             max(self.half_free - now, 0),
+            max(self.fetch_free - now, 0),
+            self.fetcher,
+            max(self.sm.alone_until - now, 0),
             *self.reads_state(now),
         ]

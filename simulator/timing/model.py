@@ -151,6 +151,8 @@ class TimedOperation:
         either: whether the compiler may use either integer pipe for it.
         frees: of an access in machine code: the scoreboard that tells when its registers have been read; else -1.
         awaits: in machine code: the scoreboards of that kind that it waits for.
+        alone: cycles for which the SM begins no other operation of the kind; 0 if that does not matter.
+        cache_line: the line of the instruction cache that it is in; -1 if its address is not known.
     """
 
     unit: Unit
@@ -208,6 +210,8 @@ class TimedOperation:
     either: bool = False
     frees: int = -1
     awaits: tuple[int, ...] = ()
+    alone: int = 0
+    cache_line: int = -1
 
     @property
     def jumps(self) -> bool:

@@ -19,6 +19,7 @@ NEVER = 1 << 62  # a cycle that does not come
 MORE_ACCESSES = 8  # that a sub-core's ring has room for, beyond those that can wait
 ARRIVALS = 24  # loads of a sub-core whose values come, at most
 BOARDS = 6  # scoreboards of a warp in machine code
+LINES = 8  # of the instruction cache that a warp can have, at most
 NO_MORE = 1 << 61  # ends the part of a state that varies in length
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
 
@@ -201,6 +202,8 @@ class ItemRecord(ctypes.Structure):
     counter: int
     runs: int
     frees: int
+    alone: int
+    cache_line: int
     awaits_count: int
     awaits_array: Integers
     upkeep_count: int
@@ -253,6 +256,10 @@ class WarpRecord(ctypes.Structure):
         costs: for each item, its wavefronts.
         upkeep: `upkeep` of its last operation, in cycles of the run; of `upkeep_count`, the first `upkeep_seen` are
             over; `counter`, `runs`: of it, too.
+        line: that of the instruction cache that it is in, -1 if that is not known; up to before `lines_end` they are
+            there or on their way; `lines`: from when on, by line modulo `LINES`.
+        requests: from which cycle on the next can be fetched; `asked`: what for (`simulator.timing.fetching`).
+        redirected: when the target of its jump comes to the fetch unit, which is in line `target`.
     """
 
     place: int
@@ -293,6 +300,13 @@ class WarpRecord(ctypes.Structure):
     counter: int
     runs: int
     upkeep_array: Integers
+    line: int
+    lines_end: int
+    requests: int
+    asked: int
+    redirected: int
+    target: int
+    lines_array: Integers
 
 
 RECORDS = (

@@ -340,7 +340,9 @@ def machine_operation(
         sent.latency = max(rules.shuffle - ahead - shared.store_latency, 1)  # behind its wavefront
         return sent
     if row.kind in ("call", "return"):
-        return TimedOperation(Unit.CONTROL, rules.call, 1, reads, writes, line, blocking=True)
+        cycles = rules.returns if row.kind == "return" and rules.returns else rules.call
+        alone = rules.return_interval if row.kind == "return" else 0
+        return TimedOperation(Unit.CONTROL, cycles, 1, reads, writes, line, blocking=True, alone=alone)
     unit = Unit.ALU if row.kind == "alu" else Unit.FMA
     halves = row.kind == "float" and config.registers is not None and config.registers.halves
     interval = rules.float_interval if row.kind == "float" and not halves else alu.interval

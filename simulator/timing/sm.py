@@ -42,6 +42,7 @@ _PIPES = (Unit.TENSOR, Unit.ALU)  # whose cycles are counted
 _SCOREBOARD = (int(Unit.SHARED), int(Unit.GLOBAL))  # which say when their results are there
 # found sooner than members of their enums
 _TENSOR, _ALU, _SHARED, _BARRIER, _TCGEN05 = Unit.TENSOR, Unit.ALU, Unit.SHARED, Unit.BARRIER, Unit.TCGEN05
+_CONTROL = Unit.CONTROL
 _DEPENDENCY, _ISSUE, _ISSUED = StallReason.DEPENDENCY, StallReason.ISSUE, StallReason.ISSUED
 
 
@@ -215,6 +216,10 @@ class Sm(Machine):
             return self.memory.launch(core, warp, operation, now) if self.memory is not None else 1
         if unit is _SHARED:
             return self.access(core, warp, operation, now)
+        if operation.alone:
+            begin = max(now, self.record.alone_until)
+            self.record.alone_until = begin + operation.alone
+            warp.issue_not_before += begin - now
         core.take(warp, operation, now)
         if unit is _TENSOR:
             self.share_port(core, warp, operation, now)
@@ -303,6 +308,7 @@ class Sm(Machine):
     def advance(self, warp: Warp, now: int) -> None:
         """Moves a warp on to its next operation, through the ends of loops."""
         items, pc, warp.ended = warp.code.items, warp.pc + 1, 0
+        before, last = warp.operation, warp.pc
         if not warp.blocked and warp.issue_not_before <= now:
             warp.issue_not_before = 0
         while pc < len(items) and isinstance(item := items[pc], TimedLoop):
@@ -313,6 +319,7 @@ class Sm(Machine):
         warp.pc = pc
         if pc < len(items):
             self.prepare(warp)
+            self.cores[warp.core].come_to(warp, before, now, before.unit is _CONTROL or pc <= last)
             return
         warp.done, warp.upkeep_count = True, 0
         if warp.blocked not in (StallReason.MBARRIER, StallReason.GLOBAL):

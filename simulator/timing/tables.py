@@ -124,6 +124,26 @@ class Registers:
 
 
 @dataclass(frozen=True)
+class Fetch:
+    """`[fetch]`: how a warp that has jumped gets its instructions; of code whose addresses are known.
+
+    Attributes:
+        line: instructions of a line of the instruction cache.
+        lines: that a warp has, the one that it is in included.
+        interval: cycles for which a sub-core's unit that fetches is taken by a line.
+        request: cycles that a request waits before it is taken, unless it is for the target of a jump and the unit is
+            free.
+        latency: cycles from such a fetch until the target can issue; from others one more.
+    """
+
+    line: Annotated[int, Between(1, 64, "instructions")]
+    lines: Annotated[int, Between(2, 7, "lines")]
+    interval: Cycles
+    request: Cycles
+    latency: Cycles
+
+
+@dataclass(frozen=True)
 class Loop:
     """`[loop]`: what the end of a `.repeat` body costs a warp.
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
 from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
-from simulator.timing.records import BOARDS, NEVER, CostRecord, WarpRecord, left, link
+from simulator.timing.records import BOARDS, LINES, NEVER, CostRecord, WarpRecord, left, link
 
 
 class Warp(WarpRecord):
@@ -21,7 +21,7 @@ class Warp(WarpRecord):
 
     Attributes:
         id: its number over all CTAs.
-        ready, producers, readable, pinned, boards, counts, starts, turns, upkeep: the arrays of its record.
+        ready, producers, readable, pinned, boards, counts, starts, turns, upkeep, lines: the arrays of its record.
         complete: when all that it has queued at the tcgen05 unit is complete; what is not started does not count yet.
         moves: when all its tcgen05.ld, and all its tcgen05.st, are complete.
         arrived: whether it is at the barrier of the cluster, in its current phase.
@@ -36,7 +36,7 @@ class Warp(WarpRecord):
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
         self.ready, self.pinned, self.boards = _zeros(registers), _zeros(registers), _zeros(BOARDS)
-        self.readable = _zeros(registers)
+        self.readable, self.lines, self.line = _zeros(registers), _zeros(LINES), -1
         self.producers = array("q", [Unit.TENSOR]) * registers
         self.counts, self.starts, self.turns = _zeros(self.loops), _zeros(self.loops), _zeros(self.items)
         self.upkeep = _zeros(max(upkeep, 1))
@@ -51,6 +51,7 @@ class Warp(WarpRecord):
             starts=self.starts,
             turns=self.turns,
             upkeep=self.upkeep,
+            lines=self.lines,
         )
         self.complete = 0
         self.moves = [0, 0]
@@ -169,7 +170,10 @@ class Warp(WarpRecord):
                 state += (place, turn)
         state.append(-1)
         state += (code - 2 * now for code in self.upkeep[self.upkeep_seen : self.upkeep_count])
-        state.append(-1)
+        state += (-1, self.line)
+        if self.line >= 0:
+            state += (self.lines_end, left(self.requests, now), left(self.redirected, now), self.target, self.asked)
+            state += (max(self.lines[line % LINES] - now, 0) for line in range(self.line, self.lines_end))
         return state
 
 

@@ -1,24 +1,26 @@
-"""Writes configs/measurements/h100_machine_code.json.gz: measured loops as the machine code that ptxas wrote for them,
+"""Writes configs/measurements/h100_machine_code.json.xz: measured loops as the machine code that ptxas wrote for them,
 and h100_emulated.csv: the same streams of emulated instructions without it, for `tcsim validate`.
 
     python -m tests.hardware.machine_code [--build DIR] [--nvdisasm NVDISASM]
 
 Needs the cubins of `measure.py build --groups mma inserts operation`, and the CSV files of these groups. An instruction
-is [kind, stall, writes, reads, hints, operands]: the kinds of `sequences.py` (for a matrix instruction of the chip, its
-number in `forms`), the cycles for which its warp then issues nothing, registers as numbers (predicates from 256 on).
-What waits for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs and
-instructions of the uniform datapath have left nothing but their waits and hints, and the branch, which ends every loop,
-its hint. Hints are 1 if the instruction has the yield hint (else 0), and for each of those behind it twice the cycles
-between the two, and 1 if that one has the hint. Operands are those of `sass.slots`. `begins` are, by number of warps,
-the cycles by which each warp comes later than the first to the second iteration (`ends_of_first` of measure.py).
+is [kind, stall, writes, reads, hints, operands, behind]: the kinds of `sequences.py` (for a matrix instruction of the
+chip, its number in `forms`), the cycles for which its warp then issues nothing, registers as numbers (predicates from
+256 on). What waits for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs
+and instructions of the uniform datapath have left nothing but their waits and hints, and the branch, which ends every
+loop, its hint. Hints are 1 if the instruction has the yield hint (else 0), and for each of those behind it twice the
+cycles between the two, and 1 if that one has the hint. Operands are those of `sass.slots`.
+`behind` is by how many instructions of the kernel each lies behind the one before, the first behind its beginning.
+`begins` are, by number of warps, the cycles by which each warp comes later than the first to the second iteration
+(`ends_of_first` of measure.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import gzip
 import json
+import lzma
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -29,7 +31,7 @@ from tests.hardware.sequences import REGISTER, native, spread, words
 
 HERE = Path(__file__).resolve().parent
 MEASUREMENTS = HERE.parent.parent / "configs" / "measurements"
-TARGET, STREAMS = MEASUREMENTS / "h100_machine_code.json.gz", MEASUREMENTS / "h100_emulated.csv"
+TARGET, STREAMS = MEASUREMENTS / "h100_machine_code.json.xz", MEASUREMENTS / "h100_emulated.csv"
 COLUMNS = ("program", "instruction", "chains", "fresh", "warps", "instructions", "cycles_per_iteration")
 SUB_CORES = 4
 GROUPS = ("mma", "inserts", "operation")
@@ -72,12 +74,14 @@ def registers(x: sass.Instruction, kind: str) -> tuple[list[int], list[int]]:
     return ours[0], ours[1]
 
 
-def body(lines: list[sass.Instruction | str]) -> list[sass.Instruction] | None:
-    """The loop of a kernel with what it calls in its place; None where there is more than one loop."""
+def body(lines: list[sass.Instruction | str]) -> list[tuple[sass.Instruction, int]] | None:
+    """The loop of a kernel with what it calls in its place, and their addresses; None where there is more than one
+    loop."""
     found = sass.loops(lines)
     if len(found) != 1:
         return None
     last = max(i for i, x in enumerate(lines) if isinstance(x, sass.Instruction) and x.opcode == "EXIT")
+    addresses = {id(x): i for i, x in enumerate(x for x in lines if isinstance(x, sass.Instruction))}
     routine: list[sass.Instruction] = []
     for x in lines[last + 1 :]:
         if isinstance(x, sass.Instruction):
@@ -87,16 +91,16 @@ def body(lines: list[sass.Instruction | str]) -> list[sass.Instruction] | None:
     code: list[sass.Instruction] = []
     for x in found[0]:
         code += [x, *routine] if x.opcode.startswith("CALL") else [x]
-    return code
+    return [(x, addresses[id(x)]) for x in code]
 
 
-def rows(code: list[sass.Instruction]) -> list[Row]:
+def rows(code: list[tuple[sass.Instruction, int]]) -> list[Row]:
     """The rows of a loop; waits for scoreboards as reads of what they stand for, also from one run to the next."""
     made: list[Row] = []
     boards: dict[int, set[int]] = defaultdict(set)
     for _ in range(2):
-        made, early = [], 0
-        for x in code:
+        made, early, before = [], 0, 0
+        for x, address in code:
             kind = kind_of(x)
             if made and not kind:
                 made[-1][4].append(2 * made[-1][1] + x.yields)
@@ -114,7 +118,8 @@ def rows(code: list[sass.Instruction]) -> list[Row]:
                 boards[board] = set()
             if x.written is not None:
                 boards[x.written] |= set(written)
-            made.append([kind, x.stall, written, read, [int(x.yields)], sass.slots(x)])
+            made.append([kind, x.stall, written, read, [int(x.yields)], sass.slots(x), address - before])
+            before = address
         made[-1][1] += early
     return made
 
@@ -157,7 +162,7 @@ def main() -> None:
     head = json.dumps({"source": "machine code of ptxas 13.0.88 for sm_90a", "forms": list(forms)})[:-1]
     text = head + ', "loops": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in loops) + "\n]}\n"
     STREAMS.write_text(streams())
-    TARGET.write_bytes(gzip.compress(text.encode(), mtime=0))
+    TARGET.write_bytes(lzma.compress(text.encode(), preset=9))
     print(len(loops), "loops,", sum(len(x["cycles"]) for x in loops), "rows")
 
 

@@ -9,8 +9,9 @@ two runs.
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
+from itertools import accumulate
 from typing import Any
 
 from isa import MmaForm, mma_form
@@ -27,6 +28,7 @@ from simulator.timing.sequences_config import Row as Machine
 
 PREDICATES = 256  # the number of P0
 REGISTERS = PREDICATES + 8
+ADDRESS = 6  # where a row has the address of its instruction, in instructions, if it is known
 SHORT = 12  # of how many loops the short form takes one
 SETS = {"inserts": "inserts", "operation": "operations"}
 
@@ -34,8 +36,11 @@ SETS = {"inserts": "inserts", "operation": "operations"}
 def loops() -> tuple[list[MmaForm], list[dict[str, Any]]]:
     """The forms of matrix instructions, and the loops: name, group, body, and by number of warps the cycles of an
     iteration and, where warps share sub-cores, the cycle in which each warp begins."""
-    path = folder("configs") / "measurements" / "h100_machine_code.json.gz"
-    data = json.loads(gzip.decompress(path.read_bytes()))
+    path = folder("configs") / "measurements" / "h100_machine_code.json.xz"
+    data = json.loads(lzma.decompress(path.read_bytes()))
+    for entry in data["loops"]:  # the file has how far each lies behind the one before
+        for row, address in zip(entry["body"], accumulate(row[ADDRESS] for row in entry["body"]), strict=True):
+            row[ADDRESS] = address
     return [mma_form(opcode) for opcode in data["forms"]], data["loops"]
 
 
@@ -53,13 +58,15 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
 
 
 def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
-    kind, stall, writes, reads, (yields, *upkeep), slots = row
+    kind, stall, writes, reads, (yields, *upkeep), slots = row[:ADDRESS]
     assert config.sequences is not None
     machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
     timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
     timed.yields, timed.upkeep = timed.jumps or bool(yields), tuple(upkeep)
     read_from(timed, slots)
+    if config.fetch is not None and len(row) > ADDRESS:
+        timed.cache_line = row[ADDRESS] // config.fetch.line
     if timed.unit is not Unit.TENSOR:
         timed.writer = any(register < PREDICATES for register in writes)
     return timed

@@ -217,6 +217,9 @@ class CompiledEngine:
             for name in names:
                 setattr(record, name, getattr(table, name))
         record.fetch = config.sequences.fetch if config.sequences is not None else -1
+        if config.fetch is not None:
+            record.lines, record.line_interval = config.fetch.lines, config.fetch.interval
+            record.line_request, record.line_latency = config.fetch.request, config.fetch.latency
         record.stores = STORES
         record.loop_minimum = config.loop.minimum
         record.units, record.reasons = len(Unit), len(StallReason)

@@ -860,6 +860,11 @@ static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t n
         access_shared(sm, core, warp, item, now);
         return 1;
     }
+    if (item->alone) {
+        int64_t begin = most(now, sm->alone_until);
+        sm->alone_until = begin + item->alone;
+        warp->issue_not_before += begin - now;
+    }
     take(sm, core, warp, item, now);
     if (item->unit == sm->tensor) {
         share_port(sm, core, warp, item, now);
@@ -905,9 +910,113 @@ static int is_reference(const Sm *sm, const Warp *candidate, int64_t now) {
     return 1;
 }
 
+/* fetching.py */
+
+enum { SEQUENTIAL, QUEUED, FRESH };
+
+static void come_to(const Sm *sm, Warp *warp, const Item *item, int64_t now, int jumped) {
+    int64_t line = next_of(warp)->cache_line, before = item->cache_line;
+    if (!sm->lines || line < 0) {
+        warp->line = -1;
+        return;
+    }
+    if (warp->line < 0) {
+        warp->line = before >= 0 ? before : line;
+        warp->lines_end = warp->line + sm->lines;
+        warp->requests = warp->redirected = NEVER;
+        for (int64_t i = 0; i < LINES; i++)
+            warp->lines_array[i] = 0;
+    }
+    if (jumped || (line != before && line != before + 1)) {
+        warp->redirected = most(warp->issue_not_before - sm->line_latency, now + 1);
+        warp->target = line;
+    } else if (line != before) {
+        warp->line = line;
+        if (warp->requests == NEVER && warp->redirected == NEVER && warp->lines_end < line + sm->lines) {
+            warp->requests = now + sm->line_request;
+            warp->asked = SEQUENTIAL;
+        }
+    }
+}
+
+static int64_t fetched(const Core *core, const Warp *warp) {
+    int64_t line = next_of(warp)->cache_line;
+    if (line < 0)
+        return 0;
+    if (warp->redirected != NEVER || line >= warp->lines_end)
+        return core->fetch_cycle + 1;
+    return warp->lines_array[line % LINES];
+}
+
+static int64_t next_fetch(const Core *core) {
+    int64_t soonest = NEVER;
+    for (int64_t i = 0; i < core->warps; i++) {
+        const Warp *warp = core->warps_array[i];
+        if (warp->line >= 0 && !warp->done)
+            soonest = least(soonest, least(warp->redirected, most(warp->requests, core->fetch_free)));
+    }
+    return soonest;
+}
+
+static int64_t served(const Core *core, int64_t cycle) {
+    int64_t best = -1, found = -1;
+    for (int64_t i = 0; i < core->warps; i++) {
+        const Warp *warp = core->warps_array[i];
+        if (warp->line < 0 || warp->done || warp->requests > cycle)
+            continue;
+        int last = i == core->fetcher && warp->asked == SEQUENTIAL;
+        int64_t rank = last || warp->asked == FRESH;
+        if (last && warp->lines_array[warp->line % LINES] > cycle)
+            rank = 3;
+        else if (warp->asked == QUEUED)
+            rank = 2;
+        if (rank >= best) {
+            best = rank;
+            found = i;
+        }
+    }
+    return found;
+}
+
+static void fetch_line(const Sm *sm, Core *core, int64_t place, int64_t cycle) {
+    Warp *warp = core->warps_array[place];
+    warp->lines_array[warp->lines_end++ % LINES] = cycle + sm->line_latency + (warp->asked != FRESH);
+    core->fetcher = place;
+    core->fetch_free = cycle + sm->line_interval;
+    warp->asked = SEQUENTIAL;
+    warp->requests = warp->lines_end < warp->line + sm->lines ? cycle + sm->line_request : NEVER;
+}
+
+static void fetch(const Sm *sm, Core *core, int64_t now) {
+    if (!sm->lines)
+        return;
+    for (int64_t cycle, place; (cycle = next_fetch(core)) <= now;) {
+        for (int64_t i = 0; i < core->warps; i++) {
+            Warp *warp = core->warps_array[i];
+            if (warp->redirected == cycle) {
+                warp->line = warp->lines_end = warp->target;
+                warp->redirected = NEVER;
+                warp->requests = cycle;
+                warp->asked = FRESH;
+            }
+        }
+        if (core->fetch_free <= cycle && (place = served(core, cycle)) >= 0)
+            fetch_line(sm, core, place, cycle);
+        for (int64_t i = 0; i < core->warps; i++) {
+            Warp *warp = core->warps_array[i];
+            if (warp->requests == cycle && warp->asked == FRESH) {
+                warp->requests = cycle + sm->line_request;
+                warp->asked = QUEUED;
+            }
+        }
+    }
+    core->fetch_cycle = now;
+}
+
 /* Returns BOUNDARY if a repetition may be found, OVER if the program is over, of the warp in boundary_warp; else 0. */
 static int advance(Sm *sm, Warp *warp, int64_t now) {
-    int64_t pc = warp->pc + 1, found = 0;
+    int64_t pc = warp->pc + 1, last = warp->pc, found = 0;
+    const Item *item = next_of(warp);
     warp->ended = 0;
     if (!warp->blocked && warp->issue_not_before <= now)
         warp->issue_not_before = 0;
@@ -928,6 +1037,7 @@ static int advance(Sm *sm, Warp *warp, int64_t now) {
     warp->pc = pc;
     if (pc < warp->items) {
         prepare(sm, warp);
+        come_to(sm, warp, item, now, item->unit == sm->control || pc <= last);
         return found;
     }
     warp->done = 1;
@@ -955,7 +1065,8 @@ static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
 /* cores.py */
 
 static int64_t earliest(const Sm *sm, const Core *core, const Warp *warp) {
-    return most(most(pipe_free(sm, core, next_of(warp)), warp->operands_ready), warp->issue_not_before);
+    int64_t cycle = most(most(pipe_free(sm, core, next_of(warp)), warp->operands_ready), warp->issue_not_before);
+    return warp->line >= 0 ? most(cycle, fetched(core, warp)) : cycle;
 }
 
 /* `SubCore.stalls`. */
@@ -985,7 +1096,7 @@ static int64_t due(const Warp *warp) {
 static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
     if (warp->issue_not_before > now || warp->operands_ready > now || warp->done || warp->blocked)
         return 0;
-    return pipe_free(sm, core, next_of(warp)) <= now && !stalls(sm, warp);
+    return pipe_free(sm, core, next_of(warp)) <= now && !stalls(sm, warp) && (warp->line < 0 || fetched(core, warp) <= now);
 }
 
 /* Whether the policy takes account of yield hints. */
@@ -1121,6 +1232,7 @@ static void settle(Sm *sm, Core *core, int64_t now) {
     if (core->depth)
         catch_up(sm, core, now);
     see(core, now);
+    fetch(sm, core, now);
 }
 
 /* The place of the warp to issue from under a policy with yield hints; -1 for none. */
@@ -1483,6 +1595,16 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
     for (int64_t i = warp->upkeep_seen; i < warp->upkeep_count; i++)
         put(out, warp->upkeep_array[i] - 2 * now);
     put(out, -1);
+    put(out, warp->line);
+    if (warp->line < 0)
+        return;
+    put(out, warp->lines_end);
+    put_ahead(out, warp->requests, now);
+    put_ahead(out, warp->redirected, now);
+    put(out, warp->target);
+    put(out, warp->asked);
+    for (int64_t line = warp->line; line < warp->lines_end; line++)
+        put_left(out, warp->lines_array[line % LINES], now);
 }
 
 /* What the policy remembers, as `SubCore.remembered` has it. */
@@ -1549,6 +1671,9 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
             put(out, NEVER);
     }
     put_left(out, core->half_free, now);
+    put_left(out, core->fetch_free, now);
+    put(out, core->fetcher);
+    put_left(out, sm->alone_until, now);
     if (!core->depth)
         return;
     put(out, core->frozen);

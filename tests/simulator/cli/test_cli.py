@@ -181,8 +181,8 @@ def test_run_prints_a_report(tcsim: Tcsim, trace: Path) -> None:
 
 
 def test_run_shows_how_far_it_is_on_a_terminal(tcsim: Tcsim, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 turns of one instruction and one before them, executed for both warps at once; their sub-cores do the same, and
-    are timed once."""
+    """100 turns of one instruction and one before them, executed for both warps at once. Their sub-cores do the same
+    and are timed once."""
     trace.write_text(TRACE.replace(".repeat 3", ".repeat 100"))
     monkeypatch.setattr("simulator.progress.Pace.QUIET", 0.0)
     monkeypatch.setattr("simulator.progress.Pace.EVERY", 0.0)

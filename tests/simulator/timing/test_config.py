@@ -35,6 +35,7 @@ def optional_tables(config: Config) -> set[str]:
             "launch",
             "operands",
             "registers",
+            "fetch",
             "sequences",
             "energy",
         )

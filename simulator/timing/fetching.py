@@ -1,0 +1,110 @@
+"""How the warps of a sub-core get their instructions from its instruction cache, where their addresses are known.
+
+A warp has a few lines of instructions: the one that it is in and those behind. One unit of the sub-core fetches lines
+from the cache, which has all of them. A request waits in a queue; that for the target of a jump is taken at once if the
+unit is free, and its line is then there a cycle sooner. Everything was found with clocks behind jumps
+(tests/hardware/fetched.py).
+
+The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
+"""
+
+from __future__ import annotations
+
+from simulator.timing.model import TimedOperation
+from simulator.timing.pipes import Pipes
+from simulator.timing.records import LINES, NEVER
+from simulator.timing.warp import Warp
+
+SEQUENTIAL, QUEUED, FRESH = 0, 1, 2  # what a warp asks for: the line behind, the target of a jump, the same just now
+
+
+class Fetching(Pipes):
+    """The fetch unit of one sub-core: see `CoreRecord`."""
+
+    def come_to(self, warp: Warp, operation: TimedOperation, now: int, jumped: bool) -> None:
+        """Notes that a warp has issued an operation in this cycle and comes to its next; `jumped`: by a jump."""
+        fetch, line = self.config.fetch, warp.operation.cache_line
+        if fetch is None or line < 0:
+            warp.line = -1
+            return
+        if warp.line < 0:  # it begins: nobody knows what is there, so all
+            self.begin_lines(warp, operation.cache_line if operation.cache_line >= 0 else line)
+        if jumped or line not in (operation.cache_line, operation.cache_line + 1):
+            warp.redirected, warp.target = max(warp.issue_not_before - fetch.latency, now + 1), line
+        elif line != operation.cache_line:
+            warp.line = line
+            if warp.requests == NEVER and warp.redirected == NEVER and warp.lines_end < line + fetch.lines:
+                warp.requests, warp.asked = now + fetch.request, SEQUENTIAL
+
+    def begin_lines(self, warp: Warp, line: int) -> None:
+        """Gives a warp the lines from this one on."""
+        assert self.config.fetch is not None
+        warp.line, warp.lines_end = line, line + self.config.fetch.lines
+        warp.requests = warp.redirected = NEVER
+        for place in range(LINES):
+            warp.lines[place] = 0
+
+    def fetched(self, warp: Warp, operation: TimedOperation) -> int:
+        """From which cycle on the warp has its next operation; of one that is not known, the next."""
+        line = operation.cache_line
+        if warp.line < 0 or line < 0:
+            return 0
+        if warp.redirected != NEVER or line >= warp.lines_end:
+            return self.fetch_cycle + 1
+        return warp.lines[line % LINES]
+
+    def next_fetch(self) -> int:
+        """The next cycle in which the unit fetches, or a jump comes to it."""
+        first = NEVER
+        for warp in self.mine:
+            if warp.line >= 0 and not warp.done:
+                asks = max(warp.requests, self.fetch_free)
+                first = min(first, warp.redirected, asks)
+        return first
+
+    def fetch(self, now: int) -> None:
+        """Lets the unit fetch up to this cycle."""
+        if self.config.fetch is None:
+            return
+        while (cycle := self.next_fetch()) <= now:
+            for warp in self.mine:
+                if warp.redirected == cycle:
+                    warp.line = warp.lines_end = warp.target
+                    warp.redirected, warp.requests, warp.asked = NEVER, cycle, FRESH
+            if self.fetch_free <= cycle and (place := self.served(cycle)) >= 0:
+                self.fetch_line(place, cycle)
+            for warp in self.mine:
+                if warp.requests == cycle and warp.asked == FRESH:
+                    warp.requests, warp.asked = cycle + self.config.fetch.request, QUEUED
+        self.fetch_cycle = now
+
+    def served(self, cycle: int) -> int:
+        """The place of the warp for which the unit fetches in this cycle; -1 for none.
+
+        First the one for which it has fetched last, while that has nothing to issue; then the target of a jump that has
+        waited; of the target of a jump that has just come, and more lines of the warp before, that of the higher
+        number; then all others.
+        """
+        best, found = -1, -1
+        for place, warp in enumerate(self.mine):
+            if warp.line < 0 or warp.done or warp.requests > cycle:
+                continue
+            last = place == self.fetcher and warp.asked == SEQUENTIAL
+            if last and warp.lines[warp.line % LINES] > cycle:
+                rank = 3
+            elif warp.asked == QUEUED:
+                rank = 2
+            else:
+                rank = int(last or warp.asked == FRESH)
+            if rank >= best:
+                best, found = rank, place
+        return found
+
+    def fetch_line(self, place: int, cycle: int) -> None:
+        """Fetches the next line of the warp at this place."""
+        fetch, warp = self.config.fetch, self.mine[place]
+        assert fetch is not None
+        warp.lines[warp.lines_end % LINES] = cycle + fetch.latency + (warp.asked != FRESH)
+        warp.lines_end += 1
+        self.fetcher, self.fetch_free, warp.asked = place, cycle + fetch.interval, SEQUENTIAL
+        warp.requests = cycle + fetch.request if warp.lines_end < warp.line + fetch.lines else NEVER
