@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from isa.forms.record import Unit
 from simulator.timing.config import Config
-from simulator.timing.model import StallReason, TimedCode, TimedOperation, operations_of
+from simulator.timing.model import StallReason, TimedCode, operations_of
 from simulator.timing.result import Timing
 
 _OWN = (Unit.TENSOR, Unit.ALU, Unit.FMA, Unit.CONTROL)  # units that each sub-core has for itself
@@ -47,7 +47,7 @@ def parts(codes: Sequence[TimedCode], sub_cores: int, cta_warps: int, starts: Se
         cta_warps: warps of a CTA; each CTA has an SM of its own.
         starts: for each warp, by number, when it begins; none: all begin in cycle 0.
     """
-    if any(_shares(item) for code in codes for item in operations_of(code)):
+    if not settled(codes) or any(item.alone for code in codes for item in operations_of(code)):
         return []
     program = {warp: place for place, code in enumerate(codes) for warp in code.warps if code.items}
     by_core: dict[int, list[int]] = {}
@@ -73,9 +73,10 @@ def parts(codes: Sequence[TimedCode], sub_cores: int, cta_warps: int, starts: Se
     ]
 
 
-def _shares(item: TimedOperation) -> bool:
-    """Whether an operation takes something that the sub-cores of an SM share."""
-    return item.unit not in _OWN or item.jobs is not None or item.alone > 0
+def settled(codes: Sequence[TimedCode]) -> bool:
+    """Whether the programs leave nothing under way but what warps, sub-cores and the SM know: no accesses, nothing that
+    works on after issue, no barriers."""
+    return all(item.unit in _OWN and item.jobs is None for code in codes for item in operations_of(code))
 
 
 def joined(found: Sequence[tuple[Part, Timing]], cores: int) -> Timing:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ctypes import Structure
 
 from simulator.timing import compiled
-from simulator.timing.apart import Part, alone, parts
+from simulator.timing.apart import Part, alone, parts, settled
 from simulator.timing.config import Config
 from simulator.timing.engine import Engine, Watch, simulate
 from simulator.timing.model import TimedCode, TimedLoop
@@ -37,9 +37,11 @@ def lengths(
         warps, registers, starts, programs: as of `simulate`.
     """
     (end,) = code.ends.values()
-    cut = parts([code], config.sm.sub_cores, warps, starts)
+    cut, chip = parts([code], config.sm.sub_cores, warps, starts), alone(config)
+    if not cut and settled([code]):
+        cut, chip = [Part([code], tuple(starts) or (0,) * warps, {})], config
     if cut:
-        few, many = zip(*(_both(alone(config), part, end, counts, registers, programs) for part in cut), strict=True)
+        few, many = zip(*(_both(chip, part, end, counts, registers, programs) for part in cut), strict=True)
         return max(few), max(many)
     cycles = []
     for end.count in counts:
@@ -75,8 +77,8 @@ def _engine(config: Config, part: Part, registers: int, programs: compiled.Progr
 
 
 def take_over(engine: Engine, other: Engine) -> None:
-    """Brings a run to where another of the same warps is. Only for sub-cores that share nothing (`apart`): what is
-    under way in shared memory or beyond is not taken over."""
+    """Brings a run to where another of the same warps is. Only for programs that are `settled`: what is under way in
+    shared memory or beyond is not taken over."""
     sm, its = engine.sm, other.sm
     _copy(sm.record, its.record)
     for one, two in zip((*sm.cores, *sm.warps), (*its.cores, *its.warps), strict=True):

@@ -5,6 +5,7 @@ Each module of groups has one line in `MODULES`. Its `GROUPS` holds the groups o
 
 from __future__ import annotations
 
+import gc
 import logging
 import pickle
 import time
@@ -34,6 +35,7 @@ MODULES = (
     "tcgen05",  # published streams of tcgen05.mma
     "datasheets",  # TFLOPS of whole chips
 )
+OFTEN = 100_000, 20, 20  # objects, and times, between two looks for garbage: runs leave little, and looks take long
 SHORTEST = 2.0  # seconds of work for which a second process is worth its start
 
 
@@ -139,9 +141,11 @@ def _run(_: str, task: tuple[Config, str, bool]) -> bytes:
     config, name, short = task
     (group,) = (group for group in groups(config.name) if group.name == name)
     log, start = logging.getLogger("tcsim"), time.monotonic()
-    level = log.level
+    level, often = log.level, gc.get_threshold()
+    gc.set_threshold(*OFTEN)
     log.setLevel(logging.ERROR)  # how long a single run takes is not what one wants to know here
     try:
         return pickle.dumps((tuple(group.rows(config, short)), time.monotonic() - start))
     finally:
         log.setLevel(level)
+        gc.set_threshold(*often)

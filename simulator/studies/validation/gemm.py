@@ -294,7 +294,7 @@ GROUPS = {
             SOURCE,
             loop_rows,
             ("kernel", "type", "tile", "stages"),
-            seconds=14,
+            seconds=12,
         ),
         Group(
             "memory",
@@ -302,7 +302,7 @@ GROUPS = {
             SOURCE,
             memory_rows,
             ("kernel",),
-            seconds=14,
+            seconds=10,
         ),
         Group(
             "chip",
@@ -310,7 +310,7 @@ GROUPS = {
             SOURCE,
             chip_rows,
             ("type",),
-            seconds=20,
+            seconds=12,
         ),
         Group(
             "sizes",
@@ -318,7 +318,7 @@ GROUPS = {
             SOURCE,
             size_rows,
             ("size", "type"),
-            seconds=30,
+            seconds=18,
         ),
         Group(
             "stages",
@@ -326,7 +326,7 @@ GROUPS = {
             SOURCE,
             stage_rows,
             ("stages", "type", "size"),
-            seconds=70,
+            seconds=65,
         ),
     )
 }

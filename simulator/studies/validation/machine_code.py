@@ -110,7 +110,7 @@ GROUPS = {
             "measured: H100 80GB, 2026-11-25, tests/hardware (mma.csv)",
             emulated,
             ("set", "load"),
-            seconds=16,
+            seconds=40,
         ),
         Group(
             "integers",
@@ -118,7 +118,7 @@ GROUPS = {
             "measured: H100 80GB, 2026-11-25, tests/hardware (inserts, operation)",
             integers,
             ("set", "load"),
-            seconds=12,
+            seconds=22,
         ),
     )
 }

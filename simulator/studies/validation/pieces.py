@@ -173,7 +173,7 @@ GROUPS = {
             rows,
             ("asked",),
             absolute=True,
-            seconds=6,
+            seconds=8,
         ),
     )
 }

@@ -111,7 +111,7 @@ GROUPS = {
             rows,
             ("kind",),
             absolute=True,
-            seconds=7,
+            seconds=3.5,
         ),
     )
 }

@@ -159,7 +159,7 @@ _LOOPS = (
         _H100,
         _measured(lambda loop: loop.kind not in STEPS),
         ("kind", "warps"),
-        seconds=15,
+        seconds=27,
     ),
     Group(
         "steps",
@@ -167,7 +167,7 @@ _LOOPS = (
         _H100,
         _measured(lambda loop: loop.kind in STEPS),
         ("kind", "warps"),
-        seconds=2,
+        seconds=23,
     ),
 )
 _PUBLISHED = (

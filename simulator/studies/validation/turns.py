@@ -132,7 +132,7 @@ GROUPS = {
             "measured: H100 80GB, 2026-11-26, tests/hardware/turns.py",
             rows,
             ("asked", "warps"),
-            seconds=4,
+            seconds=0.6,
         ),
     )
 }

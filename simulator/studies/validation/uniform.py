@@ -54,6 +54,6 @@ _GROUP = Group(
     "measured: H100 80GB, November 2026, configs/measurements/h100_uniform.csv",
     rows,
     split=("form", "chains", "warps"),
-    seconds=6,
+    seconds=3,
 )
 GROUPS = {"h100_sxm": (_GROUP,)}

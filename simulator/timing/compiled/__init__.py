@@ -54,13 +54,14 @@ def available() -> bool:
 
 class _Program(NamedTuple):
     """A program as the compiled engine has it: its records, the places of its accesses to shared memory and of the ends
-    of its loops, and the most wavefronts of an access."""
+    of its loops, the most wavefronts of an access, and whether it is known where instructions lie."""
 
     code: TimedCode
     records: ctypes.Array[ItemRecord]
     accesses: list[int]
     ends: list[int]
     longest: int
+    addressed: bool
 
     @property
     def address(self) -> int:
@@ -95,7 +96,8 @@ class Programs:
         }
         longest = max((max(runs.entries) for table in costs.values() for runs in table.values()), default=0)
         ends = [place for place, item in enumerate(code.items) if isinstance(item, TimedLoop)]
-        return _Program(code, self._items(code), list(costs), ends, longest)
+        addressed = any(isinstance(item, TimedOperation) and item.cache_line >= 0 for item in code.items)
+        return _Program(code, self._items(code), list(costs), ends, longest, addressed)
 
     def _items(self, code: TimedCode) -> ctypes.Array[ItemRecord]:
         words = array("q")
@@ -153,7 +155,7 @@ class CompiledEngine:
         self._words = array("q", bytes(8 * _STATE))
         self._kept: list[object] = [programs]  # what the records point to
         found = {id(code): programs.find(code) for code in sm.codes}
-        self._rules(max((program.longest for program in found.values()), default=0))
+        self._rules([*found.values()])
         self._parts(found)
 
     def run(self, until: int) -> tuple[Outcome, SubCore]:
@@ -189,8 +191,8 @@ class CompiledEngine:
             else:
                 self._words = array("q", bytes(16 * length))
 
-    def _rules(self, longest: int) -> None:
-        """Writes down what the config says; `longest`: the most wavefronts of an access."""
+    def _rules(self, found: list[_Program]) -> None:
+        """Writes down what the config says, and what matters of the programs."""
         sm, record, config = self.sm, self.record, self.sm.config
         record.unlike_margin, record.margin = sm.cores[0].unlike_margin, sm.margin
         record.policy, record.width = POLICIES.index(config.issue.policy), config.issue.width
@@ -217,7 +219,7 @@ class CompiledEngine:
             for name in names:
                 setattr(record, name, getattr(table, name))
         record.fetch = config.sequences.fetch if config.sequences is not None else -1
-        if config.fetch is not None:
+        if config.fetch is not None and any(program.addressed for program in found):
             record.lines, record.line_interval = config.fetch.lines, config.fetch.interval
             record.line_request, record.line_latency = config.fetch.request, config.fetch.latency
         record.stores = STORES
@@ -237,7 +239,7 @@ class CompiledEngine:
         )
         extra = array("q", [cycles for row in sm.extra for cycles in row])
         record.started = -1
-        record.longest = config.shared.vector_gap + longest
+        record.longest = config.shared.vector_gap + max((program.longest for program in found), default=0)
         counters, none = sm.counters, array("q", [0] * sm.ctas)
         link(record, extra=extra, pipe_taken=sm.pipe_taken, produced_by=sm.produced_by)
         link(record, stalls=counters.stalls, issued=counters.issued, shared_busy=counters.shared)
