@@ -217,14 +217,12 @@ class Session:
         """
         executed = executed or self.without_results(flat)
         codes = timed_codes(self.program, self._compiled, executed, self.chip)
-        total, ctas = self.program.numbering.total, self.program.ctas
         return simulate(
             self.chip,
             codes,
             self.program.warps,
-            total,
             skip=skip,
-            ctas=ctas,
+            ctas=self.program.ctas,
             sms=sms,
             observer=observer,
             progress=progress,

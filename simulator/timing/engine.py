@@ -150,8 +150,8 @@ class Engine:
         if outcome is _NOTHING_BEFORE:
             return False
         if outcome is _START:
-            warp = core.mine[sm.record.started_warp]
-            sm.lasts(sm.now + sm.start(core, warp, warp.operation, sm.now))
+            now, warp = sm.record.now, core.mine[sm.record.started_warp]
+            sm.lasts(now + sm.start(core, warp, warp.operation, now))
         elif outcome is _BOUNDARY:
             place, loop = self.ahead.boundary
             self.skipper.look(sm.warps[place], loop)
@@ -253,7 +253,6 @@ def simulate(
     config: Config,
     codes: list[TimedCode],
     warps: int,
-    registers: int,
     *,
     skip: bool = True,
     ctas: int = 1,
@@ -268,7 +267,6 @@ def simulate(
     an SM each.
 
     Args:
-        registers: how many registers a warp has.
         skip: whether to skip repetitions (the result is the same, and tests compare).
         ctas: 2 for a pair of CTAs; warp w of CTA c is c * warps + w in `codes`.
         sms: SMs of the chip that do the same at the same time and share L2.
@@ -285,18 +283,18 @@ def simulate(
     """
     if len(starts) not in (0, ctas * warps):
         raise ValueError(f"{len(starts)} starts for {ctas * warps} warps: one for each, or none")
-    ahead, registers = observer is None and compiled.available(), max(registers, 1)
+    ahead = observer is None and compiled.available()
     programs = programs or compiled.Programs()
     codes = [scheduled(expand(code, config), config) for code in codes]
     cut = parts(codes, config.sm.sub_cores, warps, starts) if observer is None else []
     if not cut:
-        sm = Sm(config, codes, warps, registers, skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
+        sm = Sm(config, codes, warps, skip=skip, ctas=ctas, sms=sms, observer=observer, compiled=ahead)
         if cold and sm.memory is not None and config.hbm is not None:
             sm.memory.device_latency = config.hbm.latency
         return Engine(sm, ahead, Watch(progress, codes), programs, starts).run()
     chip, found = alone(config), []
     watch = Watch(progress, [code for part in cut for code in part.codes])
     for part in cut:
-        sm = Sm(chip, part.codes, len(part.starts), registers, skip=skip, compiled=ahead)
+        sm = Sm(chip, part.codes, len(part.starts), skip=skip, compiled=ahead)
         found.append((part, Engine(sm, ahead, watch, programs, part.starts).run()))
     return joined(found, config.sm.sub_cores * ctas)

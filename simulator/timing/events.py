@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Any
 
 import simpy
 
@@ -48,11 +49,16 @@ class Calendar:
         Args:
             order: what happens in the same cycle goes by this, then as planned.
         """
-        what, number = At(cycle, order, happen), self.planned
+        what = At(cycle, order, happen)
+        timeout = self.env.timeout(cycle - int(self.env.now), (order, self.planned, what))
+        timeout.callbacks.append(self.fall_due)
         self.planned += 1
-        timeout = self.env.timeout(cycle - int(self.env.now))
-        timeout.callbacks.append(lambda _: heappush(self.due, (order, number, what)))
         return what
+
+    def fall_due(self, event: Any) -> None:
+        """Notes what is to happen in this cycle."""
+        entry: tuple[int, int, At] = event.value
+        heappush(self.due, entry)
 
     def pass_cycle(self) -> None:
         """Lets everything happen that is planned for the next cycle with something planned."""

@@ -24,7 +24,6 @@ def lengths(
     code: TimedCode,
     counts: tuple[int, int],
     warps: int,
-    registers: int,
     *,
     starts: Sequence[int] = (),
     programs: compiled.Programs,
@@ -34,33 +33,33 @@ def lengths(
     Args:
         code: the program, with its sequences and the waits that a compiler writes.
         counts: the two numbers of runs, the smaller first.
-        warps, registers, starts, programs: as of `simulate`.
+        warps, starts, programs: as of `simulate`.
     """
     (end,) = code.ends.values()
     cut, chip = parts([code], config.sm.sub_cores, warps, starts), alone(config)
     if not cut and settled([code]):
         cut, chip = [Part([code], tuple(starts) or (0,) * warps, {})], config
     if cut:
-        few, many = zip(*(_both(chip, part, end, counts, registers, programs) for part in cut), strict=True)
+        few, many = zip(*(_both(chip, part, end, counts, programs) for part in cut), strict=True)
         return max(few), max(many)
     cycles = []
     for end.count in counts:
-        cycles.append(simulate(config, [code], warps, registers, starts=starts, programs=programs).cycles)
+        cycles.append(simulate(config, [code], warps, starts=starts, programs=programs).cycles)
     return cycles[0], cycles[1]
 
 
 def _both(
-    config: Config, part: Part, end: TimedLoop, counts: tuple[int, int], registers: int, programs: compiled.Programs
+    config: Config, part: Part, end: TimedLoop, counts: tuple[int, int], programs: compiled.Programs
 ) -> tuple[int, int]:
     """The cycles of a part for both numbers of runs."""
     few, many = counts
     end.count = few
-    short = _engine(config, part, registers, programs)
+    short = _engine(config, part, programs)
     warps = short.sm.warps
     shared = short.run_until(lambda: max(warp.counts[end.loop] for warp in warps) >= few - 1)
     shared = shared and not any(warp.done for warp in warps)
     end.count = many
-    long = _engine(config, part, registers, programs)
+    long = _engine(config, part, programs)
     if shared:
         take_over(long, short)
     longer = long.run().cycles
@@ -69,10 +68,10 @@ def _both(
     return short.run().cycles, longer
 
 
-def _engine(config: Config, part: Part, registers: int, programs: compiled.Programs) -> Engine:
+def _engine(config: Config, part: Part, programs: compiled.Programs) -> Engine:
     """The engine for a part, at its beginning."""
     ahead = compiled.available()
-    sm = Sm(config, part.codes, len(part.starts), registers, skip=True, compiled=ahead)
+    sm = Sm(config, part.codes, len(part.starts), skip=True, compiled=ahead)
     return Engine(sm, ahead, Watch(None, part.codes), programs, part.starts)
 
 

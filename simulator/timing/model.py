@@ -314,10 +314,10 @@ def operations_of(code: TimedCode) -> list[TimedOperation]:
     return [item for item in code.items if isinstance(item, TimedOperation)]
 
 
-def registers_of(codes: list[TimedCode], registers: int) -> int:
-    """How many registers a warp has, those of sequences included."""
-    named = (1 + max((*op.reads, *op.writes), default=0) for code in codes for op in operations_of(code))
-    return max([registers, *named])
+def registers_of(codes: list[TimedCode]) -> int:
+    """How many registers a warp has: those that the programs name, which sequences are in."""
+    named = (1 + max((*op.reads, *op.writes, *op.sources), default=0) for code in codes for op in operations_of(code))
+    return max(named, default=1)
 
 
 def has_jobs(codes: list[TimedCode], units: tuple[Unit, ...]) -> bool:

@@ -326,13 +326,14 @@ class SharedMemory(Slots):
 
     def ahead(self, sm: int) -> int:
         """Wavefronts of accesses that have issued and not begun."""
-        waiting = sum(access.count for access in self.waiting[self.room * sm : self.room * sm + self.waits[sm]])
-        sent = (
-            self.ports[core.number].access(number).count
-            for core in self.cores_of[sm]
-            for number in range(core.accesses_taken, core.accesses_made)
-        )
-        return waiting + sum(sent)
+        count = 0
+        if self.waits[sm]:
+            count = sum(access.count for access in self.waiting[self.room * sm : self.room * sm + self.waits[sm]])
+        for core in self.cores_of[sm]:
+            if core.accesses_taken < core.accesses_made:
+                port = self.ports[core.number]
+                count += sum(port.access(n).count for n in range(core.accesses_taken, core.accesses_made))
+        return count
 
     def drain(self) -> None:
         """Serves all that waits, at the end of a run."""

@@ -66,7 +66,6 @@ class Sm(Machine):
         config: Config,
         codes: list[TimedCode],
         warps: int,
-        registers: int,
         *,
         skip: bool,
         compiled: bool,
@@ -76,7 +75,7 @@ class Sm(Machine):
     ) -> None:
         self.codes = codes
         kind, core_kind = (Warp, SubCore) if compiled else (plain(Warp), plain(SubCore))
-        placed = warps_of(codes, warps, registers_of(codes, registers), config.sm.sub_cores, kind)
+        placed = warps_of(codes, warps, registers_of(codes), config.sm.sub_cores, kind)
         super().__init__(config, placed, ctas=ctas, cta_warps=warps, observer=observer, compiled=compiled)
         self.record.sms, self.record.skip = ctas, skip
         unlike = config.pipe.sparse_after_dense + max((c.result_until for c in config.tensor), default=0)

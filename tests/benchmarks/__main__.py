@@ -230,7 +230,7 @@ def repeated(count: int) -> Callable[[], object]:
     config = load_config("h100_sxm")
     block = Block(tuple(range(8)), (Repeat(count, stream(isa.mma_form(OPCODE), 4), 1),), 1)
     code = compile_code(linearise(block), config, {})
-    return lambda: simulate(config, [code], 8, 40)
+    return lambda: simulate(config, [code], 8)
 
 
 def measure(pair: Pair) -> list[float]:

@@ -35,7 +35,7 @@ class Loop:
         self.code = compile_code(code, self.config, costs)
 
     def __call__(self, skip: bool = False) -> Timing:
-        timing = simulate(self.config, [self.code], WARPS, _REGISTERS, skip=skip)
+        timing = simulate(self.config, [self.code], WARPS, skip=skip)
         assert sum(timing.issued) == INSTRUCTIONS
         return timing
 

@@ -299,7 +299,7 @@ class _Timed:
         warps = sum(len(code.warps) for code in codes) // self.apart
         how: dict[str, Any] = {"skip": False, "sms": self.sms, "observer": observer, "cold": self.cold}
         how["ctas"] = self.apart
-        return simulate(self.config, codes, warps, self._replay.registers, **how)
+        return simulate(self.config, codes, warps, **how)
 
 
 def machine_instructions(code: Code, recordings: Iterable[Recording]) -> int:

@@ -17,7 +17,7 @@ from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.machine_code import loops
-from simulator.studies.validation.programs import REGISTERS, by_warps, load
+from simulator.studies.validation.programs import by_warps, load
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
 from simulator.timing.config import Config
@@ -80,7 +80,7 @@ def _stream(config: Config, rows: list[dict[str, Any]], begins: Mapping[str, Seq
     steps = body(form, chains, first["fresh"], int(first["instructions"]))
     about = (("kind", kind(form)), ("fresh", first["fresh"]), ("chains", chains))
     cycles = {row["warps"]: float(row["cycles_per_iteration"]) for row in rows}
-    for warps, known, simulated in by_warps(Loop.of(config, steps, REGISTERS), cycles, begins):
+    for warps, known, simulated in by_warps(Loop.of(config, steps), cycles, begins):
         yield Row(first["program"], (*about, ("load", load(warps)), ("warps", warps)), known, simulated)
 
 

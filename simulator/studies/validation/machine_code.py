@@ -27,7 +27,6 @@ from simulator.timing.sequences import machine_operation
 from simulator.timing.sequences_config import Row as Machine
 
 PREDICATES = 256  # the number of P0
-REGISTERS = PREDICATES + 8
 ADDRESS = 6  # where a row has the address of its instruction, in instructions, if it is known
 SHORT = 12  # of how many loops the short form takes one
 SETS = {"inserts": "inserts", "operation": "operations"}
@@ -54,7 +53,7 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
     last.stall, last.stall_reason = last.stall + config.loop.cycles - 1, StallReason.BRANCH
     end = TimedLoop(0, 1, 0, 0)
     code = TimedCode(every, [*items, end], nesting([*items, end]), {0: end}, scheduled=True)
-    return Loop(config, code, REGISTERS)
+    return Loop(config, code)
 
 
 def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:

@@ -117,12 +117,6 @@ class Loop:
         ]
         return 1 + max(int(name[2:]) for name in names)
 
-    @property
-    def last_register(self) -> int:
-        """The last register of machine code."""
-        counters = (entry[2] for part in self.parts for step in part.counter for entry in step)
-        return max((register for slots in counters for _, register, _ in slots), default=0)
-
     @cached_property
     def wavefronts(self) -> list[dict[int, NDArray[np.int64]]]:
         """For each part, the wavefronts [1, 1] of each operation that uses shared memory, by its index in the code."""
@@ -165,7 +159,7 @@ class Loop:
                 else:
                     item.reads = (*item.reads, *wait)
             codes.append(_as_compiled(timed, part, config) if part.stalls else timed)
-        return TimedParts(config, self, tuple(codes), max(numbering.total, 1 + self.last_register))
+        return TimedParts(config, self, tuple(codes))
 
 
 @dataclass(frozen=True)
@@ -174,14 +168,12 @@ class TimedParts:
 
     Attributes:
         codes: the code of each part of the loop.
-        registers: how many registers a warp has.
         programs: what its runs share.
     """
 
     config: Config
     loop: Loop
     codes: tuple[TimedCode, ...]
-    registers: int
     programs: Programs = field(default_factory=Programs)
 
     def simulated(self, warps: int) -> float:
@@ -198,7 +190,7 @@ class TimedParts:
             if ours:
                 codes.append(repeated(code, ours, count))
         starts = self.loop.begins.get(warps, ())
-        return simulate(self.config, codes, warps, self.registers, starts=starts, programs=self.programs).cycles
+        return simulate(self.config, codes, warps, starts=starts, programs=self.programs).cycles
 
 
 def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:

@@ -144,7 +144,7 @@ def cycles(config: Config, known: Mapping[str, TimedOperation], events: Events, 
     every: list[TimedOperation | TimedLoop] = [*items]
     code = TimedCode((0,), every, nesting(every), {}, scheduled=True)
     behind = known["add"].latency + (FAR if asked != "issue" else 0)
-    return simulate(config, [code], 1, 128).cycles - behind - since
+    return simulate(config, [code], 1).cycles - behind - since
 
 
 def _values(place: int, count: int) -> tuple[int, ...]:

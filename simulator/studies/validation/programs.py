@@ -24,7 +24,6 @@ from simulator.studies.validation.streams import Loop, instruction
 from simulator.timing.config import Config
 
 COUNTS = (32, 96)  # loop counts; the difference of the runs is measured
-REGISTERS = 256
 SHORT = 20  # of how many programs the short form takes one
 
 
@@ -45,7 +44,7 @@ def _step(row: list[Any], forms: list[MmaForm]) -> Step:
 
 def cycles(config: Config, body: tuple[Step, ...], warps: int) -> float:
     """Cycles of an iteration when this many warps run the loop."""
-    return iteration(Loop.of(config, body, REGISTERS), warps)
+    return iteration(Loop.of(config, body), warps)
 
 
 def iteration(loop: Loop, warps: int, begins: Sequence[int] = ()) -> float:
@@ -87,7 +86,7 @@ def rows(config: Config, short: bool) -> list[Row]:
             simulated,
         )
         for program in programs(SHORT if short else 1)
-        for loop in [Loop.of(config, tuple(program["body"]), REGISTERS)]
+        for loop in [Loop.of(config, tuple(program["body"]))]
         for warps, measured, simulated in by_warps(loop, program["cycles"], program.get("begins", {}))
     ]
 

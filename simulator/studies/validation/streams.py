@@ -60,33 +60,31 @@ class Loop:
 
     Attributes:
         code: its code, with sequences in the place of instructions that the chip does not have.
-        registers: how many registers a warp has.
         programs: what its runs share.
     """
 
     config: Config
     code: TimedCode
-    registers: int
     programs: Programs = field(default_factory=Programs)
 
     @classmethod
-    def of(cls, config: Config, body: tuple[Step, ...], registers: int) -> Loop:
+    def of(cls, config: Config, body: tuple[Step, ...]) -> Loop:
         """The loop with this body; ConfigError for an instruction that the config has no time for."""
         every = tuple(range(config.sm.warps))  # sequences have entries for each warp
         code = compile_code(linearise(Block(every, (Repeat(1, body, 1),), 1)), config)
-        return cls(config, scheduled(expand(code, config), config), registers)
+        return cls(config, scheduled(expand(code, config), config))
 
     def cycles(self, warps: int, count: int, starts: Sequence[int] = ()) -> int:
         """Cycles of `count` iterations in each of this many warps, of which warp w begins in cycle starts[w], or all in
         cycle 0."""
         code = repeated(self.code, range(warps), count)
-        timing = simulate(self.config, [code], warps, self.registers, starts=starts, programs=self.programs)
+        timing = simulate(self.config, [code], warps, starts=starts, programs=self.programs)
         return timing.cycles
 
     def difference(self, warps: int, counts: tuple[int, int], starts: Sequence[int] = ()) -> int:
         """How many cycles longer the loop takes with the second count of iterations than with the first."""
         code = replace(self.code, warps=tuple(range(warps)))
-        few, many = lengths(self.config, code, counts, warps, self.registers, starts=starts, programs=self.programs)
+        few, many = lengths(self.config, code, counts, warps, starts=starts, programs=self.programs)
         return many - few
 
     def staggered(self, warps: int) -> list[int]:
@@ -156,4 +154,4 @@ class Streams:
         body = stream(form, chains, length or chains)
         if not length:
             body = (*body, Step(decode(f"add.s32 %r{_COUNTER}, %r{_COUNTER}, 1;"), 1))
-        return Loop.of(self.config, body, _ACCUMULATORS + 4 * chains)
+        return Loop.of(self.config, body)

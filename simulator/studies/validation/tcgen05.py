@@ -55,7 +55,7 @@ def stream(
         items.append(TimedLoop(1, times, 0, 0))
     items += [one(Unit.TCGEN05, CommitFacts((_BARRIER,), mma.cta_group)), one(Unit.SYNC, WaitFacts(_BARRIER, 0))]
     ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
-    return simulate(config, [TimedCode((0,), items, nesting(items), ends)], 1, 1)
+    return simulate(config, [TimedCode((0,), items, nesting(items), ends)], 1)
 
 
 def cycles(config: Config, mma: MmaFacts, depth: int) -> int:

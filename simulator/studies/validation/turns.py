@@ -111,7 +111,7 @@ def cycles(config: Config, known: Mapping[str, TimedOperation], asked: str, warp
     for own in warps:
         starts[own.warp] = own.begin
     codes = [code_of(own, known, asked) for own in warps]
-    return simulate(config, codes, count, 256, starts=starts).cycles - FAR - known["nothing"].latency
+    return simulate(config, codes, count, starts=starts).cycles - FAR - known["nothing"].latency
 
 
 def rows(config: Config, short: bool) -> list[Row]:

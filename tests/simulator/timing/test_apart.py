@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from simulator.simulation.session import Session
-from simulator.studies.validation.programs import REGISTERS, programs
+from simulator.studies.validation.programs import programs
 from simulator.studies.validation.streams import Loop, repeated
 from simulator.timing import compiled, engine
 from simulator.timing import lengths as both
@@ -57,7 +57,7 @@ def test_what_is_cut() -> None:
 def loops() -> list[tuple[Loop, dict[str, list[int]]]]:
     """Some measured loops, and when their warps begin."""
     found = programs(330)
-    return [(Loop.of(H100, tuple(each["body"]), REGISTERS), each.get("begins", {})) for each in found]
+    return [(Loop.of(H100, tuple(each["body"])), each.get("begins", {})) for each in found]
 
 
 @pytest.mark.parametrize("warps", [5, 12, 32])
@@ -65,9 +65,9 @@ def test_whole_and_apart(warps: int) -> None:
     for loop, begins in loops():
         starts = begins.get(str(warps)) or loop.staggered(warps)
         code = repeated(loop.code, range(warps), 96)
-        found = simulate(H100, [code], warps, REGISTERS, starts=starts)
+        found = simulate(H100, [code], warps, starts=starts)
         with mock.patch.object(engine, "parts", return_value=[]):
-            whole = simulate(H100, [code], warps, REGISTERS, starts=starts)
+            whole = simulate(H100, [code], warps, starts=starts)
         assert replace(found, skipped=0) == replace(whole, skipped=0)
         assert found.skipped >= 0
 
@@ -82,7 +82,7 @@ def test_two_lengths(ahead: bool) -> None:
             mock.patch.object(compiled, "available", return_value=ahead),
             mock.patch.object(both, "take_over", side_effect=both.take_over) as spy,
         ):
-            found = both.lengths(H100, code, counts, 8, REGISTERS, starts=starts, programs=loop.programs)
+            found = both.lengths(H100, code, counts, 8, starts=starts, programs=loop.programs)
             assert found == tuple(loop.cycles(8, count, starts) for count in counts)
         taken += spy.call_count
     assert taken or not ahead  # Python's own rules take many steps at a time, and may be over before it is asked
@@ -91,6 +91,6 @@ def test_two_lengths(ahead: bool) -> None:
 def test_one_warp_is_over_before_the_other_begins() -> None:
     loop, _ = loops()[0]
     code, starts = repeated(loop.code, range(5), 1), (0, 0, 0, 0, 100_000)
-    found = both.lengths(H100, code, (3, 9), 5, REGISTERS, starts=starts, programs=loop.programs)
+    found = both.lengths(H100, code, (3, 9), 5, starts=starts, programs=loop.programs)
     assert found == tuple(loop.cycles(5, count, starts) for count in (3, 9))
     assert found[0] > 100_000

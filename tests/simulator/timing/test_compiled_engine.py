@@ -178,7 +178,7 @@ def test_interrupted(ahead: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytes
     start = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            simulate(config, session._compiled, 8, 4, skip=False)
+            simulate(config, session._compiled, 8, skip=False)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -243,7 +243,7 @@ def test_costs_that_repeat(turns: int) -> None:
         assert isinstance(code.items[0], TimedOperation)
         code.items[0].costs = costs
         for skip in (True, False):
-            found.append(simulate(session.chip, [code], 2, 4, skip=skip))
+            found.append(simulate(session.chip, [code], 2, skip=skip))
     assert [replace(timing, skipped=0) for timing in found] == [found[1]] * 4
     assert turns < 50 or found[0].skipped > 0.8 * found[0].cycles
     with pytest.raises(ValueError, match="nothing that repeats"):

@@ -1131,7 +1131,7 @@ def simulated(config: Config, codes: list[Code], warps: int, registers: int, cos
             if unit_of(op) == "shared"
         }
         timed.append(compile_code(code, config, tables))
-    return simulate(config, timed, warps, registers, skip=skip)
+    return simulate(config, timed, warps, skip=skip)
 
 
 def check_sums(timing: Timing) -> None:
@@ -1250,11 +1250,11 @@ def test_starts() -> None:
     """Each warp begins in the cycle that stands at its number, also where others have no program."""
     item = TimedOperation(Unit.ALU, 4, 1, (), (), 0)
     code = TimedCode((0, 4), [item], [()], {}, scheduled=True)
-    found = simulate(H100, [code], 8, 1, starts=[100, 0, 0, 0, 10, 0, 0, 0])
+    found = simulate(H100, [code], 8, starts=[100, 0, 0, 0, 10, 0, 0, 0])
     assert found.cycles == 104
     assert found.waits[4][StallReason.FINISHED] == 104 - 11
     with pytest.raises(ValueError, match="2 starts for 8 warps: one for each, or none"):
-        simulate(H100, [code], 8, 1, starts=[100, 10])
+        simulate(H100, [code], 8, starts=[100, 10])
 
 
 NESTS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 
 from isa.forms.record import Unit
-from simulator.studies.validation.programs import REGISTERS, programs
+from simulator.studies.validation.programs import programs
 from simulator.studies.validation.streams import Loop
 from simulator.timing.config import load_config
 from simulator.timing.model import KEPT, operations_of
@@ -27,7 +27,7 @@ def test_kept_operands_are_those_of_ptxas() -> None:
     for program in programs():
         if program["name"] not in known:
             continue
-        loop = Loop.of(H100, tuple(program["body"]), REGISTERS)
+        loop = Loop.of(H100, tuple(program["body"]))
         matrix = [op for op in operations_of(loop.code) if op.unit is Unit.TENSOR]
         kept = "".join(str(sum(bool(x & KEPT) << slot for slot, x in enumerate(op.operands))) for op in matrix)
         equal += kept == known[program["name"]]

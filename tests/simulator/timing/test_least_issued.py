@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from simulator.studies.validation.programs import REGISTERS, iteration, programs
+from simulator.studies.validation.programs import iteration, programs
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
 from simulator.timing.config import load_config
@@ -147,7 +147,7 @@ def test_loops_whose_begins_are_known(warps: int) -> None:
     errors = []
     for program in programs():
         if program["name"] in measured:
-            loop = Loop.of(H100, tuple(program["body"]), REGISTERS)
+            loop = Loop.of(H100, tuple(program["body"]))
             errors.append(iteration(loop, warps, [0] * warps) / measured[program["name"]] - 1)
     off = np.abs(errors)
     assert len(off) > 1250

@@ -59,7 +59,7 @@ def engine(*names: str) -> int:
     """Cycles by which what follows the last instruction, a cycle later, comes late."""
     items, last = [*(operation(name) for name in names), TimedOperation(Unit.ALU, 1, 1, (), (), 0)], Last()
     code = TimedCode((0,), list(items), [() for _ in items], {}, scheduled=True)
-    simulate(H100, [code], 1, 1, observer=last)
+    simulate(H100, [code], 1, observer=last)
     return last.cycle - 1
 
 

@@ -47,7 +47,7 @@ def cycles(name: str, body: list[tuple[str, int]]) -> int:
     for runs in RUNS:
         end = TimedLoop(0, runs, 0, 0)
         code = TimedCode((0,), [*items, end], nesting([*items, end]), {0: end}, scheduled=True)
-        found.append(simulate(H100, [code], 1, 128).cycles)
+        found.append(simulate(H100, [code], 1).cycles)
     return (found[1] - found[0]) // (RUNS[1] - RUNS[0])
 
 
@@ -106,7 +106,7 @@ def among(stream: str, other: str, count: int, warps: int) -> float:
     for runs in (20, 60):
         end = TimedLoop(0, runs, 0, 0)
         code = TimedCode(tuple(range(warps)), [*items, end], nesting([*items, end]), {0: end}, scheduled=True)
-        found.append(simulate(H100, [code], warps, 128).cycles)
+        found.append(simulate(H100, [code], warps).cycles)
     return (found[1] - found[0]) / 40
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulator.studies.validation.programs import REGISTERS, iteration, programs
+from simulator.studies.validation.programs import iteration, programs
 from simulator.studies.validation.streams import Loop
 from simulator.timing.config import load_config
 from simulator.timing.model import operations_of
@@ -20,7 +20,7 @@ def test_code_of_ptxas() -> None:
     for program in programs():
         if "code" not in program:
             continue
-        loop = Loop.of(H100, tuple(program["body"]), REGISTERS)
+        loop = Loop.of(H100, tuple(program["body"]))
         found = [[op.stall, int(op.yields), *op.upkeep] for op in operations_of(loop.code)]
         equal.setdefault(program["set"], []).append(found == program["code"])
     numbers = {name: (sum(same), len(same)) for name, same in equal.items()}
@@ -43,6 +43,6 @@ def test_hints_change_the_order() -> None:
     loop's counter."""
     program = next(program for program in programs() if program["name"] == "random_239")
     without = replace(H100, schedule=replace(H100.schedule, yields=0, integer_yields=0))
-    found = [iteration(Loop.of(config, tuple(program["body"]), REGISTERS), 8) for config in (H100, without)]
+    found = [iteration(Loop.of(config, tuple(program["body"])), 8) for config in (H100, without)]
     assert abs(found[0] - program["cycles"]["8"]) < 0.5
     assert found[1] > 70

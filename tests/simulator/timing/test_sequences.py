@@ -35,7 +35,7 @@ def code(form: isa.MmaForm, chains: int, fresh: str, copies: int, warps: int = 1
 
 
 def run(timed: TimedCode, warps: int, skip: bool = True, recorder: Recorder | None = None) -> Timing:
-    return simulate(H100, [timed], warps, 256, skip=skip, observer=recorder)
+    return simulate(H100, [timed], warps, skip=skip, observer=recorder)
 
 
 def operations(timed: TimedCode) -> list[TimedOperation]:
@@ -87,7 +87,7 @@ def test_by_hand() -> None:
     # Conversions every 2 cycles; 7 to the product, 16 to the next, 16 to an addition, 4 additions, 4 until the last is
     # done.
     config = replace(H100, registers=None)  # and no register is late
-    alone = simulate(config, [compile_code(linearise(block), config, {})], 1, 256)
+    alone = simulate(config, [compile_code(linearise(block), config, {})], 1)
     assert alone.cycles == 2 * 5 + 7 + 16 + 16 + 3 + 4
 
 

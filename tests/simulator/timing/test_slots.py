@@ -26,7 +26,7 @@ COUNTS = (16, 48)
 
 def cycles(form: str, kind: str = "none", stall: int = 0, hint: int = 0, before: str = "") -> float:
     """Cycles of an iteration in which such an instruction stands behind every fourth matrix instruction."""
-    loop = Loop.of(H100, stream(isa.mma_form(FORMS[form]), 10, LENGTH), 128)
+    loop = Loop.of(H100, stream(isa.mma_form(FORMS[form]), 10, LENGTH))
     operations = list(operations_of(loop.code))[:LENGTH]
     for place, operation in enumerate(operations):
         operation.stall, operation.yields, operation.upkeep, operation.counter = operation.interval, False, (), 0
@@ -37,9 +37,7 @@ def cycles(form: str, kind: str = "none", stall: int = 0, hint: int = 0, before:
             operation.stall = stall + 1 + hint  # an instruction with the hint takes two cycles, at least
             operation.counter = (kind == "ISETP") << len(first)
     end(operations[-1])
-    few, many = (
-        simulate(H100, [repeated(loop.code, range(WARPS), count)], WARPS, loop.registers).cycles for count in COUNTS
-    )
+    few, many = (simulate(H100, [repeated(loop.code, range(WARPS), count)], WARPS).cycles for count in COUNTS)
     return (many - few) / (COUNTS[1] - COUNTS[0])
 
 

@@ -128,7 +128,7 @@ def move(store: bool, cells: int, *registers: int) -> TimedOperation:
 def run(*programs: tuple[Sequence[int], Body], config: Config = FREE_LOOPS, warps: int = 4, ctas: int = 1) -> Timing:
     """The timing of programs, checked with and without skipping."""
     codes = [code(who, body, config) for who, body in programs]
-    fast, slow = (simulate(config, codes, warps, 16, skip=skip, ctas=ctas) for skip in (True, False))
+    fast, slow = (simulate(config, codes, warps, skip=skip, ctas=ctas) for skip in (True, False))
     assert replace(fast, skipped=0) == slow
     for row in fast.waits.values():
         assert sum(row) == fast.cycles
@@ -407,7 +407,7 @@ def test_the_cluster_does_not_wait_for_warps_that_have_ended() -> None:
     with pytest.raises(
         DeadlockError, match="warps 0 wait for parity 0 of the barrier of the cluster, which lacks 1 of 2"
     ):
-        simulate(B200, [code([0], meet), code([1], (INIT, WAIT))], 2, 1)
+        simulate(B200, [code([0], meet), code([1], (INIT, WAIT))], 2)
 
 
 @pytest.mark.parametrize(
@@ -426,7 +426,7 @@ def test_the_cluster_does_not_wait_for_warps_that_have_ended() -> None:
 )
 def test_deadlocks(body: Body, words: str) -> None:
     with pytest.raises(DeadlockError) as caught:
-        simulate(B200, [code([0], body)], 1, 1)
+        simulate(B200, [code([0], body)], 1)
     assert words in str(caught.value)
 
 
@@ -446,7 +446,7 @@ def test_a_billion() -> None:
         )
         watch = (*[Idle()] * 4, WaitFacts(done, 0), alu(0))
         codes = [code([0], body), code([1], watch)]  # type: ignore[arg-type]
-        timing = simulate(B200, codes, 4, 16)
+        timing = simulate(B200, codes, 4)
         assert all(sum(row) == timing.cycles for row in timing.waits.values())
         assert timing.waits[1][StallReason.MBARRIER] > 0.99 * timing.cycles
         cycles.append(timing)
@@ -483,7 +483,7 @@ def test_pipeline_of_three_stages() -> None:
     for count in (1, 2, 7, 50):
         run(([0], (*start, *meet, Repeat(count, produce))), ([1], (*meet, Repeat(count, consume))))
     huge = [code([0], (*start, *meet, Repeat(10**8, produce))), code([1], (*meet, Repeat(10**8, consume)))]
-    assert simulate(B200, huge, 4, 16).skipped > 10**10
+    assert simulate(B200, huge, 4).skipped > 10**10
 
 
 @pytest.mark.parametrize("count", range(1000, 1006))
@@ -912,9 +912,9 @@ def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
     reference = Reference(config, threads, made.ctas)
     if not reference.run():
         with pytest.raises(DeadlockError):
-            simulate(config, codes, made.warps, 16, ctas=made.ctas, skip=False)
+            simulate(config, codes, made.warps, ctas=made.ctas, skip=False)
         return
-    found = simulate(config, codes, made.warps, 16, ctas=made.ctas, skip=False)
+    found = simulate(config, codes, made.warps, ctas=made.ctas, skip=False)
     assert (found.cycles, found.issued, found.shared_busy) == (reference.end, reference.issued, max(reference.shared))
     assert [busy for busy, _ in found.tcgen05_busy] == reference.busy
     assert list(found.tmem_busy) == reference.tmem
@@ -929,7 +929,7 @@ def test_skipping_changes_nothing(made: Programs, variant: Variant) -> None:
         try:
             outcomes.append(
                 replace(
-                    simulate(config, codes_of(fresh(made), config), made.warps, 16, ctas=made.ctas, skip=skip),
+                    simulate(config, codes_of(fresh(made), config), made.warps, ctas=made.ctas, skip=skip),
                     skipped=0,
                 )
             )

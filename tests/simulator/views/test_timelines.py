@@ -159,7 +159,7 @@ def recorded(
             if engine.unit_of(op) == "shared"
         }
         timed.append(compile_code(code, config, tables))
-    timing = simulate(config, timed, warps, registers, skip=skip, observer=timeline.recorder)
+    timing = simulate(config, timed, warps, skip=skip, observer=timeline.recorder)
     assert replace(timing, skipped=0) == replace(
         engine.simulated(config, codes, warps, registers, costs, skip=skip), skipped=0
     )
@@ -226,7 +226,7 @@ def test_stalls_of_random_tcgen05_programs(made: tcgen05.Programs, variant: tcge
         recorder = Recorder(window)
         codes = tcgen05.codes_of(tcgen05.fresh(made), config)
         try:
-            timing = simulate(config, codes, made.warps, 16, ctas=made.ctas, skip=skip, observer=recorder)
+            timing = simulate(config, codes, made.warps, ctas=made.ctas, skip=skip, observer=recorder)
         except DeadlockError:
             return
         ledger = recorder.ledger()
