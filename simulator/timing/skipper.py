@@ -46,10 +46,12 @@ class Skipper:
     """
 
     LIMIT = 4096  # states that are remembered
+    CLOSE, FAR = 32, 8  # without a repetition in so many ends of loops it looks half as often, but at every `FAR`th
 
     def __init__(self, sm: Sm, words: Callable[[], bytes] | None = None) -> None:
         self.sm, self.words = sm, words or self.collect
         self.skipped = 0
+        self.ends = 0  # of loops, since the last skip
         self.seen: dict[tuple[object, ...], Met] = {}
         self.known: dict[tuple[int, int], Chosen] = {}  # `loops` by program and depth
         self.only: list[array[int]] | None = (
@@ -61,6 +63,9 @@ class Skipper:
     def look(self, reference: Warp, loop: TimedLoop) -> None:
         """Called when the reference warp is at the end of a loop: skips, if the state has been met before."""
         if loop.count - reference.counts[loop.loop] < 2:
+            return
+        self.ends += 1
+        if self.ends % min(1 << self.ends // self.CLOSE, self.FAR):
             return
         sm = self.sm
         state = (loop.depth, blake2b(self.words(), digest_size=16).digest(), *self.beside(sm.now))
@@ -124,6 +129,7 @@ class Skipper:
             if self.sm.observer is not None:
                 self.sm.observer.wait(warp, BY_NUMBER[warp.blocked], cycles)
         self.skipped += periods * (now - before.cycle)
+        self.ends = 0
         return True
 
     def chosen(self, depth: int) -> Chosen:
