@@ -58,7 +58,7 @@ class SubCore(Fetching):
         )  # a power of two, for the compiled engine
         self.recent = array("q", bytes(16 * self.room))
         link(self, recent=self.recent)
-        self.orders = [self.order(first) for first in range(len(warps))]
+        self.orders = [] if self.counting else [self.order(first) for first in range(len(warps))]
         self.queues: Queues | None = None
         self.addresses = (ctypes.c_int64 * len(warps))(*(ctypes.addressof(warp) for warp in warps))
         self.warps, self.warps_array = len(warps), ctypes.addressof(self.addresses)

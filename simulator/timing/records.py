@@ -65,7 +65,7 @@ def plain(kind: type[Kind]) -> type[Kind]:
 def link(record: ctypes.Structure, **arrays: array[int]) -> None:
     """Lets the fields `NAME_array` of a record point to the arrays with these names."""
     for name, values in arrays.items():
-        setattr(record, f"{name}_array", values.buffer_info()[0])
+        setattr(record, name + "_array", values.buffer_info()[0])
 
 
 @record_of

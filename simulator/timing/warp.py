@@ -12,6 +12,9 @@ from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode,
 from simulator.timing.records import BOARDS, LINES, NEVER, CostRecord, WarpRecord, left, link
 
 
+_ZERO = array("q", [0])
+
+
 class Warp(WarpRecord):
     """How far a warp is in its program, and what it waits for: see `WarpRecord`, which has what the compiled engine
     needs as well.
@@ -178,7 +181,7 @@ class Warp(WarpRecord):
 
 
 def _zeros(count: int) -> array[int]:
-    return array("q", bytes(8 * count))
+    return _ZERO * count
 
 
 def warps_of(

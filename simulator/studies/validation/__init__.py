@@ -35,7 +35,7 @@ MODULES = (
     "tcgen05",  # published streams of tcgen05.mma
     "datasheets",  # TFLOPS of whole chips
 )
-OFTEN = 100_000, 20, 20  # objects, and times, between two looks for garbage: runs leave little, and looks take long
+OFTEN = 20_000, 10, 10  # objects, and times, between two looks for garbage: runs leave little, and looks take long
 SHORTEST = 2.0  # seconds of work for which a second process is worth its start
 
 
