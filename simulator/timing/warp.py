@@ -11,7 +11,6 @@ from simulator.timing.counters import REASONS
 from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
 from simulator.timing.records import BOARDS, LINES, NEVER, CostRecord, WarpRecord, left, link
 
-
 _ZERO = array("q", [0])
 
 
