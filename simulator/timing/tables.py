@@ -112,8 +112,7 @@ class Registers:
 
     Attributes:
         stages: cycles behind issue in which an instruction reads its registers.
-        halves: whether the pipe FMA has two halves, of which a float instruction takes one that is free, and an integer
-            multiplication the first.
+        halves: whether the pipe FMA has two halves: floats take one that is free, integer multiplications the first.
         written: cycles from the one in which the last register of a load or a shuffle is written until an instruction
             that needs it can issue.
     """
@@ -128,11 +127,9 @@ class Fetch:
     """`[fetch]`: how a warp that has jumped gets its instructions; of code whose addresses are known.
 
     Attributes:
-        line: instructions of a line of the instruction cache.
-        lines: that a warp has, the one that it is in included.
-        interval: cycles for which a sub-core's unit that fetches is taken by a line.
-        request: cycles that a request waits before it is taken, unless it is for the target of a jump and the unit is
-            free.
+        line, lines: instructions of a line of the instruction cache; lines of a warp, with the one that it is in.
+        interval: cycles for which a line takes the unit of a sub-core that fetches.
+        request: cycles that a request waits, unless it is for the target of a jump and the unit is free.
         latency: cycles from such a fetch until the target can issue; from others one more.
     """
 
