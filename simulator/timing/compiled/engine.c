@@ -1222,7 +1222,9 @@ static void settle(Sm *sm, Core *core, int64_t now) {
         int64_t slots = sm->width - issued_in(core, cycle);
         if (alone && slots > 0) {
             keep_up(core, place, cycle);
-            continue;
+            if (due(core->warps_array[place]) != cycle)
+                continue;
+            slots--;
         }
         for (; slots > 0; slots--)
             if ((place = first(sm, core, cycle, 0)) >= 0)

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import simulator
@@ -191,7 +191,20 @@ def test_shipped_traces(trace: str, config: str, window: tuple[int, int]) -> Non
     assert {bar["sm"] for bar in colour} == set(range(len(timeline.ctas)))
 
 
+SPARSE = (
+    "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 "
+    "{%r0, %r1, %r2, %r3}, {%r0, %r1, %r2, %r3}, {%r0, %r1, %r2, %r3}, {%r0, %r1, %r2, %r3}, %r0, 0;"
+)
+
+
 @given(engine.programs(6), engine.VARIANTS, st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 300))
+@example(  # two instructions of the upkeep in one cycle
+    f"{engine.HEAD}.warps 1\n.warp 0-0 {{ .repeat 2 {{ {SPARSE} bar.sync 0; }} }}\n",
+    engine.Variant("greedy-round-robin", replace(engine.H100.loop, cycles=0, minimum=0, drain=False), 1, 1, 2),
+    0,
+    0,
+    1,
+)
 @settings(engine.QUIET, max_examples=examples(30))
 def test_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, first: int, length: int) -> None:
     timeline = Timeline(first, first + length)
