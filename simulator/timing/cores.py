@@ -53,9 +53,8 @@ class SubCore(Fetching):
         self.counting = config.issue.policy == "least-issued"
         self.hinted = self.counting or config.issue.policy == "greedy-round-robin"
         self.most_counted, self.counted_behind = config.issue.most_counted, config.issue.counted_behind
-        self.room = (
-            1 << (max(self.counted_behind * self.width, 1) - 1).bit_length()
-        )  # a power of two, for the compiled engine
+        # a power of two, for the compiled engine
+        self.room = 1 << (self.counted_behind * self.width - 1).bit_length()
         self.recent = array("q", bytes(16 * self.room))
         link(self, recent=self.recent)
         self.orders = [] if self.counting else [self.order(first) for first in range(len(warps))]

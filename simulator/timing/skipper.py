@@ -54,11 +54,9 @@ class Skipper:
         self.ends = 0  # of loops, since the last skip
         self.seen: dict[tuple[object, ...], Met] = {}
         self.known: dict[tuple[int, int], Chosen] = {}  # `loops` by program and depth
-        self.only: list[array[int]] | None = (
-            None  # by warp, the counts of the only loop of its program, if all have one
-        )
-        if all(len(code.ends) == 1 for code in sm.codes):
-            self.only = [warp.counts for warp in sm.warps]
+        # by warp, the counts of the only loop of its program, if all have one
+        single = all(len(code.ends) == 1 for code in sm.codes)
+        self.only = [warp.counts for warp in sm.warps] if single else None
 
     def look(self, reference: Warp, loop: TimedLoop) -> None:
         """Called when the reference warp is at the end of a loop: skips, if the state has been met before."""

@@ -120,16 +120,17 @@ class Warp(WarpRecord):
 
     def link_costs(self, places: Sequence[int]) -> None:
         """Writes the wavefronts of its operations at these places down for the compiled engine."""
-        self.costs = (CostRecord * self.items)() if places else None
+        if not places:
+            return
+        self.costs = (CostRecord * self.items)()
         self.entries: dict[int, array[int]] = {}
         for place in places:
             costs = self.operation_at(place).costs
-            assert self.costs is not None
             assert costs is not None
             executions = costs[self.id]
             entries = self.entries.setdefault(id(executions.entries), array("q", executions.entries))
             self.costs[place] = CostRecord(entries.buffer_info()[0], len(entries), executions.prefix)
-        self.costs_array = ctypes.addressof(self.costs) if self.costs is not None else 0
+        self.costs_array = ctypes.addressof(self.costs)
 
     def state(self, now: int, minimum: int, margin: int, accesses: int) -> list[int]:
         """All that decides what it does next, in cycles relative to `now`, but for the counts of its loops.

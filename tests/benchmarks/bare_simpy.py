@@ -19,7 +19,6 @@ from simulator.timing.result import Timing
 
 WARPS, TURNS, PAIRS = 8, 250, 8
 INSTRUCTIONS = WARPS * (2 * PAIRS * TURNS + 1)
-_REGISTERS = 64
 
 
 class Loop:

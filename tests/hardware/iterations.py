@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import pieces  # type: ignore[import-not-found]
 import turns  # type: ignore[import-not-found]
-from patched import Word, command, halves, machine_code, replaced
+from patched import Word, command, replaced
 from pieces import ADDRESSES, BASE, TABLE, coded
 
 CLOCKS, SLOTS, ROUNDS = 50, 6200, 4
@@ -202,9 +202,7 @@ class Room(turns.Room):
     """Where the code goes, and the instructions that it needs."""
 
     def __init__(self, folder: Path, nvdisasm: str) -> None:
-        pieces.Room.__init__(self, folder, nvdisasm, "iterations.cubin", turns.LANE)
-        self.test = halves(self.word(r"ISETP\.LT\.U32\.AND P\d, PT, R\d+, 0x"))
-        self.jump, self.barrier = halves(self.word(r"@P\d BRA")), halves(self.word("BAR"))
+        super().__init__(folder, nvdisasm, "iterations.cubin")
 
     def lead(self, after: int | None) -> list[Word]:
         """What a warp does first: it leaves the barrier, and waits so many cycles."""
@@ -239,21 +237,7 @@ class Room(turns.Room):
         parts = [
             [*self.prologue(), *self.lead(after.get(warp)), *(own if warp in after else ())] for warp in range(WARPS)
         ]
-        sizes = [len(part) + 1 for part in parts]
-        starts = [2 * WARPS - 1 + sum(sizes[:place]) for place in range(WARPS + 1)]
-        words: list[Word] = []
-        for warp in range(WARPS - 1):
-            words.append(self.below(32 * warp + 32))
-            words.append(self.over(starts[warp] - len(words) - 1))
-        words.append(self.over(starts[-2] - len(words) - 1, always=True))
-        for warp, part in enumerate(parts):
-            words += part
-            end = starts[-1] + (0 if warp in after else len(shared))
-            words.append(self.over(end - len(words) - 1, always=True))
-        words += [*shared, *self.idle(1, 63), coded(self.words["thread"], 15), *self.idle(10)]
-        assert len(words) < self.slots, f"{len(words)} instructions, room for {self.slots}"
-        words.append(self.over(self.slots - len(words) - 1, always=True))
-        return machine_code(words)
+        return self.by_warp(parts, shared, {*range(WARPS)} - {*after})
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:

@@ -24,7 +24,7 @@ import gzip
 import json
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,8 +91,8 @@ def scenes() -> Iterator[Scene]:
 class Room(pieces.Room):
     """Where the code goes, and the instructions that it needs."""
 
-    def __init__(self, folder: Path, nvdisasm: str) -> None:
-        super().__init__(folder, nvdisasm, "turns.cubin", LANE)
+    def __init__(self, folder: Path, nvdisasm: str, cubin: str = "turns.cubin") -> None:
+        super().__init__(folder, nvdisasm, cubin, LANE)
         self.test = halves(self.word(r"ISETP\.LT\.U32\.AND P\d, PT, R\d+, 0x"))
         self.jump, self.barrier = halves(self.word(r"@P\d BRA")), halves(self.word("BAR"))
 
@@ -127,6 +127,10 @@ class Room(pieces.Room):
                 own = next((own for own in scene.warps if own.warp == warp), None)
                 part += self.sequence(own, scene.asked, (1 + ACCESSES) * place)
             parts.append(part)
+        return self.by_warp(parts)
+
+    def by_warp(self, parts: list[list[Word]], shared: Sequence[Word] = (), without: Collection[int] = ()) -> bytes:
+        """The code of all warps: each has a part of its own; then all but those `without` run what is shared."""
         sizes = [len(part) + 1 for part in parts]
         starts = [2 * WARPS - 1 + sum(sizes[:place]) for place in range(WARPS + 1)]
         words: list[Word] = []
@@ -134,10 +138,11 @@ class Room(pieces.Room):
             words.append(self.below(32 * warp + 32))
             words.append(self.over(starts[warp] - len(words) - 1))
         words.append(self.over(starts[-2] - len(words) - 1, always=True))
-        for part in parts:
+        for warp, part in enumerate(parts):
             words += part
-            words.append(self.over(starts[-1] - len(words) - 1, always=True))
-        words += [*self.idle(1, 63), coded(self.words["thread"], 15), *self.idle(10)]
+            end = starts[-1] + (len(shared) if warp in without else 0)
+            words.append(self.over(end - len(words) - 1, always=True))
+        words += [*shared, *self.idle(1, 63), coded(self.words["thread"], 15), *self.idle(10)]
         assert len(words) < self.slots, f"{len(words)} instructions, room for {self.slots}"
         words.append(self.over(self.slots - len(words) - 1, always=True))
         return machine_code(words)

@@ -83,7 +83,6 @@ class Replay:
         self.patterns: dict[int, TimedOperation] = {}
         self.parted = any(_parts(micro.item) for region in code.regions for micro in region.micros)
         self.fetched = code.registers  # the register that stands for an instruction that is not there yet
-        self.registers = code.registers + 1
 
     def codes(self, residents: Iterable[Resident]) -> list[TimedCode]:
         """The codes of these warps; warps that go the same way share one."""

@@ -1105,7 +1105,7 @@ VARIANTS = st.builds(
 )
 
 
-def prepared(folder: Path, text: str, seed: int, vary: bool) -> tuple[list[Code], int, int, Costs, int]:
+def prepared(folder: Path, text: str, seed: int, vary: bool) -> tuple[list[Code], int, Costs, int]:
     """Codes of a text, and made-up wavefronts for its accesses: one number, one for each warp, or another in each
     execution."""
     trace = load(write(folder, text))
@@ -1119,10 +1119,10 @@ def prepared(folder: Path, text: str, seed: int, vary: bool) -> tuple[list[Code]
             if unit_of(op) == "shared":
                 rows = op.executions if vary and rng.random() < 0.5 and op.executions < 10_000 else 1
                 costs[id(code), op.index] = rng.integers(1, 9, (rows, len(code.warps))).tolist()
-    return codes, trace.warps, trace.registers, costs, total
+    return codes, trace.warps, costs, total
 
 
-def simulated(config: Config, codes: list[Code], warps: int, registers: int, costs: Costs, *, skip: bool) -> Timing:
+def simulated(config: Config, codes: list[Code], warps: int, costs: Costs, *, skip: bool) -> Timing:
     timed = []
     for code in codes:
         tables = {
@@ -1150,14 +1150,14 @@ QUIET = settings(max_examples=examples(100, 6), deadline=None, suppress_health_c
 
 
 def check_skipping(folder: Path, text: str, config: Config, seed: int, vary: bool) -> None:
-    codes, warps, registers, costs, total = prepared(folder, text, seed, vary)
+    codes, warps, costs, total = prepared(folder, text, seed, vary)
     if total > 20_000:
         return
-    fast, slow = (simulated(config, codes, warps, registers, costs, skip=skip) for skip in (True, False))
+    fast, slow = (simulated(config, codes, warps, costs, skip=skip) for skip in (True, False))
     assert slow.skipped == 0
     assert replace(fast, skipped=0) == slow
     check_sums(fast)
-    assert simulated(config, codes, warps, registers, costs, skip=True) == fast
+    assert simulated(config, codes, warps, costs, skip=True) == fast
 
 
 HALVES = (
@@ -1232,11 +1232,11 @@ TWO_KINDS = "\n".join(KINDS[kind].format(vector(4 * place, 4)) for place, kind i
 def test_against_cycle_by_cycle(folder: Path, text: str, variant: Variant, seed: int, vary: bool) -> None:
     config = without_registers(replace(variant, counter=False).config)
     text = text.replace("f32.e4m3.e4m3.f32", "s32.s8.s8.s32")  # the model here knows no sequences (test_sequences.py)
-    codes, warps, registers, costs, total = prepared(folder, text, seed, vary)
+    codes, warps, costs, total = prepared(folder, text, seed, vary)
     if total > 1500:
         return
     wanted = step_by_cycle(config, codes, warps, costs)
-    found = simulated(config, codes, warps, registers, costs, skip=False)
+    found = simulated(config, codes, warps, costs, skip=False)
     assert Stepped(found.cycles, found.issued, found.busy, found.shared_busy) == wanted
 
 

@@ -148,7 +148,7 @@ def test_shipped_traces(trace: str, config: str) -> None:
 def recorded(
     folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool, timeline: Timeline, skip: bool
 ) -> Timing | None:
-    codes, warps, registers, costs, total = engine.prepared(folder, text, seed, vary)
+    codes, warps, costs, total = engine.prepared(folder, text, seed, vary)
     if total > 20_000:
         return None
     config, timed = variant.config, []
@@ -160,9 +160,7 @@ def recorded(
         }
         timed.append(compile_code(code, config, tables))
     timing = simulate(config, timed, warps, skip=skip, observer=timeline.recorder)
-    assert replace(timing, skipped=0) == replace(
-        engine.simulated(config, codes, warps, registers, costs, skip=skip), skipped=0
-    )
+    assert replace(timing, skipped=0) == replace(engine.simulated(config, codes, warps, costs, skip=skip), skipped=0)
     timeline.close(listing_of_program("case", load(folder / "case.trace"), codes), config, timing)
     return timing
 
