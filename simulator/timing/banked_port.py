@@ -30,6 +30,8 @@ from simulator.timing.port import Delay, Ring, Sent
 from simulator.timing.records import ARRIVALS, NEVER, NO_MORE, ArrivalRecord, SendingRecord
 from simulator.timing.tables import Shared
 
+FAR = 62  # cycles up to which it is noted ahead in which registers are returned, or written
+
 
 def trailing_ones(mask: int) -> int:
     """How many of the lowest bits are 1, up to the first that is not."""
@@ -101,21 +103,32 @@ class BankedPort(Ring):
         return (self.arrivals[number % ARRIVALS] for number in range(first, begun))
 
     def hold_writes(self, cycle: int) -> None:
-        """Lets nothing be written in a cycle: results come later."""
+        """Lets nothing be written in a cycle: what would be comes later, and so does what it is in the way of then."""
         core = self.core
         while (number := core.accesses_written) < core.accesses_begun and not self.arrivals[
             number % ARRIVALS
         ].unwritten:
             core.accesses_written += 1
-        for access in self.arriving():
+        found = list(self.arriving())
+        for access in found:
             while access.unwritten and access.written < cycle:
                 access.unwritten -= 1
                 access.due += access.step
                 access.written = max(access.due, access.written + 1)
-            if access.unwritten and access.written == cycle:
-                access.written += 1
-                last = max(access.due + (access.unwritten - 1) * access.step, access.written + access.unwritten - 1)
-                self.come_later(access, last + self.core.result_stage - access.ready)
+        if not any(access.unwritten and access.written == cycle for access in found):
+            return
+        taken = 1  # bit k, if a register is written k cycles later, or none may be
+        for access in found:
+            at, first = access.written, -1
+            for number in range(access.unwritten):
+                at = max(access.due + number * access.step, at)
+                at += trailing_ones(taken >> min(at - cycle, FAR))
+                taken |= (1 << at - cycle) if at - cycle < FAR else 0
+                first = first if number else at
+                at += 1
+            if access.unwritten:
+                access.written = first
+                self.come_later(access, at - 1 + core.result_stage - access.ready)
 
     def first_read(self, access: SendingRecord, last: int) -> int:
         """When an access reads its first register, if the one before it has read its last one in cycle `last`."""

@@ -139,7 +139,7 @@ class SmRecord(ctypes.Structure):
         pipe_taken, produced_by: by unit, the reason for a stall.
         stalls .. shared_busy: counters (`simulator.timing.counters`).
         queue_full, room_since: for each SM, whether the queue of its tcgen05 unit is full, and since when it has room.
-        window, taken, first, taken_until: see `simulator.timing.slots`; turn .. returned: see
+        window, taken, first, taken_until: see `simulator.timing.slots`; turn .. returning: see
             `simulator.timing.shared_memory`; `longest`: the most wavefronts of an access.
         room, ring: accesses in `waiting` of an SM, and in the ring of a sub-core, at most.
     """
@@ -226,7 +226,9 @@ class SmRecord(ctypes.Structure):
     waits_array: Integers
     served_array: Integers
     serve_tick_array: Integers
+    returns: int
     returned_array: Integers
+    returning_array: Integers
 
 
 RECORDS = (CoreRecord, SmRecord)  # of the compiled engine, behind those of `simulator.timing.records`

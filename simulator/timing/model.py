@@ -149,8 +149,9 @@ class TimedOperation:
         movable: how many such sequences the compiler lets overlap, if it belongs to a sequence that the compiler mixes
             with its surroundings; else 0.
         either: whether the compiler may use either integer pipe for it.
-        frees: of an access in machine code: the scoreboard that tells when its registers have been read; else -1.
-        awaits: in machine code: the scoreboards of that kind that it waits for.
+        frees, fills: of an access in machine code: the scoreboards that tell when its registers have been read, and
+            when its values are there (`BOARDS` and more); else -1.
+        awaits: in machine code: these scoreboards, as far as it waits for them.
         alone: cycles for which the SM begins no other operation of the kind; 0 if that does not matter.
         cache_line: the line of the instruction cache that it is in; -1 if its address is not known.
     """
@@ -209,6 +210,7 @@ class TimedOperation:
     movable: int = 0
     either: bool = False
     frees: int = -1
+    fills: int = -1
     awaits: tuple[int, ...] = ()
     alone: int = 0
     cache_line: int = -1
@@ -243,7 +245,7 @@ class TimedLoop:
         unread: registers that the body loads from shared memory and that it overwrites before it reads them.
         coded: whether it is known which scoreboards the branch waits for; else it waits until all registers of accesses
             have been read.
-        awaits: these scoreboards (`TimedOperation.frees`).
+        awaits: these scoreboards (`TimedOperation.frees`, `fills`).
         branch: cycles of the branch behind what it waits for.
     """
 

@@ -40,7 +40,9 @@ from simulator.timing.warp import Warp
 WAITING = 2  # stages that stand still with a matrix instruction that waits in the second
 STAGE = 8  # numbers of a stage: see CoreRecord
 FROM, PROGRAM, MEMBER = 3, 6, 7  # of these: since when operands can be read, by slot; the operation; its warp
-READER = 5  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata
+READER = 6  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata, and
+# `closed_by`
+FIRST_TWO, THIRD = 0b110, 0b1000  # cycles in which a matrix instruction reads
 LATEST = 16  # cycles, at most, for which a matrix instruction that has issued holds others up
 READERS = 24  # matrix instructions that can read at a time
 SLOTS = 3  # operands of an instruction
@@ -91,8 +93,8 @@ class Reads(CoreRecord):
             there = self.held(warp, operation)
             self.reading = min(self.reading, READERS - 1)
             at = READER * self.reading
-            reads = (operation.even & ~there, operation.odd & ~there, operation.late, operation.metadata)
-            self.readers[at : at + READER] = array("q", (-1, *reads))
+            even, odd, closed = operation.even & ~there, operation.odd & ~there, self.closed_by(operation, there)
+            self.readers[at : at + READER] = array("q", (-1, even, odd, operation.late, operation.metadata, closed))
             self.reading += 1
             return
         for place, number in enumerate(operation.operands):
@@ -120,6 +122,13 @@ class Reads(CoreRecord):
             there |= cycles * (self.kept[at] == register)
             self.kept[at] = register if operand & KEPT else -1
         return there
+
+    def closed_by(self, operation: TimedOperation, there: int) -> int:
+        """The cycles in which a matrix instruction lets accesses read nothing: the first two, those of C, those of B
+        unless it is kept (`there`), and the third if it reads C in the fifth, where the port would go on to the next
+        register."""
+        reads = (operation.even | operation.odd) & ~(there & operation.b)
+        return reads | FIRST_TWO | reads >> self.port_step & THIRD
 
     def enter(self, warp: Warp, operand: int, readable: int = 0) -> None:
         """Puts an instruction with this operand (`TimedOperation.operands`) into the first stage; it can be read from
@@ -161,14 +170,13 @@ class Reads(CoreRecord):
             self.stages[STAGE * WAITING :] = array("q", bytes(8 * STAGE)) + stages[:-STAGE]
 
     def closed(self, begun: int) -> int:
-        """Bit k, if the port may read nothing in the kth cycle from now: a matrix instruction that has been reading for
-        `begun` cycles, or will now, reads then, or when the port would go on to the next register."""
+        """Bit k, if the port may read nothing in the kth cycle from now, for a matrix instruction that has been reading
+        for `begun` cycles, or will now (`closed_by`)."""
         mask = 0
         for at in range(0, READER * self.reading, READER):
-            since, even, odd, _, metadata = self.readers[at : at + READER]
+            since, *_, metadata, closed = self.readers[at : at + READER]
             if since >= begun and not metadata:
-                reads = (even | odd) >> (since + 1)
-                mask |= reads | reads >> self.port_step
+                mask |= closed >> (since + 1)
         return mask
 
     def metadata_waits(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 NEVER = 1 << 62  # a cycle that does not come
 MORE_ACCESSES = 8  # that a sub-core's ring has room for, beyond those that can wait
 ARRIVALS = 24  # loads of a sub-core whose values come, at most
-BOARDS = 6  # scoreboards of a warp in machine code
+BOARDS = 6  # scoreboards of a warp in machine code; each counts for registers that are read, and for values
 LINES = 8  # of the instruction cache that a warp can have, at most
 NO_MORE = 1 << 61  # ends the part of a state that varies in length
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
@@ -42,6 +42,12 @@ def record_of(kind: Record) -> Record:
 def left(cycle: int, now: int) -> int:
     """How far ahead a cycle is; of one that is not known, that."""
     return cycle - now if cycle < NEVER else -NEVER
+
+
+def relative(cycle: int, now: int, accesses: int) -> int:
+    """How far ahead a cycle is; of one that waits for an access of which it is not known when it is served, which
+    access that is, counted from the last one that its sub-core has made."""
+    return cycle - now if cycle < NEVER else cycle - NEVER - accesses - NEVER
 
 
 def fields(kind: type[ctypes.Structure]) -> list[tuple[str, type]]:
@@ -202,6 +208,7 @@ class ItemRecord(ctypes.Structure):
     counter: int
     runs: int
     frees: int
+    fills: int
     alone: int
     cache_line: int
     awaits_count: int
@@ -247,7 +254,8 @@ class WarpRecord(ctypes.Structure):
         readable: for each register that an integer or float instruction wrote last, from when on another of its pipe
             can read it.
         pinned: for each register that an access to memory reads, when it can be overwritten.
-        boards: for each scoreboard of machine code, when the registers of the accesses that have it have been read.
+        boards: for each scoreboard of machine code, when the registers of the accesses that have it have been read;
+            then for each, when their values are there.
         counts: for each loop, how many runs are done.
         starts: for each loop, when the current run could begin.
         ended: the place of the loop's end that it has come to, counted from 1, if the reads of accesses that it waits

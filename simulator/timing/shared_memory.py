@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from isa.forms.record import Unit
-from simulator.timing.banked_port import BankedPort
+from simulator.timing.banked_port import FAR, BankedPort, trailing_ones
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
 from simulator.timing.model import TimedOperation
@@ -68,7 +68,9 @@ class SharedMemory(Slots):
             `waits` of them.
         served: for each SM, the cycle up to which it has been decided what is served.
         tick: when the next decision of each SM is due.
-        returned: for each SM, from when on registers of vector loads can be returned.
+        returns: registers of loads that are returned in a cycle, of an SM; each takes a place in it.
+        returned, returning: for each SM, the first place that a register can still take, and bit k, if that is taken k
+            places later.
         ports: those of the sub-cores.
         issues: what an observer is to be told of accesses that have not begun, by sub-core and `Access.ready`.
     """
@@ -92,10 +94,11 @@ class SharedMemory(Slots):
         self.waiting, self.waits = (WaitingRecord * (self.room * sms))(), array("q", [0] * sms)
         record.waiting_array = ctypes.addressof(self.waiting)
         self.served, self.tick = array("q", [0] * sms), array("q", [NEVER] * sms)
-        self.returned = array("q", [0] * sms)
+        self.returns = record.returns = -(-rule.wavefronts // rule.cycles)
+        self.returned, self.returning = (array("q", [0] * sms) for _ in range(2))
         record.room, record.lag = self.room, self.lag
         link(record, turn=self.turn, behind=self.behind, between=self.between, waits=self.waits)
-        link(record, served=self.served, serve_tick=self.tick, returned=self.returned)
+        link(record, served=self.served, serve_tick=self.tick, returned=self.returned, returning=self.returning)
         self.issues: dict[tuple[int, int], Issue | None] = {}
         for place, core in enumerate(cores):
             core.taken_at = place - len(cores)
@@ -177,10 +180,17 @@ class SharedMemory(Slots):
     @staticmethod
     def come_later(warp: Warp, access: ArrivalRecord, cycles: int) -> None:
         """Lets the values of an access come so many cycles later."""
-        for register in warp.operation_at(access.pc).writes:
-            if warp.ready[register] == access.ready:
-                warp.ready[register] += cycles
+        SharedMemory.become_ready(warp, warp.operation_at(access.pc), access.ready, access.ready + cycles)
         access.ready += cycles
+
+    @staticmethod
+    def become_ready(warp: Warp, operation: TimedOperation, before: int, ready: int) -> None:
+        """Notes when the values of an access are there; `before`: what has stood for that until now."""
+        for register in operation.writes:
+            if warp.ready[register] == before:
+                warp.ready[register] = ready
+        if operation.fills >= 0 and warp.boards[operation.fills] == before:
+            warp.boards[operation.fills] = ready
 
     def put_off(self, core: SubCore, access: SendingRecord, cycles: int) -> None:
         """Lets the registers of an access be read so many cycles later."""
@@ -292,13 +302,11 @@ class SharedMemory(Slots):
         self.leave_vector_gap(core, sm, operation, last, cycle)
         self.turn[warp.place] = last + rule.wavefront_interval
         ready = last + (operation.latency if operation.writes else self.until_served)
-        if operation.together and len(operation.writes) > 1:
-            begin = max(last + 1, self.returned[sm])
-            self.returned[sm] = begin + len(operation.writes)
-            ready += begin - last - 1
-        for register in operation.writes:
-            if warp.ready[register] == access.ready:
-                warp.ready[register] = ready
+        if count := len(operation.writes):
+            step = 0 if operation.together else (last - first) // max(count - 1, 1)
+            soonest = last + 1 + (count - 1) // self.returns * operation.together
+            ready += self.give_back(sm, cycle + 1, last + 1, count, step) - soonest
+        self.become_ready(warp, operation, access.ready, ready)
         port = self.ports[core.number]
         if isinstance(port, BankedPort) and operation.writes:
             port.writes(access.warp, access.pc, operation, first, last, ready)
@@ -308,6 +316,29 @@ class SharedMemory(Slots):
         self.tell(warp)
         if not (warp.done or warp.blocked):
             core.wake(core.earliest(warp))
+
+    def give_back(self, sm: int, soonest: int, last: int, count: int, step: int) -> int:
+        """Returns the registers of a load to its sub-core, each in the first cycle that is free; as many a cycle as
+        wavefronts.
+
+        Args:
+            soonest: the first cycle in which an access that begins now or later can return one.
+            last: when the last of them is there to be returned; each is there `step` cycles after the one before.
+
+        Returns:
+            the cycle in which the last one is.
+        """
+        soonest, last, step = soonest * self.returns, last * self.returns, step * self.returns
+        begin, taken = max(self.returned[sm], soonest), self.returning[sm]
+        taken >>= min(begin - self.returned[sm], FAR)
+        end = begin - 1
+        for number in range(count):
+            end = max(last - (count - 1 - number) * step, end + 1)
+            end += trailing_ones(taken >> min(end - begin, FAR))
+            taken |= (1 << end - begin) if end - begin < FAR else 0
+        free = trailing_ones(taken)
+        self.returned[sm], self.returning[sm] = begin + free, taken >> free
+        return end // self.returns
 
     def leave_vector_gap(self, core: SubCore, sm: int, operation: TimedOperation, last: int, now: int) -> None:
         """Takes the wavefronts that the SM gives to nobody behind a load whose registers come together, after some
@@ -347,7 +378,8 @@ class SharedMemory(Slots):
         state = self.slots_state(max(now - self.lag, 0))
         for sm, cores in enumerate(self.cores_of):
             oldest_first = sorted(cores, key=lambda core: core.taken_at)
-            state += (max(self.returned[sm] - now + self.lag, 0), self.waits[sm])
+            ahead = self.returned[sm] - (now - self.lag) * self.returns
+            state += (max(ahead, 0), self.returning[sm] >> min(max(-ahead, 0), FAR), self.waits[sm])
             state += (oldest_first.index(core) for core in cores)
             for access in self.waiting[self.room * sm : self.room * sm + self.waits[sm]]:
                 made = self.cores[access.core].accesses_made

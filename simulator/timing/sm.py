@@ -250,6 +250,8 @@ class Sm(Machine):
         warp.sent = sent.read
         if operation.frees >= 0:
             warp.boards[operation.frees] = sent.read
+        if operation.fills >= 0:
+            warp.boards[operation.fills] = sent.ready
         for register in operation.writes:
             warp.ready[register], warp.producers[register] = sent.ready, _SHARED
         return 1

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
 from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
-from simulator.timing.records import BOARDS, LINES, NEVER, CostRecord, WarpRecord, left, link
+from simulator.timing.records import BOARDS, LINES, NEVER, CostRecord, WarpRecord, left, link, relative
 
 _ZERO = array("q", [0])
 
@@ -37,7 +37,7 @@ class Warp(WarpRecord):
         self.id, self.code, self.program = number, code, code.items
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
-        self.ready, self.pinned, self.boards = _zeros(registers), _zeros(registers), _zeros(BOARDS)
+        self.ready, self.pinned, self.boards = _zeros(registers), _zeros(registers), _zeros(2 * BOARDS)
         self.readable, self.lines, self.line = _zeros(registers), _zeros(LINES), -1
         self.producers = array("q", [Unit.TENSOR]) * registers
         self.counts, self.starts, self.turns = _zeros(self.loops), _zeros(self.loops), _zeros(self.items)
@@ -156,8 +156,7 @@ class Warp(WarpRecord):
         state += (max(cycle + minimum - now, 0) for cycle in self.starts)
         for register, cycle in enumerate(self.ready):
             if cycle + margin > now:
-                known = cycle - now if cycle < NEVER else cycle - NEVER - accesses - NEVER
-                state += (register, known, self.producers[register])
+                state += (register, relative(cycle, now, accesses), self.producers[register])
         state.append(-1)
         for register, cycle in enumerate(self.readable):
             if cycle + margin > now:
@@ -167,7 +166,8 @@ class Warp(WarpRecord):
             if cycle > now:
                 state += (register, cycle - now)
         state.append(-1)
-        state += (max(cycle - now, 0) for cycle in self.boards)
+        state += (max(cycle - now, 0) for cycle in self.boards[:BOARDS])
+        state += (relative(max(cycle, now), now, accesses) for cycle in self.boards[BOARDS:])
         for place, turn in enumerate(self.turns):
             if turn:
                 state += (place, turn)

@@ -53,9 +53,8 @@ def first_holder(lines: list[str], register: int) -> int:
 
 
 def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]) -> dict[str, Any] | None:
-    """The loop of some warps: each statement with the loads whose scoreboards it waits for, what the end waits for, the
-    address registers, the stalls, the yield hints, the loop's counter, and the scoreboards of registers that are read
-    late, and the pipe and the registers of each statement.
+    """The loop of some warps: its statements, the address registers, the stalls, the yield hints, the loop's counter,
+    the scoreboards, and the pipe and the registers of each statement.
 
     None where the machine code has an instruction that sass.py does not know.
     """
@@ -63,8 +62,7 @@ def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]
     if translated is None:
         return None
     lines, used = translated
-    waits, end = sass.waits(body)
-    folded = [[len(list(same)), line, *wait] for (line, wait), same in groupby(zip(lines, waits, strict=True))]
+    folded = [[len(list(same)), line] for line, same in groupby(lines)]
     registers = {
         f"%r{holder}": list(loops.linear(starts[kind]).values())
         for kind, found in used.items()
@@ -74,13 +72,12 @@ def part(warps: p.Part, body: list[sass.Instruction], starts: dict[str, p.Words]
     return {
         "warps": [warps.first, warps.last],
         "body": folded,
-        "end": end,
         "registers": registers,
         "stalls": sass.stalls(body),
         "hints": sass.hints(body),
         "counter": sass.counter(body),
         "operands": [sass.pipe_and_slots(x) for x in body if sass.kept(x)],
-        "reading": sass.reading(body),
+        "boards": sass.boards(body),
     }
 
 

@@ -74,6 +74,7 @@ BYTES = {"b32": 4, "v2": 8}  # between the addresses of lanes; 16 for the others
 FIRST, CLOCKS, SLOTS = 104, 140, 520  # the sequences use registers below FIRST
 LANE, BASE, TABLE = 227, 1024, 16384  # a free register; where shared memory and the table of registers in it begin
 ADDRESSES = {4: 96, 8: 97, 16: 98}  # registers that hold multiples of the lane
+KEPT, HINTED = ("@a", "@b", "@ab"), 12  # and the shortest wait with the yield hint, which lets what is kept be lost
 IDLE, LAUNCHES, RANDOM = 75, 4, 5200
 LONGEST = 36  # instructions of a sequence with its clocks
 ALONE = (15, True)
@@ -106,6 +107,7 @@ def pieces() -> Iterator[Piece]:
     for _ in range(RANDOM):
         yield Piece(tuple(_random(source, [*three, "sp full f32", "sp full f32", *others])), "issue")
     yield from further()
+    yield from keeping()
 
 
 def further() -> Iterator[Piece]:
@@ -132,6 +134,44 @@ def further() -> Iterator[Piece]:
     for form, access in product(MATRIX, ("ld.b32", "st.b32", "st.v4")):
         for between, behind in product((1, 3, 5), range(4, 14)):
             yield _at((f"{form}@a", between), (access, behind), (form, 0))
+
+
+def keeping() -> Iterator[Piece]:
+    """Matrix instructions that find A, B or both kept, among accesses, as long as the warp may keep them; and random
+    sequences, of which the last value or the last registers of a store are asked."""
+    asked = {"ld.b32": "value", "ldmatrix.x4": "value", "st.b32": "registers", "st.v4": "registers"}
+    for form, keeps in product(FORMS, KEPT):
+        first, every = form + keeps, FORMS[form][1]
+        for access, what in asked.items():
+            for behind in range(1, 9):
+                yield _at((first, every), (form, behind), (access, 0), asked=what)
+            for ahead in range(1, 6):
+                yield _at((first, every + 2), (access, ahead), (form, 0), asked=what)
+        for access, between, behind in product(("ld.b32", "st.v4"), range(1, 5), range(1, 10)):
+            yield _at((first, every), (form, between), (access, behind), ("small f32", 0))
+    for form, keeps in product(MATRIX, KEPT):
+        first, every = form + keeps, FORMS[form][1]
+        for (access, what), behind in product(asked.items(), range(1, 6)):
+            yield _at((first, every), (first, every), (form, behind), (access, 0), asked=what)
+            yield _at((first, every + 3), (form, behind), (access, 0), asked=what)
+    for form, keeps in product(FORMS, KEPT):
+        first, every = form + keeps, FORMS[form][1]
+        for gap, behind in product(range(every, HINTED), range(1, 4)):
+            yield _at((first, gap), (form, behind), ("ld.b32", 0), asked="value")
+            yield _at((first, gap), (form, behind), ("compare", 0))
+        for gap, behind in product(range(every, HINTED + 3, 3), range(1, 4)):
+            yield _at((first, 3), ("ld.b32", gap - 3), (form, behind), ("ld.b32", 0), asked="value")
+            yield _at((first, 3), ("compare", gap - 3), (form, behind), ("ld.b32", 0), asked="value")
+    source = random.Random(11)
+    kinds = ["sp full f32", "full f32", *MATRIX, "add", "compare", *ACCESSES, "ld.b32", "ldmatrix.x4"]
+    for _ in range(RANDOM):
+        events = [*_random(source, kinds)]
+        matrices = [place for place, (_, name) in enumerate(events) if name in MATRIX]
+        for place in matrices[:-1]:  # none is kept for what comes behind a sequence
+            events[place] = events[place][0], events[place][1] + source.choice(KEPT)
+        accesses = [name for _, name in events if name in ACCESSES]
+        ask = source.choice(("issue", "end", "end")) if accesses else "issue"
+        yield Piece(tuple(events), asked.get(accesses[-1][:2] + ".b32", "value") if ask == "end" else ask)
 
 
 def _at(*steps: tuple[str, int], asked: str = "issue") -> Piece:
@@ -181,7 +221,7 @@ def template(clocks: int = CLOCKS, slots: int = SLOTS, rounds: int = 2, *, apart
 def coded(word: Word, stall: int, *, wrote: int = 7, read: int = 7, awaits: int = 0) -> Word:
     """An instruction with other control bits: its stall, the scoreboards that it frees, and those that it waits for."""
     upper = word[1] & ~patched.MARK & ~(15 << 58)
-    return word[0], upper | stall << 41 | (stall < 12) << 45 | wrote << 46 | read << 49 | awaits << 52
+    return word[0], upper | stall << 41 | (stall < HINTED) << 45 | wrote << 46 | read << 49 | awaits << 52
 
 
 class Room(Clocked):

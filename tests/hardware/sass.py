@@ -221,44 +221,19 @@ def kept(x: Instruction) -> bool:
     return not counter and x.opcode.split(".")[0] not in SKIPPED
 
 
-def waits(body: list[Instruction]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-    """For each statement of the trace text the loads that it waits for, by their first register; and those that the end
-    of the loop waits for.
-
-    Scoreboards count: an instruction that waits for one waits for all loads that share it and are under way, whatever
-    it needs itself.
-    """
-    found: list[tuple[int, ...]] = []
-    carried: set[int] = set()  # by instructions that are no statements, to the next that is one
-    pending: dict[int, set[int]] = {board: set() for board in range(6)}
-    for _ in range(2):  # the second time with what the first left under way
-        found, carried = [], set()
-        for x in body:
-            for board in x.awaited:
-                carried |= pending[board]
-                pending[board] = set()
-            register = destination(x)
-            if register is not None and x.written is not None:
-                pending[x.written].add(register)
-            if kept(x):
-                found.append(tuple(sorted(carried)))
-                carried = set()
-    return found, tuple(sorted(carried))
-
-
-def reading(body: list[Instruction]) -> list[list[int]]:
-    """For each statement of the trace text the scoreboard that tells when its registers have been read, or -1, and the
-    scoreboards of that kind that it waits for, itself or by instructions before it that are no statements; as the last
-    those that the end of the loop waits for, behind a -1."""
-    boards = {x.freed for x in body} - {None}
+def boards(body: list[Instruction]) -> list[list[int]]:
+    """For each statement of the trace text the scoreboard that tells when its registers have been read and the one that
+    tells when its values are there, or -1, and the scoreboards that it waits for, itself or by instructions before it
+    that are no statements; as the last those that the end of the loop waits for, behind twice -1."""
     found: list[list[int]] = []
     carried: set[int] = set()
     for x in body:
-        carried |= {board for board in x.awaited if board in boards}
+        carried |= {*x.awaited}
         if kept(x):
-            found.append([-1 if x.freed is None else x.freed, *sorted(carried)])
+            own = (-1 if board is None else board for board in (x.freed, x.written))
+            found.append([*own, *sorted(carried)])
             carried = set()
-    return [*found, [-1, *sorted(carried)]]
+    return [*found, [-1, -1, *sorted(carried)]]
 
 
 def stalls(body: list[Instruction]) -> list[int]:

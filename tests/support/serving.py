@@ -53,7 +53,7 @@ class Server:
         self.queue: list[tuple[int, Access]] = []
         self.taken, self.gaps = set[int](), set[int]()  # cycles with a wavefront, and those kept from stores
         self.singles = [0] * ports  # loads of four registers one by one since the last whose registers come together
-        self.returned = 0
+        self.returned: dict[int, int] = {}  # registers of loads that come back, by cycle
 
     @property
     def waiting(self) -> list[Access]:
@@ -114,7 +114,16 @@ class Server:
         self.singles[port] += access.written == 4 and not access.together
         self.gaps -= self.taken
         done = last + access.latency
-        if access.written > 1 and access.together:  # they come back to the sub-cores one by one
-            begin = max(last + 1, self.returned)
-            self.returned, done = begin + access.written, done + begin - last - 1
-        access.told(done)
+        access.told(done + self.later(access, found[0], last))
+
+    def later(self, access: Access, first: int, last: int) -> int:
+        """How much later a load's last register comes back, since all sub-cores get but so many a cycle."""
+        step = 0 if access.together else (last - first) // max(access.written - 1, 1)
+        most, at = -(-self.rule.wavefronts // self.rule.cycles), 0
+        for number in range(access.written):
+            at = max(at, last + 1 - (access.written - 1 - number) * step)
+            while self.returned.get(at, 0) == most:
+                at += 1
+            self.returned[at] = self.returned.get(at, 0) + 1
+        soonest = last + 1 + (access.written - 1) // most * access.together
+        return at - soonest if access.written else 0

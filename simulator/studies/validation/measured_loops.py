@@ -10,21 +10,19 @@ CTA, and `parts`.
 first iteration waits for its instructions, so warps come to the second one apart; in the simulation they begin so.
 
 A part has `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0, step from lane to
-lane], `body` as [times, instruction, registers...] and `end`: the machine code waits there for the loads into these
-registers, since they share a scoreboard with one that is needed, or since nothing reads them; and `stalls`: for how
-many cycles the warp issues nothing after each instruction, and after the branch; and `hints`: for each instruction 1 if
-it has the yield hint, and the instructions behind it that no trace has (`TimedOperation.upkeep`); and `counter`: which
-of these are integer instructions, with pipe and registers; and `operands`: the same of each instruction; and
-`reading`: for each instruction the scoreboard that tells when its registers have been read, or -1, and the scoreboards
-of that kind that it waits for; as the last the same for the branch. A trace cannot say that: here it is a part of the
-program that was measured.
+lane], `body` as [times, instruction]; and `stalls`: for how many cycles the warp issues nothing after each instruction,
+and after the branch; and `hints`: for each instruction 1 if it has the yield hint, and the instructions behind it that
+no trace has (`TimedOperation.upkeep`); and `counter`: which of these are integer instructions, with pipe and registers;
+and `operands`: the same of each instruction; and `boards`: for each instruction the scoreboard that tells when its
+registers have been read and the one that tells when its values are there, or -1, and the scoreboards that it waits for;
+as the last the same for the branch. A trace cannot say that: here it is a part of the program that was measured.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -48,6 +46,7 @@ from simulator.timing.compiled import Programs
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
+from simulator.timing.records import BOARDS
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -60,29 +59,25 @@ class Part:
     Attributes:
         first, last: the first and last of these warps in the CTA; `last` is None for all that follow.
         registers: start values by number; all other registers are 0.
-        waits: for each step, further registers whose loads the step waits for.
-        end: the registers whose loads the end of the loop waits for.
         stalls: for each step, cycles from its issue until the warp may issue the next as the machine code has them, and
             as the last those after the branch; none where the machine code is not known.
         hints: for each step whether it has the yield hint, and its upkeep.
         counter: for each step which of its upkeep are integer instructions, which meet ports and pipes: the entry, the
             pipe ("alu" or "fma", or "compare" for one of the first that writes no register), and the registers.
         operands: for each step the same, but for the entry; nothing for accesses and barriers.
-        reading: for each step, and for the branch, the scoreboard of registers that are read late, or -1, and those
-            that it waits for.
+        boards: for each step, and for the branch, the scoreboards that tell when its registers have been read and when
+            its values are there, or -1, and those that it waits for.
     """
 
     first: int
     last: int | None
     steps: tuple[Step, ...]
     registers: Mapping[int, Words]
-    waits: tuple[tuple[int, ...], ...]
-    end: tuple[int, ...]
     stalls: tuple[int, ...] = ()
     hints: tuple[tuple[int, ...], ...] = ()
     counter: tuple[tuple[tuple[int, str, Slots], ...], ...] = ()
     operands: tuple[tuple[str, Slots] | tuple[()], ...] = ()
-    reading: tuple[tuple[int, ...], ...] = ()
+    boards: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,11 +148,8 @@ class Loop:
             code = linearise(Block(every, (Repeat(1, part.steps, 0),), 0), numbering)
             costs = {index: dict.fromkeys(every, Periodic(table[:, 0].tolist())) for index, table in wavefronts.items()}
             timed = compile_code(code, config, costs)
-            for item, wait in zip(timed.items, (*part.waits, part.end), strict=True):
-                if isinstance(item, TimedLoop):
-                    item.unread = wait
-                else:
-                    item.reads = (*item.reads, *wait)
+            for end in timed.ends.values():
+                end.unread = ()  # a loop whose machine code is not known waits for what it reads
             codes.append(_as_compiled(timed, part, config) if part.stalls else timed)
         return TimedParts(config, self, tuple(codes))
 
@@ -194,14 +186,18 @@ class TimedParts:
 
 
 def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
-    """The code of a loop with the stalls and yield hints of its machine code, and with its counter: the addition and
-    the comparison, which no trace has, issue where ptxas put them. A branch takes what any branch takes, at least."""
+    """The code of a loop with the stalls, yield hints and scoreboards of its machine code, and with its counter: the
+    addition and the comparison, which no trace has, issue where ptxas put them. A branch takes what any branch takes,
+    at least."""
     items: list[TimedOperation | TimedLoop] = []
     compiled = zip(part.stalls[:-1], part.hints, part.counter, part.operands, strict=True)
-    for operation, (stall, (yields, *behind), integers, operands), (frees, *awaits) in zip(
-        operations_of(code), compiled, part.reading[:-1], strict=True
+    for operation, (stall, (yields, *behind), integers, operands), (frees, fills, *awaited) in zip(
+        operations_of(code), compiled, part.boards[:-1], strict=True
     ):
-        operation.frees, operation.awaits = frees, tuple(awaits)
+        operation.reads, operation.awaits = (), _boards(awaited)
+        operation.frees, operation.fills = frees, fills if fills < 0 else BOARDS + fills
+        if operation.unit is Unit.SHARED:
+            operation.interval = 1
         if operands:
             pipe, slots = operands
             operation.unit = {"fma": Unit.FMA, "alu": Unit.ALU}.get(pipe, operation.unit)
@@ -219,9 +215,15 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
     item.stall += max(part.stalls[-1], config.loop.cycles)
     item.stall_reason = StallReason.BRANCH
     (end_of_loop,) = code.ends.values()
-    end_of_loop.coded, end_of_loop.awaits, end_of_loop.branch = True, part.reading[-1][1:], part.stalls[-1]
+    end_of_loop.coded, end_of_loop.branch = True, part.stalls[-1]
+    end_of_loop.awaits = _boards(part.boards[-1][2:])
     items.append(end_of_loop)
     return TimedCode(code.warps, items, nesting(items), code.ends, scheduled=True)
+
+
+def _boards(awaited: Sequence[int]) -> tuple[int, ...]:
+    """Scoreboards that are waited for, as those of registers and of values."""
+    return (*awaited, *(BOARDS + board for board in awaited))
 
 
 def _counter(config: Config, pipe: str, slots: Slots) -> TimedOperation:
@@ -263,18 +265,16 @@ def _image(entry: Mapping[str, Any], size: int) -> Words:
 
 def _part(entry: Mapping[str, Any]) -> Part:
     first, last = entry["warps"]
-    body = [(_step(line), tuple(waits)) for times, line, *waits in entry["body"] for _ in range(times)]
+    steps = tuple(_step(line) for times, line in entry["body"] for _ in range(times))
     lanes = np.arange(WARP_SIZE, dtype=np.uint32)
     registers = {
         int(name[2:]): np.uint32(base) + lanes * np.uint32(step) for name, (base, step) in entry["registers"].items()
     }
-    steps, waits = zip(*body, strict=True)
     hints = tuple(map(tuple, entry["hints"]))
     counter = tuple(tuple(map(tuple, integers)) for integers in entry["counter"])
     operands = tuple(map(tuple, entry["operands"]))
-    reading = tuple(map(tuple, entry["reading"]))
-    stalls, end = tuple(entry["stalls"]), tuple(entry["end"])
-    return Part(first, last, steps, registers, waits, end, stalls, hints, counter, operands, reading)
+    boards = tuple(map(tuple, entry["boards"]))
+    return Part(first, last, steps, registers, tuple(entry["stalls"]), hints, counter, operands, boards)
 
 
 @cache

@@ -71,7 +71,7 @@ def _step(text: str) -> Step:
 
 def _loop(name: str, body: list[str], counts: tuple[int, int], image: Words, registers: dict[int, Words]) -> Loop:
     steps = tuple(map(_step, body))
-    part = Part(0, None, steps, registers, ((),) * len(steps), ())
+    part = Part(0, None, steps, registers)
     return Loop(name, "", "", (0, 1, 2, 3), counts, image, (part,), {}, {})
 
 

@@ -71,9 +71,10 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
 
 /* operands.py */
 
-enum { STAGE = 8, READER = 5, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16 };
+enum { STAGE = 8, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16, FAR = 62 };
+enum { FIRST_TWO = 6, THIRD = 8 }; /* cycles in which a matrix instruction reads */
 enum { PENDING, USED, WRITER, FROM, PROGRAM = FROM + SLOTS, MEMBER }; /* numbers of a stage */
-enum { SINCE, EVEN, ODD, LATE, METADATA }; /* numbers of a matrix instruction that reads */
+enum { SINCE, EVEN, ODD, LATE, METADATA, CLOSED }; /* numbers of a matrix instruction that reads */
 static const int64_t of_bank[BANKS] = {0x15, 0x2a};
 
 static void warp_stands_still(Warp *warp, int64_t cycle) {
@@ -131,6 +132,11 @@ static int64_t held(Core *core, const Warp *warp, const Item *item) {
     return there;
 }
 
+static int64_t closed_by(const Core *core, const Item *item, int64_t there) {
+    int64_t reads = (item->even | item->odd) & ~(there & item->b);
+    return reads | FIRST_TWO | (reads >> core->port_step & THIRD);
+}
+
 static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Item *item) {
     if (item->unit != sm->tensor) {
         for (int64_t i = 0; i < item->operands_count; i++)
@@ -147,6 +153,7 @@ static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Ite
         reader[ODD] = item->odd & ~there;
         reader[LATE] = item->late;
         reader[METADATA] = item->metadata;
+        reader[CLOSED] = closed_by(core, item, there);
     }
 }
 
@@ -278,8 +285,7 @@ static uint64_t closed(const Core *core, int64_t begun) {
         const int64_t *reader = core->readers_array + READER * i;
         if (reader[SINCE] < begun || reader[METADATA])
             continue;
-        uint64_t reads = (uint64_t)(reader[EVEN] | reader[ODD]) >> least(reader[SINCE] + 1, 63);
-        mask |= reads | reads >> core->port_step;
+        mask |= (uint64_t)reader[CLOSED] >> least(reader[SINCE] + 1, 63);
     }
     return mask;
 }
@@ -452,11 +458,17 @@ static void find_room(const Sm *sm, Core *core) {
 typedef struct ArrivalRecord Arrival;
 typedef struct WaitingRecord Waiting;
 
-static void come_later(Warp *warp, Arrival *access, int64_t cycles) {
-    const Item *item = &warp->items_array[access->pc];
+/* `SharedMemory.become_ready`. */
+static void become_ready(Warp *warp, const Item *item, int64_t before, int64_t ready) {
     for (int64_t i = 0; i < item->writes_count; i++)
-        if (warp->ready_array[item->writes_array[i]] == access->ready)
-            warp->ready_array[item->writes_array[i]] += cycles;
+        if (warp->ready_array[item->writes_array[i]] == before)
+            warp->ready_array[item->writes_array[i]] = ready;
+    if (item->fills >= 0 && warp->boards_array[item->fills] == before)
+        warp->boards_array[item->fills] = ready;
+}
+
+static void come_later(Warp *warp, Arrival *access, int64_t cycles) {
+    become_ready(warp, &warp->items_array[access->pc], access->ready, access->ready + cycles);
     access->ready += cycles;
 }
 
@@ -571,6 +583,7 @@ static int64_t oldest_arrival(const Core *core) {
 static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
     while (core->accesses_written < core->accesses_begun && !arrival_at(core, core->accesses_written)->unwritten)
         core->accesses_written++;
+    int put_off = 0;
     for (int64_t number = oldest_arrival(core); number < core->accesses_begun; number++) {
         Arrival *access = arrival_at(core, number);
         while (access->unwritten && access->written < cycle) {
@@ -578,12 +591,22 @@ static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
             access->due += access->step;
             access->written = most(access->due, access->written + 1);
         }
-        if (!access->unwritten || access->written != cycle)
-            continue;
-        access->written++;
-        int64_t last = most(access->due + (access->unwritten - 1) * access->step, access->written + access->unwritten - 1);
-        int64_t later = last + core->result_stage - access->ready;
-        if (later <= 0)
+        put_off |= access->unwritten && access->written == cycle;
+    }
+    uint64_t taken = 1;
+    for (int64_t number = oldest_arrival(core); put_off && number < core->accesses_begun; number++) {
+        Arrival *access = arrival_at(core, number);
+        int64_t at = access->written;
+        for (int64_t i = 0; i < access->unwritten; i++) {
+            at = most(access->due + i * access->step, at);
+            at += trailing_ones(taken >> least(at - cycle, FAR));
+            taken |= at - cycle < FAR ? UINT64_C(1) << (at - cycle) : 0;
+            if (!i)
+                access->written = at;
+            at++;
+        }
+        int64_t later = at - 1 + core->result_stage - access->ready;
+        if (!access->unwritten || later <= 0)
             continue;
         Warp *warp = core->warps_array[access->warp];
         come_later(warp, access, later);
@@ -764,6 +787,8 @@ static void access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, int6
     warp->sent = access.read;
     if (item->frees >= 0)
         warp->boards_array[item->frees] = access.read;
+    if (item->fills >= 0)
+        warp->boards_array[item->fills] = ready;
     for (int64_t i = 0; i < item->writes_count; i++) {
         warp->ready_array[item->writes_array[i]] = ready;
         warp->producers_array[item->writes_array[i]] = sm->shared;
@@ -1383,6 +1408,23 @@ static void take_access(Sm *sm, int64_t cta, int64_t first, int64_t end, int64_t
     }
 }
 
+static int64_t give_back(Sm *sm, int64_t cta, int64_t soonest, int64_t last, int64_t count, int64_t step) {
+    soonest *= sm->returns;
+    last *= sm->returns;
+    step *= sm->returns;
+    int64_t begin = most(sm->returned_array[cta], soonest), end = begin - 1;
+    uint64_t taken = (uint64_t)sm->returning_array[cta] >> least(begin - sm->returned_array[cta], FAR);
+    for (int64_t i = 0; i < count; i++) {
+        end = most(last - (count - 1 - i) * step, end + 1);
+        end += trailing_ones(taken >> least(end - begin, FAR));
+        taken |= end - begin < FAR ? UINT64_C(1) << (end - begin) : 0;
+    }
+    int64_t free = trailing_ones(taken);
+    sm->returned_array[cta] = begin + free;
+    sm->returning_array[cta] = (int64_t)(taken >> free);
+    return end / sm->returns;
+}
+
 static void begins(Sm *sm, const Head *head, int64_t cycle) {
     const Waiting *access = head->access;
     Warp *warp = head->warp;
@@ -1392,14 +1434,12 @@ static void begins(Sm *sm, const Head *head, int64_t cycle) {
     leave_vector_gap(sm, head->core, cta, item, last);
     sm->turn_array[warp->place] = last + sm->wavefront_interval;
     int64_t ready = last + (count ? item->latency : (sm->cycles + sm->wavefronts - 1) / sm->wavefronts);
-    if (item->together && count > 1) {
-        int64_t from = most(last + 1, sm->returned_array[cta]);
-        sm->returned_array[cta] = from + count;
-        ready += from - last - 1;
+    if (count) {
+        int64_t step = item->together ? 0 : (last - first) / most(count - 1, 1);
+        int64_t soonest = last + 1 + (item->together ? (count - 1) / sm->returns : 0);
+        ready += give_back(sm, cta, cycle + 1, last + 1, count, step) - soonest;
     }
-    for (int64_t i = 0; i < count; i++)
-        if (warp->ready_array[item->writes_array[i]] == access->ready)
-            warp->ready_array[item->writes_array[i]] = ready;
+    become_ready(warp, item, access->ready, ready);
     if (head->core->depth && count) {
         int64_t step = item->together ? 1 : (last - first) / most(count - 1, 1);
         int64_t due = ready - head->core->result_stage - (count - 1) * step;
@@ -1538,6 +1578,11 @@ static inline void put_ahead(Out *out, int64_t cycle, int64_t now) { put(out, cy
 
 static inline void put_left(Out *out, int64_t cycle, int64_t now) { put(out, most(cycle - now, 0)); }
 
+/* `records.relative`. */
+static inline int64_t relative(int64_t cycle, int64_t now, int64_t accesses) {
+    return cycle < NEVER ? cycle - now : cycle - NEVER - accesses - NEVER;
+}
+
 static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *out) {
     int64_t now = sm->now;
     if (warp->done) {
@@ -1569,8 +1614,7 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
     for (int64_t i = 0; i < warp->registers; i++)
         if (warp->ready_array[i] + sm->margin > now) {
             put(out, i);
-            int known = warp->ready_array[i] < NEVER;
-            put(out, known ? warp->ready_array[i] - now : warp->ready_array[i] - NEVER - accesses - NEVER);
+            put(out, relative(warp->ready_array[i], now, accesses));
             put(out, warp->producers_array[i]);
         }
     put(out, -1);
@@ -1588,6 +1632,8 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
     put(out, -1);
     for (int64_t i = 0; i < BOARDS; i++)
         put_left(out, warp->boards_array[i], now);
+    for (int64_t i = BOARDS; i < 2 * BOARDS; i++)
+        put(out, relative(most(warp->boards_array[i], now), now, accesses));
     for (int64_t i = 0; i < warp->items; i++)
         if (warp->turns_array[i]) {
             put(out, i);
@@ -1732,7 +1778,9 @@ static void banked_state(const Sm *sm, const Core *core, Out *out) {
 
 static void queue_state(const Sm *sm, int64_t cta, Out *out) {
     int64_t each = sm->cores / sm->sms;
-    put_left(out, sm->returned_array[cta], sm->now - sm->lag);
+    int64_t ahead = sm->returned_array[cta] - (sm->now - sm->lag) * sm->returns;
+    put(out, most(ahead, 0));
+    put(out, sm->returning_array[cta] >> least(most(-ahead, 0), FAR));
     put(out, sm->waits_array[cta]);
     for (int64_t i = cta * each; i < cta * each + each; i++) {
         int64_t before_it = 0; /* sub-cores whose last access was taken before */
