@@ -227,6 +227,8 @@ class SmRecord(ctypes.Structure):
     served_array: Integers
     serve_tick_array: Integers
     returns: int
+    reach: int
+    begun_array: Integers
     returned_array: Integers
     returning_array: Integers
 

@@ -2,9 +2,9 @@
 
 An access leaves its sub-core through a port (`simulator.timing.port`) that carries its registers one after the other,
 in the order of issue; matrix instructions come between. Behind the ports the SM takes one access a cycle into its
-queue: of the sub-cores that have one, that whose last one was taken the longest ago. The first access of the queue
-that can begins as soon as a wavefront is free; an access whose warp's last one is not through waits, and lets others
-pass. Wavefronts of one warp keep a distance, of one access and from its last to the first of the warp's next one, so
+queue: of the sub-cores that have one, that whose last one was taken the longest ago. Of the loads at its first places
+(`reach`) and of all stores, the first that can begins as soon as a wavefront is free; an access whose warp's last one
+is not through waits, and lets others pass. Wavefronts of one warp keep a distance, of one access and from its last to the first of the warp's next one, so
 that a lone warp cannot use more than a part of the SM's bandwidth, and two accesses are served in turn. The registers
 of vector loads come back to the sub-cores one a cycle, after the last wavefront.
 
@@ -66,6 +66,7 @@ class SharedMemory(Slots):
             whether it has sent something since.
         waiting: for each SM, the accesses that it has taken and that have not begun, `room` of them at most; there are
             `waits` of them.
+        begun: for each SM, the cycle in which the last access has begun.
         served: for each SM, the cycle up to which it has been decided what is served.
         tick: when the next decision of each SM is due.
         returns: registers of loads that are returned in a cycle, of an SM; each takes a place in it.
@@ -93,11 +94,12 @@ class SharedMemory(Slots):
         self.room = rule.waiting + 1
         self.waiting, self.waits = (WaitingRecord * (self.room * sms))(), array("q", [0] * sms)
         record.waiting_array = ctypes.addressof(self.waiting)
+        self.begun = array("q", [NEVER] * sms)
         self.served, self.tick = array("q", [0] * sms), array("q", [NEVER] * sms)
         self.returns = record.returns = -(-rule.wavefronts // rule.cycles)
         self.returned, self.returning = (array("q", [0] * sms) for _ in range(2))
-        record.room, record.lag = self.room, self.lag
-        link(record, turn=self.turn, behind=self.behind, between=self.between, waits=self.waits)
+        record.room, record.lag, record.reach = self.room, self.lag, rule.reach
+        link(record, begun=self.begun, turn=self.turn, behind=self.behind, between=self.between, waits=self.waits)
         link(record, served=self.served, serve_tick=self.tick, returned=self.returned, returning=self.returning)
         self.issues: dict[tuple[int, int], Issue | None] = {}
         for place, core in enumerate(cores):
@@ -240,21 +242,23 @@ class SharedMemory(Slots):
         for core in self.cores_of[sm]:
             if self.can_take(sm, core):
                 found = min(found, max(self.ports[core.number].access(core.accesses_taken).soonest, cycle))
-        for _, access, warp in self.heads(sm):
+        for _, access, warp in self.heads(sm, self.rule.reach):
             soonest = max(self.turn[warp.place], access.behind, cycle)
             if soonest < found:
                 found = min(found, self.free_from(sm, soonest, cycle, load=not warp.operation_at(access.pc).slow))
         return found
 
-    def heads(self, sm: int) -> list[tuple[int, WaitingRecord, Warp]]:
-        """The accesses that wait for nothing but wavefronts, the first of each warp, with their places in the queue."""
+    def heads(self, sm: int, reach: int) -> list[tuple[int, WaitingRecord, Warp]]:
+        """The accesses that wait for nothing but wavefronts, the first of each warp, with their places in the queue:
+        the loads at the first `reach` places, and all stores."""
         found, seen = [], set[int]()
         for place in range(self.room * sm, self.room * sm + self.waits[sm]):
             access = self.waiting[place]
             warp = self.cores[access.core].mine[access.warp]
             if warp.place not in seen:
                 seen.add(warp.place)
-                found.append((place, access, warp))
+                if place < self.room * sm + reach or warp.operation_at(access.pc).slow:
+                    found.append((place, access, warp))
         return found
 
     def can_take(self, sm: int, core: SubCore) -> bool:
@@ -281,13 +285,14 @@ class SharedMemory(Slots):
 
     def begin(self, sm: int, cycle: int) -> None:
         """Lets the first access begin that can in this cycle."""
-        for place, access, warp in self.heads(sm):
+        for place, access, warp in self.heads(sm, self.rule.reach - (self.begun[sm] == cycle - 1)):
             load = not warp.operation_at(access.pc).slow
             if (
                 max(self.turn[warp.place], access.behind) <= cycle
                 and self.free_from(sm, cycle, cycle, load=load) == cycle
             ):
                 self.begins(self.cores[access.core], warp, access, cycle)
+                self.begun[sm] = cycle
                 self.waits[sm] -= 1
                 for behind in range(place, self.room * sm + self.waits[sm]):
                     self.waiting[behind] = self.waiting[behind + 1]
@@ -380,6 +385,7 @@ class SharedMemory(Slots):
             oldest_first = sorted(cores, key=lambda core: core.taken_at)
             ahead = self.returned[sm] - (now - self.lag) * self.returns
             state += (max(ahead, 0), self.returning[sm] >> min(max(-ahead, 0), FAR), self.waits[sm])
+            state.append(int(self.begun[sm] - now + self.lag in (-1, 0)))
             state += (oldest_first.index(core) for core in cores)
             for access in self.waiting[self.room * sm : self.room * sm + self.waits[sm]]:
                 made = self.cores[access.core].accesses_made

@@ -267,6 +267,8 @@ class Shared:
         queue_latency: cycles after an access comes to the port until another may issue in its place, if one that finds
             the port free comes to it when it issues.
         waiting: accesses that have been through the ports and may wait for their first wavefront, of all sub-cores.
+        reach: of these, loads may begin that have so few others before them; one fewer in the cycle behind one in which
+            an access began. Stores may always.
         latency: cycles from the last wavefront until an instruction that needs the loaded value can issue.
         register_latency: cycles that each further register of a vector `ld.shared` adds.
         store_latency: cycles that a store's first wavefront comes later than its values.
@@ -293,6 +295,7 @@ class Shared:
     wavefronts: Annotated[int, Between(1, 64)] = 1
     queue_latency: Delay = 6
     waiting: Slots = 16
+    reach: Slots = 16
     vector_gap: Delay = 0
     vector_after: Slots = 5
 

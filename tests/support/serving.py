@@ -53,6 +53,7 @@ class Server:
         self.queue: list[tuple[int, Access]] = []
         self.taken, self.gaps = set[int](), set[int]()  # cycles with a wavefront, and those kept from stores
         self.singles = [0] * ports  # loads of four registers one by one since the last whose registers come together
+        self.begun = -9
         self.returned: dict[int, int] = {}  # registers of loads that come back, by cycle
 
     @property
@@ -94,12 +95,16 @@ class Server:
             self.took[able[0]] += 1
             self.order.remove(able[0])
             self.order.append(able[0])
+        reach = self.rule.reach - (self.begun == then - 1)
         for place, (port, access) in enumerate(self.queue):
+            if place >= reach and not access.store:
+                continue
             if any(other.owner is access.owner for _, other in self.queue[:place]) or access.owner.turn > then:
                 continue
             found = self.places(then, access.waves, access.store)
             if found[0] == then:
                 del self.queue[place]
+                self.begun = then
                 self.begin(port, access, found)
                 return
 

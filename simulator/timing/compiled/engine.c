@@ -1379,6 +1379,8 @@ static int64_t next_decision(const Sm *sm, int64_t cta, int64_t first, int64_t e
     }
     for (int64_t place = 0; place < sm->waits_array[cta] && found > cycle; place++) {
         Head head = waiting_at(sm, cta, place);
+        if (place >= sm->reach && is_load(&head))
+            continue;
         int64_t soonest = most(most(sm->turn_array[head.warp->place], head.access->behind), cycle);
         if (soonest < found && is_head(sm, cta, &head))
             found = least(found, free_from(sm, cta, soonest, is_load(&head)));
@@ -1458,12 +1460,16 @@ static void begins(Sm *sm, const Head *head, int64_t cycle) {
 static void begin_access(Sm *sm, int64_t cta, int64_t cycle) {
     Waiting *waiting = sm->waiting_array + cta * sm->room;
     int64_t *waits = sm->waits_array + cta;
+    int64_t reach = least(*waits, sm->reach - (sm->begun_array[cta] == cycle - 1));
     for (int64_t at = 0; at < *waits; at++) {
         Head head = waiting_at(sm, cta, at);
+        if (at >= reach && is_load(&head))
+            continue;
         if (most(sm->turn_array[head.warp->place], head.access->behind) > cycle || !is_head(sm, cta, &head) ||
             free_from(sm, cta, cycle, is_load(&head)) != cycle)
             continue;
         begins(sm, &head, cycle);
+        sm->begun_array[cta] = cycle;
         --*waits;
         memmove(waiting + at, waiting + at + 1, (*waits - at) * sizeof *waiting);
         return;
@@ -1782,6 +1788,8 @@ static void queue_state(const Sm *sm, int64_t cta, Out *out) {
     put(out, most(ahead, 0));
     put(out, sm->returning_array[cta] >> least(most(-ahead, 0), FAR));
     put(out, sm->waits_array[cta]);
+    int64_t since = sm->now - sm->lag - sm->begun_array[cta];
+    put(out, since == 0 || since == 1);
     for (int64_t i = cta * each; i < cta * each + each; i++) {
         int64_t before_it = 0; /* sub-cores whose last access was taken before */
         for (int64_t j = cta * each; j < cta * each + each; j++)
