@@ -229,6 +229,8 @@ class SmRecord(ctypes.Structure):
     returns: int
     reach: int
     begun_array: Integers
+    senders: int
+    senders_array: Integers
     returned_array: Integers
     returning_array: Integers
 

@@ -2,11 +2,13 @@
 
 An access leaves its sub-core through a port (`simulator.timing.port`) that carries its registers one after the other,
 in the order of issue; matrix instructions come between. Behind the ports the SM takes one access a cycle into its
-queue: of the sub-cores that have one, that whose last one was taken the longest ago. Of the loads at its first places
-(`reach`) and of all stores, the first that can begins as soon as a wavefront is free; an access whose warp's last one
-is not through waits, and lets others pass. Wavefronts of one warp keep a distance, of one access and from its last to the first of the warp's next one, so
-that a lone warp cannot use more than a part of the SM's bandwidth, and two accesses are served in turn. The registers
-of vector loads come back to the sub-cores one a cycle, after the last wavefront.
+queue: of the sub-cores that have one, that whose last one was taken the longest ago. A store waits at its port until no
+more than a few others are being sent (`senders`). Of the loads at the first places of the queue (`reach`) and of all
+stores, the first that can begins as soon as a wavefront is free; an access whose warp's last one is not through waits,
+and lets others pass. Wavefronts of one warp keep a distance, of one access and from its last to the first of the warp's
+next one, so that a lone warp cannot use more than a part of the SM's bandwidth, and two accesses are served in turn.
+The registers of loads come back to the sub-cores one a cycle: those of vector loads after the last wavefront, those of
+others each after its own.
 
 When an access begins is decided so late that nothing can delay its registers at the port any more, and before its
 values can matter: until then they count as never ready.
@@ -14,7 +16,7 @@ values can matter: until then they count as never ready.
 The queue holds a number of accesses. A sub-core sends the registers of an access when the SM has taken the one before,
 lets a number of accesses wait for that, and issues no more until one of them has come to the port.
 
-Measured: H100 80GB, 2026-11-26, `tests/hardware/turns.py`.
+Measured: H100 80GB and H200 (the same SM), 2026-11-26, `tests/hardware/turns.py`, `iterations.py`.
 
 The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """
@@ -27,13 +29,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from isa.forms.record import Unit
-from simulator.timing.banked_port import FAR, BankedPort, trailing_ones
+from simulator.timing.banked_port import BankedPort
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
 from simulator.timing.model import TimedOperation
 from simulator.timing.observer import Issue, TimingObserver
 from simulator.timing.port import Port
 from simulator.timing.records import NEVER, ArrivalRecord, SendingRecord, WaitingRecord, link
+from simulator.timing.return_path import ReturnPath
+from simulator.timing.senders import Senders
 from simulator.timing.slots import GAP, Slots
 from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
@@ -66,12 +70,11 @@ class SharedMemory(Slots):
             whether it has sent something since.
         waiting: for each SM, the accesses that it has taken and that have not begun, `room` of them at most; there are
             `waits` of them.
+        senders: what stores wait for at their ports.
         begun: for each SM, the cycle in which the last access has begun.
         served: for each SM, the cycle up to which it has been decided what is served.
         tick: when the next decision of each SM is due.
-        returns: registers of loads that are returned in a cycle, of an SM; each takes a place in it.
-        returned, returning: for each SM, the first place that a register can still take, and bit k, if that is taken k
-            places later.
+        path: that of loaded registers to the sub-cores.
         ports: those of the sub-cores.
         issues: what an observer is to be told of accesses that have not begun, by sub-core and `Access.ready`.
     """
@@ -96,16 +99,17 @@ class SharedMemory(Slots):
         record.waiting_array = ctypes.addressof(self.waiting)
         self.begun = array("q", [NEVER] * sms)
         self.served, self.tick = array("q", [0] * sms), array("q", [NEVER] * sms)
-        self.returns = record.returns = -(-rule.wavefronts // rule.cycles)
-        self.returned, self.returning = (array("q", [0] * sms) for _ in range(2))
+        self.path = ReturnPath(rule, record)
         record.room, record.lag, record.reach = self.room, self.lag, rule.reach
-        link(record, begun=self.begun, turn=self.turn, behind=self.behind, between=self.between, waits=self.waits)
-        link(record, served=self.served, serve_tick=self.tick, returned=self.returned, returning=self.returning)
+        link(record, turn=self.turn, behind=self.behind, between=self.between)
+        link(record, waits=self.waits, begun=self.begun)
+        link(record, served=self.served, serve_tick=self.tick)
         self.issues: dict[tuple[int, int], Issue | None] = {}
         for place, core in enumerate(cores):
             core.taken_at = place - len(cores)
         self.ports = [self.port(core) for core in cores]
         record.ring = len(self.ports[0].ring)
+        self.senders = Senders(rule, record, self.ports, self.put_off_store)
 
     def port(self, core: SubCore) -> Port | BankedPort:
         """The port of a sub-core, as the config knows it."""
@@ -194,6 +198,12 @@ class SharedMemory(Slots):
         if operation.fills >= 0 and warp.boards[operation.fills] == before:
             warp.boards[operation.fills] = ready
 
+    def put_off_store(self, core: SubCore, access: SendingRecord, cycles: int) -> None:
+        """Lets a store that is at the port come so many cycles later."""
+        access.soonest += cycles
+        self.put_off(core, access, cycles)
+        self.tell(core.mine[access.warp])
+
     def put_off(self, core: SubCore, access: SendingRecord, cycles: int) -> None:
         """Lets the registers of an access be read so many cycles later."""
         warp = core.mine[access.warp]
@@ -227,6 +237,7 @@ class SharedMemory(Slots):
         while (cycle := self.next_decision(sm, cycle)) <= until:
             self.take(sm, cycle)
             self.begin(sm, cycle)
+            self.senders.wait(sm, self.cores_of[sm], cycle)
             cycle += 1
         self.served[sm] = max(self.served[sm], until + 1)
         self.tick[sm] = cycle + self.lag if cycle < NEVER else NEVER
@@ -241,7 +252,7 @@ class SharedMemory(Slots):
         found = NEVER
         for core in self.cores_of[sm]:
             if self.can_take(sm, core):
-                found = min(found, max(self.ports[core.number].access(core.accesses_taken).soonest, cycle))
+                found = min(found, max(self.senders.comes(sm, core), cycle))
         for _, access, warp in self.heads(sm, self.rule.reach):
             soonest = max(self.turn[warp.place], access.behind, cycle)
             if soonest < found:
@@ -267,13 +278,10 @@ class SharedMemory(Slots):
 
     def take(self, sm: int, cycle: int) -> None:
         """Takes an access into the SM's queue: of the sub-cores that have one, from that which has waited longest."""
-        able = [
-            core
-            for core in self.cores_of[sm]
-            if self.can_take(sm, core) and self.ports[core.number].access(core.accesses_taken).soonest <= cycle
-        ]
+        able = [core for core in self.cores_of[sm] if self.can_take(sm, core) and self.senders.comes(sm, core) <= cycle]
         if able:
             core = min(able, key=lambda core: core.taken_at)
+            self.senders.send(sm, core, cycle)
             port, access = self.ports[core.number], self.waiting[self.room * sm + self.waits[sm]]
             sent = port.access(core.accesses_taken)
             access.core, access.warp, access.pc, access.count = core.number, sent.warp, sent.pc, sent.count
@@ -309,8 +317,8 @@ class SharedMemory(Slots):
         ready = last + (operation.latency if operation.writes else self.until_served)
         if count := len(operation.writes):
             step = 0 if operation.together else (last - first) // max(count - 1, 1)
-            soonest = last + 1 + (count - 1) // self.returns * operation.together
-            ready += self.give_back(sm, cycle + 1, last + 1, count, step) - soonest
+            soonest = last + 1 + (count - 1) // self.path.width * operation.together
+            ready += self.path.give_back(sm, cycle + 1, last + 1, count, step) - soonest
         self.become_ready(warp, operation, access.ready, ready)
         port = self.ports[core.number]
         if isinstance(port, BankedPort) and operation.writes:
@@ -321,29 +329,6 @@ class SharedMemory(Slots):
         self.tell(warp)
         if not (warp.done or warp.blocked):
             core.wake(core.earliest(warp))
-
-    def give_back(self, sm: int, soonest: int, last: int, count: int, step: int) -> int:
-        """Returns the registers of a load to its sub-core, each in the first cycle that is free; as many a cycle as
-        wavefronts.
-
-        Args:
-            soonest: the first cycle in which an access that begins now or later can return one.
-            last: when the last of them is there to be returned; each is there `step` cycles after the one before.
-
-        Returns:
-            the cycle in which the last one is.
-        """
-        soonest, last, step = soonest * self.returns, last * self.returns, step * self.returns
-        begin, taken = max(self.returned[sm], soonest), self.returning[sm]
-        taken >>= min(begin - self.returned[sm], FAR)
-        end = begin - 1
-        for number in range(count):
-            end = max(last - (count - 1 - number) * step, end + 1)
-            end += trailing_ones(taken >> min(end - begin, FAR))
-            taken |= (1 << end - begin) if end - begin < FAR else 0
-        free = trailing_ones(taken)
-        self.returned[sm], self.returning[sm] = begin + free, taken >> free
-        return end // self.returns
 
     def leave_vector_gap(self, core: SubCore, sm: int, operation: TimedOperation, last: int, now: int) -> None:
         """Takes the wavefronts that the SM gives to nobody behind a load whose registers come together, after some
@@ -383,9 +368,9 @@ class SharedMemory(Slots):
         state = self.slots_state(max(now - self.lag, 0))
         for sm, cores in enumerate(self.cores_of):
             oldest_first = sorted(cores, key=lambda core: core.taken_at)
-            ahead = self.returned[sm] - (now - self.lag) * self.returns
-            state += (max(ahead, 0), self.returning[sm] >> min(max(-ahead, 0), FAR), self.waits[sm])
+            state += (*self.path.state(sm, now - self.lag), self.waits[sm])
             state.append(int(self.begun[sm] - now + self.lag in (-1, 0)))
+            state += self.senders.state(sm, now - self.lag)
             state += (oldest_first.index(core) for core in cores)
             for access in self.waiting[self.room * sm : self.room * sm + self.waits[sm]]:
                 made = self.cores[access.core].accesses_made

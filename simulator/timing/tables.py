@@ -269,6 +269,7 @@ class Shared:
         waiting: accesses that have been through the ports and may wait for their first wavefront, of all sub-cores.
         reach: of these, loads may begin that have so few others before them; one fewer in the cycle behind one in which
             an access began. Stores may always.
+        senders: stores of different sub-cores whose values the SM takes at a time, each for `port_cycles` a value.
         latency: cycles from the last wavefront until an instruction that needs the loaded value can issue.
         register_latency: cycles that each further register of a vector `ld.shared` adds.
         store_latency: cycles that a store's first wavefront comes later than its values.
@@ -296,6 +297,7 @@ class Shared:
     queue_latency: Delay = 6
     waiting: Slots = 16
     reach: Slots = 16
+    senders: Slots = 2
     vector_gap: Delay = 0
     vector_after: Slots = 5
 

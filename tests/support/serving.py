@@ -29,6 +29,8 @@ class Access:
         written: registers that it writes; together: whether they come after the last wavefront.
         latency: cycles behind the last wavefront.
         told: is told when it is done.
+        values: of a store.
+        later: is told by how many cycles its registers are read later.
     """
 
     owner: Owner
@@ -39,6 +41,8 @@ class Access:
     together: bool
     latency: int
     told: Callable[[int], None]
+    values: int = 0
+    later: Callable[[int], None] = lambda cycles: None
 
 
 class Server:
@@ -54,6 +58,7 @@ class Server:
         self.taken, self.gaps = set[int](), set[int]()  # cycles with a wavefront, and those kept from stores
         self.singles = [0] * ports  # loads of four registers one by one since the last whose registers come together
         self.begun = -9
+        self.senders = [0] * config.shared.senders  # until when stores are sent
         self.returned: dict[int, int] = {}  # registers of loads that come back, by cycle
 
     @property
@@ -85,13 +90,15 @@ class Server:
     def step(self, now: int) -> None:
         """Decides what happens some cycles ago."""
         then = now - self.late
-        able = [
-            port
-            for port in self.order
-            if self.took[port] < len(self.sent[port]) and self.sent[port][self.took[port]].soonest <= then
-        ]
+        sending = {port: self.sent[port][n] for port, n in enumerate(self.took) if n < len(self.sent[port])}
+        there = {port: access for port, access in sending.items() if access.soonest <= then}
+        able = [p for p in self.order if p in there and not (there[p].values and min(self.senders) > then)]
         if able and len(self.queue) < self.rule.waiting:
-            self.queue.append((able[0], self.sent[able[0]][self.took[able[0]]]))
+            access = there[able[0]]
+            if access.values:
+                self.senders.remove(min(self.senders))
+                self.senders.append(then + access.values * self.rule.port_cycles)
+            self.queue.append((able[0], access))
             self.took[able[0]] += 1
             self.order.remove(able[0])
             self.order.append(able[0])
@@ -106,7 +113,13 @@ class Server:
                 del self.queue[place]
                 self.begun = then
                 self.begin(port, access, found)
-                return
+                break
+        for port, n in enumerate(self.took):
+            for access in self.sent[port][n : n + 1]:
+                late = min(self.senders) - access.soonest
+                if access.values and access.soonest <= then and late > 0:
+                    access.soonest += late
+                    access.later(late)
 
     def begin(self, port: int, access: Access, found: list[int]) -> None:
         rule = self.rule

@@ -1369,13 +1369,33 @@ static int can_take(const Sm *sm, int64_t cta, const Core *core) {
     return core->accesses_taken < core->accesses_made && sm->waits_array[cta] < sm->waiting;
 }
 
+/* `SharedMemory.stored`. */
+static int64_t stored(const Sm *sm, const Core *core) {
+    const Sending *sent = sending_at(sm, core, core->accesses_taken);
+    const Item *item = &core->warps_array[sent->warp]->items_array[sent->pc];
+    return item->writes_count ? 0 : item->sent - 1;
+}
+
+static int64_t *first_sender(const Sm *sm, int64_t cta) {
+    int64_t *senders = sm->senders_array + cta * sm->senders, best = 0;
+    for (int64_t i = 1; i < sm->senders; i++)
+        best = senders[i] < senders[best] ? i : best;
+    return senders + best;
+}
+
+/* `SharedMemory.comes`. */
+static int64_t comes(const Sm *sm, int64_t cta, const Core *core) {
+    int64_t soonest = sending_at(sm, core, core->accesses_taken)->soonest;
+    return stored(sm, core) ? most(soonest, *first_sender(sm, cta)) : soonest;
+}
+
 /* The SM's sub-cores are `first` to before `end`. */
 static int64_t next_decision(const Sm *sm, int64_t cta, int64_t first, int64_t end, int64_t cycle) {
     int64_t found = NEVER;
     for (int64_t i = first; i < end; i++) {
         const Core *core = sm->cores_array[i];
         if (can_take(sm, cta, core))
-            found = least(found, most(sending_at(sm, core, core->accesses_taken)->soonest, cycle));
+            found = least(found, most(comes(sm, cta, core), cycle));
     }
     for (int64_t place = 0; place < sm->waits_array[cta] && found > cycle; place++) {
         Head head = waiting_at(sm, cta, place);
@@ -1388,16 +1408,37 @@ static int64_t next_decision(const Sm *sm, int64_t cta, int64_t first, int64_t e
     return found;
 }
 
+/* `SharedMemory.wait_for_senders`. */
+static void wait_for_senders(Sm *sm, int64_t cta, int64_t first, int64_t end, int64_t cycle) {
+    for (int64_t i = first; i < end; i++) {
+        Core *core = sm->cores_array[i];
+        if (core->accesses_taken == core->accesses_made)
+            continue;
+        Sending *sent = sending_at(sm, core, core->accesses_taken);
+        int64_t late = comes(sm, cta, core) - sent->soonest;
+        if (sent->soonest > cycle || late <= 0)
+            continue;
+        sent->soonest += late;
+        put_off_access(core, sent, late);
+        Warp *warp = core->warps_array[sent->warp];
+        if (!warp->done)
+            prepare(sm, warp);
+    }
+}
+
 /* `SharedMemory.take`. */
 static void take_access(Sm *sm, int64_t cta, int64_t first, int64_t end, int64_t cycle) {
     Core *found = NULL;
     for (int64_t i = first; i < end; i++) {
         Core *core = sm->cores_array[i];
-        if (can_take(sm, cta, core) && sending_at(sm, core, core->accesses_taken)->soonest <= cycle &&
+        if (can_take(sm, cta, core) && comes(sm, cta, core) <= cycle &&
             (!found || core->taken_at < found->taken_at))
             found = core;
     }
     if (found) {
+        int64_t values = stored(sm, found);
+        if (values)
+            *first_sender(sm, cta) = cycle + values * sm->port_cycles;
         const Sending *sent = sending_at(sm, found, found->accesses_taken++);
         sm->waiting_array[cta * sm->room + sm->waits_array[cta]++] =
             (Waiting){.core = found->number, .warp = sent->warp, .pc = sent->pc, .count = sent->count, .ready = sent->ready,
@@ -1493,6 +1534,7 @@ static int serve_accesses(Sm *sm, int64_t cta, int64_t now) {
         }
         take_access(sm, cta, first, end, cycle);
         begin_access(sm, cta, cycle);
+        wait_for_senders(sm, cta, first, end, cycle);
         cycle++;
     }
     sm->served_array[cta] = most(sm->served_array[cta], until + 1);
@@ -1790,6 +1832,17 @@ static void queue_state(const Sm *sm, int64_t cta, Out *out) {
     put(out, sm->waits_array[cta]);
     int64_t since = sm->now - sm->lag - sm->begun_array[cta];
     put(out, since == 0 || since == 1);
+    for (int64_t i = 0; i < sm->senders; i++) { /* in order */
+        const int64_t *senders = sm->senders_array + cta * sm->senders;
+        int64_t rank = 0, at = 0;
+        for (int64_t j = 0; j < sm->senders; j++) {
+            rank = 0;
+            for (int64_t k = 0; k < sm->senders; k++)
+                rank += senders[k] < senders[j] || (senders[k] == senders[j] && k < j);
+            at = rank == i ? j : at;
+        }
+        put_left(out, senders[at], sm->now - sm->lag);
+    }
     for (int64_t i = cta * each; i < cta * each + each; i++) {
         int64_t before_it = 0; /* sub-cores whose last access was taken before */
         for (int64_t j = cta * each; j < cta * each + each; j++)

@@ -808,6 +808,7 @@ def step_by_cycle(config: Config, codes: list[Code], warps: int, costs: Costs) -
                     result.shared_busy += waves * rule.cycles
                     sends.ready, sends.access.waves = UNKNOWN + len(ports[number].all), waves
                     sends.access.told = partial(come, sends)
+                    sends.access.later = partial(ports[number].read_later, sends)
                     server.sent[number].append(sends.access)
                     thread.access = now + rule.warp_interval
                     if operation.sent > config.pipe.gap > 0:
@@ -891,6 +892,7 @@ class SendingPort:
         together = not op.instruction.form.opcode.startswith("ldmatrix")
         latency = latency_of(op, self.config) if op.writes else self.rule.cycles
         access = Access(thread, start + carried, 0, values > 0, len(op.writes), together, latency, lambda done: None)
+        access.values = 0 if op.writes else values
         self.all.append(Sent(thread, op, start, start + registers * self.rule.port_cycles, values, access))
         return self.all[-1]
 
@@ -1211,6 +1213,7 @@ KINDS = (  # loads whose four registers come one by one, and together
     "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {}, [%r40];",
     "ld.shared.v4.b32 {}, [%r40];",
 )
+STORES = "\n".join(f"st.shared.v{n}.b32 [%r40], {vector(8 * n, n)};" for n in (4, 4, 2, 4, 2))
 SMALL = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {_, %r0, _, _}, {%r4, %r5}, {%r6}, {%r8, %r9, %r10, %r11};"
 TWO_KINDS = "\n".join(KINDS[kind].format(vector(4 * place, 4)) for place, kind in enumerate((0, 0, 0, 1, 1, 0, 0, 1)))
 
@@ -1218,6 +1221,12 @@ TWO_KINDS = "\n".join(KINDS[kind].format(vector(4 * place, 4)) for place, kind i
 @given(programs(6), VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
 @example(
     f"{HEAD}.warps 5\n.warp 0-4 {{ .repeat 6 {{ {TWO_KINDS} }} }}\n",
+    Variant("greedy-round-robin", H100.loop, 4),
+    0,
+    False,
+)
+@example(
+    f"{HEAD}.warps 7\n.warp 0-6 {{ .repeat 5 {{ {STORES} }} }}\n",
     Variant("greedy-round-robin", H100.loop, 4),
     0,
     False,
