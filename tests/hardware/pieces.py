@@ -6,9 +6,9 @@ An instruction can have other registers, `st.b32%97/89` (address, value), and a 
 
     python pieces.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   after `measure.py build` of memory,
                                                                                  operation
-    python pieces.py run   [--build DIR] [--results DIR] [--date D]              pieces.csv.gz; needs cupy
+    python pieces.py run   [--build DIR] [--results DIR] [--date D]              pieces.csv.xz; needs cupy
 
-`tcsim validate --group pieces` reads the result as configs/measurements/h100_pieces.csv.gz. One warp; the code runs
+`tcsim validate --group pieces` reads the result as configs/measurements/h100_pieces.csv.xz. One warp; the code runs
 twice, so that the second time it is there; four launches, on all sub-cores: every sequence took the same cycles in all
 of them. Columns: `sequence`, each instruction with the cycles until the next issues at the soonest (those of the last
 are not said); `asked`; `cycles`.
@@ -21,8 +21,8 @@ are not said); `asked`; `cycles`.
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
 import random
 import re
 import subprocess
@@ -378,13 +378,13 @@ def run(folder: Path, results: Path, date: str) -> None:
     cycles = clocked(device, folder / "pieces", table, LAUNCHES)
     assert all(len(found) == 1 for found in cycles.values()), "a sequence took other cycles in another launch"
     write(
-        results / "pieces.csv.gz", [(piece, *cycles[n]) for n, piece in enumerate(pieces())], f"{device.name}, {date}"
+        results / "pieces.csv.xz", [(piece, *cycles[n]) for n, piece in enumerate(pieces())], f"{device.name}, {date}"
     )
 
 
 def write(path: Path, found: list[tuple[Any, ...]], head: str) -> None:
     """Writes sequences and their cycles."""
-    with gzip.GzipFile(path, "wb", mtime=0) as raw:
+    with lzma.open(path, "wb", preset=9 | lzma.PRESET_EXTREME) as raw:
         lines = [f"# {head}; one warp on one SM; {LAUNCHES} launches, all alike\n", "sequence,asked,cycles\n"]
         lines += (f"{steps(piece)},{piece.asked},{cycles}\n" for piece, cycles in found)
         raw.write("".join(lines).encode())

@@ -10,7 +10,7 @@ as the sequence has it; or when an instruction issues that stands far behind all
 from __future__ import annotations
 
 import csv
-import gzip
+import lzma
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -69,7 +69,7 @@ Events = tuple[tuple[str, int], ...]  # instructions, and the cycles until the n
 @cache
 def sequences() -> tuple[tuple[Events, str, int], ...]:
     """The measured sequences: instructions, what was asked, cycles."""
-    with gzip.open(folder("configs") / "measurements" / "h100_pieces.csv.gz", "rt") as file:
+    with lzma.open(folder("configs") / "measurements" / "h100_pieces.csv.xz", "rt") as file:
         rows = csv.DictReader(line for line in file if not line.startswith("#"))
         return tuple((events(row["sequence"]), row["asked"], int(row["cycles"])) for row in rows)
 
@@ -169,7 +169,7 @@ GROUPS = {
         Group(
             "pieces",
             "short sequences of accesses, matrix and integer instructions, one warp: cycles",
-            "measured: H100 80GB, 2026-11-26, tests/hardware/pieces.py",
+            "measured: H200 (the same SM) and, 22,148 of them, H100 80GB, 2026-11-26, tests/hardware/pieces.py",
             rows,
             ("asked",),
             absolute=True,
