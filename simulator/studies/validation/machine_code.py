@@ -47,9 +47,12 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
     """A loop of machine code, which has its waits already."""
     every = tuple(range(config.sm.warps))
     once = dict.fromkeys(every, Periodic((1,)))
-    items: list[TimedOperation | TimedLoop] = [_timed(config, row, forms, once) for row in body]
-    last = items[-1]
-    assert isinstance(last, TimedOperation)
+    shuffled = {register for kind, _, writes, *_ in body if kind == "shuffle" for register in writes}
+    timed = [_timed(config, row, forms, once) for row in body]
+    for operation in timed:  # all else the stall counts wait for
+        operation.reads = tuple(register for register in operation.reads if register in shuffled)
+    items: list[TimedOperation | TimedLoop] = [*timed]
+    last = timed[-1]
     last.stall, last.stall_reason = last.stall + config.loop.cycles - 1, StallReason.BRANCH
     end = TimedLoop(0, 1, 0, 0)
     code = TimedCode(every, [*items, end], nesting([*items, end]), {0: end}, scheduled=True)
