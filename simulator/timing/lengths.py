@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from ctypes import Structure
+from ctypes import Structure, addressof, memmove
+from functools import cache
 
 from simulator.timing import compiled
 from simulator.timing.apart import Part, alone, parts, settled
@@ -54,18 +55,17 @@ def _both(
     """The cycles of a part for both numbers of runs."""
     few, many = counts
     end.count = few
-    short = _engine(config, part, programs)
-    warps = short.sm.warps
-    shared = short.run_until(lambda: max(warp.counts[end.loop] for warp in warps) >= few - 1)
-    shared = shared and not any(warp.done for warp in warps)
+    engine = _engine(config, part, programs)
+    runs = [warp.counts for warp in engine.sm.warps]
+    shared = engine.run_until(lambda: max([counted[end.loop] for counted in runs]) >= few - 1)
+    begun = Begun(engine) if shared and not any(warp.done for warp in engine.sm.warps) else None
+    shorter = engine.run().cycles
     end.count = many
-    long = _engine(config, part, programs)
-    if shared:
-        take_over(long, short)
-    longer = long.run().cycles
-    end.count = few
+    if begun is None:
+        return shorter, _engine(config, part, programs).run().cycles
     programs.find(part.codes[0])  # which has the other count now
-    return short.run().cycles, longer
+    go_back(engine, begun)
+    return shorter, engine.run().cycles
 
 
 def _engine(config: Config, part: Part, programs: compiled.Programs) -> Engine:
@@ -75,23 +75,54 @@ def _engine(config: Config, part: Part, programs: compiled.Programs) -> Engine:
     return Engine(sm, ahead, Watch(None, part.codes), programs, part.starts)
 
 
-def take_over(engine: Engine, other: Engine) -> None:
-    """Brings a run to where another of the same warps is. Only for programs that are `settled`: what is under way in
-    shared memory or beyond is not taken over."""
-    sm, its = engine.sm, other.sm
-    _copy(sm.record, its.record)
-    for one, two in zip((*sm.cores, *sm.warps), (*its.cores, *its.warps), strict=True):
-        _copy(one, two)
-    for mine, theirs in zip(sm.counters.all(), its.counters.all(), strict=True):
-        mine[:] = theirs  # type: ignore[assignment] # of one type, each
-    engine.skipper.seen, engine.skipper.skipped = dict(other.skipper.seen), other.skipper.skipped
+class Begun:
+    """How far a run has come: a copy of all that it has changed. Only for programs that are `settled`: what is under
+    way in shared memory or beyond is not kept.
+
+    Attributes:
+        records, arrays: those of the run, each with what is in it.
+        unfinished, seen, skipped: of its SM and of its `Skipper`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        sm, skipper = engine.sm, engine.skipper
+        numbers = _fields if engine.ahead is None else bytes
+        own = [*sm.cores, *sm.warps]
+        self.records = [(record, numbers(record)) for record in (sm.record, *own)]
+        self.arrays = [(values, values[:]) for values in sm.counters.all()]
+        self.arrays += [(values, values[:]) for record in own for values in _arrays(record)]
+        self.unfinished, self.seen, self.skipped = sm.unfinished, dict(skipper.seen), skipper.skipped
 
 
-def _copy(record: Structure, other: Structure) -> None:
-    """Copies the numbers of a record, and of the arrays that belong to it."""
-    kind = next(base for base in type(record).__mro__ if "_fields_" in base.__dict__)
-    for name, _ in fields(kind):
-        if not name.endswith("_array"):
-            setattr(record, name, getattr(other, name))
-        elif isinstance(mine := getattr(record, name.removesuffix("_array"), None), array):
-            mine[:] = getattr(other, name.removesuffix("_array"))
+def go_back(engine: Engine, begun: Begun) -> None:
+    """Brings a run that is over back to where it was."""
+    for record, numbers in begun.records:
+        if isinstance(numbers, bytes):
+            memmove(addressof(record), numbers, len(numbers))
+        else:
+            for name, value in numbers.items():
+                setattr(record, name, value)
+    for values, before in begun.arrays:
+        values[:] = before  # type: ignore[assignment] # of one type, each
+    sm, skipper = engine.sm, engine.skipper
+    sm.over, sm.unfinished = False, begun.unfinished
+    skipper.seen, skipper.skipped, skipper.ends = begun.seen, begun.skipped, 0
+    engine.watch = Watch(None, sm.codes)
+
+
+def _fields(record: Structure) -> dict[str, int]:
+    """The numbers of a record that only Python works on, by name."""
+    return {name: getattr(record, name) for name in _names(type(record)) if not name.endswith("_array")}
+
+
+def _arrays(record: Structure) -> list[array[int]]:
+    """The arrays that belong to a record."""
+    ends = [name.removesuffix("_array") for name in _names(type(record)) if name.endswith("_array")]
+    found = (getattr(record, name, None) for name in ends)
+    return [values for values in found if isinstance(values, array)]
+
+
+@cache
+def _names(kind: type[Structure]) -> tuple[str, ...]:
+    """The names of the fields of a class of records."""
+    return tuple(name for name, _ in fields(next(base for base in kind.__mro__ if "_fields_" in base.__dict__)))

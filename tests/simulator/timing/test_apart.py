@@ -80,7 +80,7 @@ def test_two_lengths(ahead: bool) -> None:
         code = repeated(loop.code, range(8), 1)
         with (
             mock.patch.object(compiled, "available", return_value=ahead),
-            mock.patch.object(both, "take_over", side_effect=both.take_over) as spy,
+            mock.patch.object(both, "go_back", side_effect=both.go_back) as spy,
         ):
             found = both.lengths(H100, code, counts, 8, starts=starts, programs=loop.programs)
             assert found == tuple(loop.cycles(8, count, starts) for count in counts)
