@@ -41,10 +41,7 @@ class Counters:
         self.products = zeros(sms)
         self.path = zeros(sms)
         self.ledger: list[int] = []
-
-    def all(self) -> tuple[array[int] | list[int], ...]:
-        """All counts."""
-        return (
+        self._all: tuple[array[int] | list[int], ...] = (
             self.stalls,
             self.issued,
             *self.busy,
@@ -56,9 +53,13 @@ class Counters:
             self.ledger,
         )
 
+    def all(self) -> tuple[array[int] | list[int], ...]:
+        """All counts."""
+        return self._all
+
     def snapshot(self) -> tuple[Sequence[int], ...]:
         """A copy of all counts; its first is `stalls`."""
-        return tuple(counts[:] for counts in self.all())
+        return tuple([counts[:] for counts in self._all])
 
     def repeat(self, before: tuple[Sequence[int], ...], periods: int) -> None:
         """Counts what has happened since the snapshot `before` another `periods` times."""

@@ -106,6 +106,8 @@ class Engine:
             warp.issue_not_before = starts[warp.id]
         self.ahead = compiled.CompiledEngine(sm, programs) if ahead else None
         self.skipper = Skipper(sm, self.ahead.state if self.ahead is not None else None)
+        if self.ahead is not None:
+            sm.settle = self.ahead.settle
         if sm.observer is not None:
             sm.observer.attach(sm.counters, sm.warps, sm.codes, sm.config.sm.sub_cores, sm.margin)
 

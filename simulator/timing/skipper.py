@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 from simulator.timing.counters import REASONS
 from simulator.timing.model import StallReason, TimedCode, TimedLoop
@@ -16,8 +16,7 @@ from simulator.timing.warp import Warp
 Chosen = list[TimedLoop | None]  # for each warp, or item, one loop that it is in
 
 
-@dataclass(frozen=True, slots=True)
-class Met:
+class Met(NamedTuple):
     """A state that was met.
 
     Attributes:

@@ -92,11 +92,12 @@ class Slots:
         spacing = max(rule.cycles, rule.wavefront_interval * slots)
         self.make_room(sm, max(slot, self.taken_until[sm]) + count * spacing, now)
         begin, wavefront = sm * self.window - self.first[sm], mark * rule.cycles
-        free = self.free_to_loads if load else self.free
+        free, until = self.free_to_loads if load else self.free, self.taken_until[sm]
         for number in range(count):
-            found = free.search(self.taken, begin + slot)
-            assert found is not None
-            slot = found.start() - begin
+            if slot < until:  # behind all that is taken the next is free
+                found = free.search(self.taken, begin + slot)
+                assert found is not None
+                slot = found.start() - begin
             self.taken[begin + slot : begin + slot + rule.cycles] = wavefront
             first, last = slot if number == 0 else first, slot
             if self.observer is not None and not gap:

@@ -19,6 +19,7 @@ needed all the time once more, in functions of the same names, and tests compare
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 from isa.forms.record import Unit
 from simulator.execute.barrier import Barriers
@@ -59,6 +60,7 @@ class Sm(Machine):
         boundary: the warp that the last step has brought to the end of a loop, and that loop, where a repetition may
             be found.
         over: whether all programs are over and nothing works on.
+        settle: brings a sub-core to the present cycle.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Sm(Machine):
         self.unfinished = len(placed)
         self.boundary: tuple[Warp, TimedLoop] | None = None
         self.over = not placed
+        self.settle: Callable[[SubCore], None] = lambda core: core.settle(self.now)
         self.queues = self.asynchronous(codes)
         for core in self.cores:
             core.queues = self.queues
@@ -302,7 +305,7 @@ class Sm(Machine):
         """Lets a warp issue from a cycle on. Its sub-core settles before: what stood still until then does not
         delay the wait that begins."""
         core = self.cores[warp.core]
-        core.settle(self.now)
+        self.settle(core)
         warp.wait_until(cycle, reason)
         core.wake(warp.issue_not_before)
 

@@ -35,7 +35,8 @@ MODULES = (
     "tcgen05",  # published streams of tcgen05.mma
     "datasheets",  # TFLOPS of whole chips
 )
-OFTEN = 20_000, 10, 10  # objects, and times, between two looks for garbage: runs leave little, and looks take long
+OFTEN = 3_000, 10, 100  # objects, and times, between two looks for garbage: runs are small and over soon, and what stays
+# is much and looked at seldom
 SHORTEST = 2.0  # seconds of work for which a second process is worth its start
 
 

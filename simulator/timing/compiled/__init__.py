@@ -150,6 +150,8 @@ class CompiledEngine:
         self._run.restype = self._state.restype = ctypes.c_int64
         self._run.argtypes = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
         self._state.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
+        self._settle = compiled.tcsim_engine_settle
+        self._settle.restype, self._settle.argtypes = None, (ctypes.c_void_p, ctypes.c_int64)
         self._address, self._number = ctypes.addressof(self.record), array("q", [0])
         self._number_address = self._number.buffer_info()[0]
         self._words = array("q", bytes(8 * _STATE))
@@ -166,6 +168,10 @@ class CompiledEngine:
         """
         outcome = self._run(self._address, until, STEPS, self._number_address)
         return _OUTCOMES[outcome], self.sm.cores[self._number[0]]
+
+    def settle(self, core: SubCore) -> None:
+        """Brings a sub-core to the present cycle: `SubCore.settle`."""
+        self._settle(self._address, core.number)
 
     @property
     def over(self) -> Warp:

@@ -1925,3 +1925,6 @@ int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
         warp_state(sm, sm->warps_array[i], sm->cores_array[sm->warps_array[i]->core]->accesses_made, &out);
     return out.length;
 }
+
+/* `SubCore.settle`, up to the present cycle. */
+void tcsim_engine_settle(Sm *sm, int64_t core) { settle(sm, sm->cores_array[core], sm->now); }
