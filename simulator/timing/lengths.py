@@ -106,23 +106,25 @@ def go_back(engine: Engine, begun: Begun) -> None:
         values[:] = before  # type: ignore[assignment] # of one type, each
     sm, skipper = engine.sm, engine.skipper
     sm.over, sm.unfinished = False, begun.unfinished
-    skipper.seen, skipper.skipped, skipper.ends = begun.seen, begun.skipped, 0
+    skipper.seen, skipper.skipped = begun.seen, begun.skipped
+    skipper.ends, skipper.exhausted = 0, -1
     engine.watch = Watch(None, sm.codes)
 
 
 def _fields(record: Structure) -> dict[str, int]:
     """The numbers of a record that only Python works on, by name."""
-    return {name: getattr(record, name) for name in _names(type(record)) if not name.endswith("_array")}
+    return {name: getattr(record, name) for name in _names(type(record))[0]}
 
 
 def _arrays(record: Structure) -> list[array[int]]:
     """The arrays that belong to a record."""
-    ends = [name.removesuffix("_array") for name in _names(type(record)) if name.endswith("_array")]
-    found = (getattr(record, name, None) for name in ends)
+    found = [getattr(record, name, None) for name in _names(type(record))[1]]
     return [values for values in found if isinstance(values, array)]
 
 
 @cache
-def _names(kind: type[Structure]) -> tuple[str, ...]:
-    """The names of the fields of a class of records."""
-    return tuple(name for name, _ in fields(next(base for base in kind.__mro__ if "_fields_" in base.__dict__)))
+def _names(kind: type[Structure]) -> tuple[list[str], list[str]]:
+    """The names of the numbers in a class of records, and of what its addresses point to."""
+    names = [name for name, _ in fields(next(base for base in kind.__mro__ if "_fields_" in base.__dict__))]
+    ends = [name.removesuffix("_array") for name in names if name.endswith("_array")]
+    return [name for name in names if not name.endswith("_array")], ends

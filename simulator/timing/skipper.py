@@ -51,6 +51,7 @@ class Skipper:
         self.sm, self.words = sm, words or self.collect
         self.skipped = 0
         self.ends = 0  # of loops, since the last skip
+        self.exhausted = -1  # warps that were unfinished when all was skipped that repeats, until one of them ends
         self.seen: dict[tuple[object, ...], Met] = {}
         self.known: dict[tuple[int, int], Chosen] = {}  # `loops` by program and depth
         # by warp, the counts of the only loop of its program, if all have one
@@ -59,7 +60,7 @@ class Skipper:
 
     def look(self, reference: Warp, loop: TimedLoop) -> None:
         """Called when the reference warp is at the end of a loop: skips, if the state has been met before."""
-        if loop.count - reference.counts[loop.loop] < 2:
+        if loop.count - reference.counts[loop.loop] < 2 or self.exhausted == self.sm.unfinished:
             return
         self.ends += 1
         if self.ends % min(1 << self.ends // self.CLOSE, self.FAR):
@@ -109,6 +110,8 @@ class Skipper:
             if which is not None and step > 0
         ]
         periods = min(limits, default=0)
+        if self.only is not None and self.ends < self.CLOSE:  # it has looked at every end: no shorter period is left
+            self.exhausted = self.sm.unfinished
         if periods <= 0:
             return False
         counters, waited = self.sm.counters, list[tuple[Warp, int]]()

@@ -266,8 +266,11 @@ static int64_t give(Sm *sm, Core *core, int64_t accessed) {
     }
     if (late)
         hold_writes(sm, core, core->read_cycle);
+    int64_t pending = 0;
+    for (int64_t i = 0; i < core->depth; i++)
+        pending |= core->stages_array[STAGE * i + PENDING];
     for (int64_t bank = 0; bank < BANKS; bank++)
-        if (!(taken >> bank & 1))
+        if (pending & of_bank[bank] && !(taken >> bank & 1))
             taken |= (int64_t)serve(core, bank) << bank;
     for (int64_t i = 0; i < core->reading; i++) {
         int64_t *reader = readers + READER * i;
