@@ -62,10 +62,11 @@ class Calendar:
 
     def pass_cycle(self) -> None:
         """Lets everything happen that is planned for the next cycle with something planned."""
-        self.env.step()
+        env = self.env
+        env.step()
         while True:
-            while self.env.peek() <= self.env.now:
-                self.env.step()
+            while env.peek() <= env.now:
+                env.step()
             if not self.due:
                 return
             what = heappop(self.due)[-1]

@@ -91,18 +91,19 @@ class Slots:
         slot = first = last = soonest * slots
         spacing = max(rule.cycles, rule.wavefront_interval * slots)
         self.make_room(sm, max(slot, self.taken_until[sm]) + count * spacing, now)
-        begin, wavefront = sm * self.window - self.first[sm], mark * rule.cycles
+        begin, taken, width = sm * self.window - self.first[sm], self.taken, rule.cycles
+        wavefront, step = mark * width, rule.wavefront_interval * slots
         free, until = self.free_to_loads if load else self.free, self.taken_until[sm]
         for number in range(count):
             if slot < until:  # behind all that is taken the next is free
-                found = free.search(self.taken, begin + slot)
+                found = free.search(taken, begin + slot)
                 assert found is not None
                 slot = found.start() - begin
-            self.taken[begin + slot : begin + slot + rule.cycles] = wavefront
+            taken[begin + slot : begin + slot + width] = wavefront
             first, last = slot if number == 0 else first, slot
             if self.observer is not None and not gap:
                 self.observer.serve("shared memory", sm, slot // slots, slot // slots + self.until_served)
-            slot += rule.wavefront_interval * slots
+            slot += step
         if count:
             self.taken_until[sm] = max(self.taken_until[sm], last + rule.cycles)
         return first // slots, last // slots

@@ -35,8 +35,8 @@ MODULES = (
     "tcgen05",  # published streams of tcgen05.mma
     "datasheets",  # TFLOPS of whole chips
 )
-OFTEN = 3_000, 10, 100  # objects, and times, between two looks for garbage: runs are small and over soon, and what stays
-# is much and looked at seldom
+# Objects, and times, between two looks for garbage: runs are small and soon over, and what stays is much.
+OFTEN = 3_000, 10, 100
 SHORTEST = 2.0  # seconds of work for which a second process is worth its start
 
 

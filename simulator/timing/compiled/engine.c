@@ -1099,7 +1099,7 @@ static int64_t earliest(const Sm *sm, const Core *core, const Warp *warp) {
 
 /* `SubCore.stalls`. */
 static int stalls(const Sm *sm, const Warp *warp) {
-    return next_of(warp)->queued && sm->queue_full_array[warp->cta];
+    return sm->queue_full_array[warp->cta] && next_of(warp)->queued;
 }
 
 static int64_t next_issue(const Sm *sm, const Core *core, int64_t soonest) {
