@@ -118,6 +118,8 @@ class Engine:
             DeadlockError: warps are unfinished and nothing is left to happen.
         """
         self.run_until(lambda: False)
+        if self.ahead is not None:
+            self.ahead.drain()
         self.sm.shared.drain()
         self.watch.before += sum(self.sm.counters.issued)
         return self.result()

@@ -152,6 +152,8 @@ class CompiledEngine:
         self._state.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
         self._settle = compiled.tcsim_engine_settle
         self._settle.restype, self._settle.argtypes = None, (ctypes.c_void_p, ctypes.c_int64)
+        self._drain = compiled.tcsim_engine_drain
+        self._drain.restype, self._drain.argtypes = None, (ctypes.c_void_p,)
         self._address, self._number = ctypes.addressof(self.record), array("q", [0])
         self._number_address = self._number.buffer_info()[0]
         self._words = array("q", bytes(8 * _STATE))
@@ -172,6 +174,10 @@ class CompiledEngine:
     def settle(self, core: SubCore) -> None:
         """Brings a sub-core to the present cycle: `SubCore.settle`."""
         self._settle(self._address, core.number)
+
+    def drain(self) -> None:
+        """Serves what waits at the end of a run, as far as it can: `SharedMemory.drain`."""
+        self._drain(self._address)
 
     @property
     def over(self) -> Warp:

@@ -1931,3 +1931,13 @@ int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
 
 /* `SubCore.settle`, up to the present cycle. */
 void tcsim_engine_settle(Sm *sm, int64_t core) { settle(sm, sm->cores_array[core], sm->now); }
+
+/* `SharedMemory.drain`; returns early where Python must go on. */
+void tcsim_engine_drain(Sm *sm) {
+    for (int64_t i = 0; i < sm->sms; i++)
+        while (sm->serve_tick_array[i] < NEVER) {
+            sm->now = most(sm->now, sm->serve_tick_array[i]);
+            if (!serve_accesses(sm, i, sm->serve_tick_array[i]))
+                return;
+        }
+}
