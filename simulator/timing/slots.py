@@ -103,9 +103,9 @@ class Slots:
             first, last = slot if number == 0 else first, slot
             if self.observer is not None and not gap:
                 self.observer.serve("shared memory", sm, slot // slots, slot // slots + self.until_served)
+            until = max(until, slot + width)
             slot += step
-        if count:
-            self.taken_until[sm] = max(self.taken_until[sm], last + rule.cycles)
+        self.taken_until[sm] = until
         return first // slots, last // slots
 
     def block(self, sm: int, now: int, cycles: int) -> int:
