@@ -107,7 +107,7 @@ class Engine:
         self.ahead = compiled.CompiledEngine(sm, programs) if ahead else None
         self.skipper = Skipper(sm, self.ahead.state if self.ahead is not None else None)
         if self.ahead is not None:
-            sm.settle = self.ahead.settle
+            sm.settle, sm.shared.compiled = self.ahead.settle, self.ahead.place
         if sm.observer is not None:
             sm.observer.attach(sm.counters, sm.warps, sm.codes, sm.config.sm.sub_cores, sm.margin)
 

@@ -88,7 +88,15 @@ def _far(line: int) -> bool:
 
 
 class GlobalMemory:
-    """The path of each SM to L2, and the data that are under way on it."""
+    """The path of each SM to L2, and the data that are under way on it.
+
+    Where nothing but groups waits for copies and writing them takes no cycles of shared memory, a copy's arrival is
+    kept in its group: a warp that waits plans when it looks again. Else each arrival is planned.
+
+    Attributes:
+        grouped: whether that is so.
+        flights: what is planned to arrive; looks: the warps that will look again whether their groups are complete.
+    """
 
     def __init__(
         self,
@@ -117,7 +125,9 @@ class GlobalMemory:
         self.lines: list[dict[int, int]] = [{} for _ in range(machine.ctas)]  # sectors in L1, and since when
         self.touched: set[int] = set()  # lines that have come before
         self.device_latency = 0  # of lines that come for the first time, where L2 begins empty
-        self.flights: dict[At, Flight] = {}  # by when they arrive
+        self.grouped = queues is None and machine.observer is None and not memory.write_cycles
+        self.flights: dict[At, Flight] = {}
+        self.looks: dict[At, Warp] = {}
 
     @property
     def idle(self) -> bool:
@@ -174,6 +184,10 @@ class GlobalMemory:
                 warp.ready[register] = arrival
             return arrival - now
         group, part = self.groups[warp.id].open, self.groups[warp.id].part
+        if self.grouped:
+            group.written = max(group.written, arrival)
+            self.machine.lasts(arrival)
+            return 1
         group.missing += 1
         part.missing += 1
         self.fly(arrival, Flight(warp, fact.wavefronts, group, part=part))
@@ -222,7 +236,7 @@ class GlobalMemory:
         place = warp.place
         follows = not shared.between[place]  # an access to global memory, which has passed the pipe before its path
         soonest = max(sent, self.turn[place] if follows else shared.turn[place])
-        last = shared.place(warp.cta, soonest, rules.pipe_cycles, now)[1] if rules.pipe_cycles else soonest
+        last = shared.last_of(warp.cta, soonest, rules.pipe_cycles, now) if rules.pipe_cycles else soonest
         self.turn[place] = last + shared.rule.wavefront_interval
         self.machine.counters.shared[warp.cta] += rules.pipe_cycles * shared.rule.cycles
         out = self.bring(warp.cta, last, cycles)
@@ -292,7 +306,12 @@ class GlobalMemory:
         """Lets the warp go on when all of its groups but the last `allowed` are complete."""
         groups = self.groups[warp.id]
         groups.allowed = allowed
-        if any(group.missing for group in self.awaited(groups)):
+        awaited = self.awaited(groups)
+        last = max((group.written for group in awaited), default=0) if self.grouped else 0
+        if last > now:
+            warp.blocked = StallReason.GLOBAL
+            self.looks[self.machine.calendar.plan(last, LANDING, self.arrived)] = warp
+        elif any(group.missing for group in awaited):
             warp.blocked = StallReason.GLOBAL
         else:
             warp.wait_until(self.complete(groups, now), StallReason.GLOBAL)
@@ -341,6 +360,11 @@ class GlobalMemory:
             self.queues.transact(flight.bulk.barrier, -flight.bytes, written)
         self.machine.check_done()
 
+    def arrived(self, arrival: At) -> None:
+        """Lets a warp look whose copies have all arrived."""
+        self.look(self.looks.pop(arrival), self.machine.now)
+        self.machine.check_done()
+
     def look(self, warp: Warp, now: int) -> None:
         """Releases the warp if what it waits for is complete."""
         groups = self.groups[warp.id]
@@ -369,4 +393,5 @@ class GlobalMemory:
         rates = self.rates or (1, 1)
         floors = [now * rates[0] - self.burst] * self.machine.ctas + [now * rates[1]] * self.machine.ctas
         l2 = tuple(max(cycle - floor, 0) for cycle, floor in zip(self.l2_free, floors, strict=True))
-        return (times, l2, flights, groups)
+        looks = tuple((arrival.at - now, warp.id) for arrival, warp in self.looks.items())
+        return (times, l2, flights, looks, groups)

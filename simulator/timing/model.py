@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Generic, NamedTuple, Self, TypeVar
+from operator import attrgetter
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -220,6 +221,15 @@ class TimedOperation:
         """Whether it is a call or a return, which give way as if they had the yield hint, like the branch of a loop."""
         return self.blocking and self.unit is Unit.CONTROL
 
+    def changed(self, **values: Any) -> TimedOperation:
+        """A copy with other values: `dataclasses.replace` in a fraction of its time."""
+        other = TimedOperation(*_all(self))
+        for name, value in values.items():
+            setattr(other, name, value)
+        return other
+
+
+_all = attrgetter(*TimedOperation.__slots__)
 
 KEPT = 8  # of an operand: the next instruction need not read it again
 AGAIN = 16  # of an operand: an earlier one of the instruction reads the same register

@@ -302,8 +302,7 @@ class _Expansion:
                     tuple(names.get(r, r) for r in registers) for registers in (item.reads, item.writes, item.sources)
                 )
                 kept.append(
-                    replace(
-                        item,
+                    item.changed(
                         reads=reads,
                         writes=writes,
                         sources=sources,

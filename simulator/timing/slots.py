@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import re
 from array import array
+from collections.abc import Callable
 
 from simulator.timing.core_records import SmRecord
 from simulator.timing.observer import TimingObserver
@@ -30,6 +31,7 @@ class Slots:
         window: how many slots of each SM are in `taken`: a byte for each, TAKEN where a wavefront is served, GAP where
             a store could have been. The first of SM s is slot first[s].
         taken_until: for each SM, the slot after the last that is taken.
+        compiled: takes slots in the compiled engine, if that runs.
         free, free_to_loads: find slots in `taken` for a wavefront: those of no access, and gaps as well.
     """
 
@@ -39,6 +41,7 @@ class Slots:
         self.first, self.taken_until = array("q", [0] * sms), array("q", [0] * sms)
         link(record, first=self.first, taken_until=self.taken_until)
         self.taken, self.window = bytearray(), 0
+        self.compiled: Callable[[int, int, int], int] | None = None
         self.free = re.compile(rb"\0{%d}" % rule.cycles)
         self.free_to_loads = re.compile(rb"[\0\2]{%d}" % rule.cycles)
         self.resize(WINDOW)
@@ -107,6 +110,14 @@ class Slots:
             slot += step
         self.taken_until[sm] = until
         return first // slots, last // slots
+
+    def last_of(self, sm: int, soonest: int, count: int, now: int) -> int:
+        """Takes slots as `place` does; returns the cycle in which the last wavefront begins."""
+        if self.compiled is None:
+            return self.place(sm, soonest, count, now)[1]
+        spacing = max(self.rule.cycles, self.rule.wavefront_interval * self.slots)
+        self.make_room(sm, max(soonest * self.slots, self.taken_until[sm]) + count * spacing, now)
+        return self.compiled(sm, soonest, count)
 
     def block(self, sm: int, now: int, cycles: int) -> int:
         """Takes `cycles` in one piece, behind all accesses that have issued; returns the first."""

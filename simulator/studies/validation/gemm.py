@@ -294,7 +294,7 @@ GROUPS = {
             SOURCE,
             loop_rows,
             ("kernel", "type", "tile", "stages"),
-            seconds=12,
+            seconds=11.5,
         ),
         Group(
             "memory",
@@ -302,7 +302,7 @@ GROUPS = {
             SOURCE,
             memory_rows,
             ("kernel",),
-            seconds=10,
+            seconds=8,
         ),
         Group(
             "chip",
@@ -310,7 +310,7 @@ GROUPS = {
             SOURCE,
             chip_rows,
             ("type",),
-            seconds=12,
+            seconds=10.5,
         ),
         Group(
             "sizes",
@@ -318,7 +318,7 @@ GROUPS = {
             SOURCE,
             size_rows,
             ("size", "type"),
-            seconds=18,
+            seconds=15.5,
         ),
         Group(
             "stages",
@@ -326,7 +326,7 @@ GROUPS = {
             SOURCE,
             stage_rows,
             ("stages", "type", "size"),
-            seconds=65,
+            seconds=54,
         ),
     )
 }

@@ -120,7 +120,7 @@ GROUPS = {
             "measured: H100 80GB, 2026-11-25, tests/hardware (inserts, operation)",
             integers,
             ("set", "load"),
-            seconds=22,
+            seconds=23,
         ),
     )
 }

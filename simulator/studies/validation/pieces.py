@@ -12,7 +12,6 @@ from __future__ import annotations
 import csv
 import lzma
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 
 from isa import Instruction, decode, mma_form
@@ -85,7 +84,7 @@ def operation(config: Config, instruction: Instruction, waves: int = 0) -> Timed
     code = linearise(Block((0,), (Step(instruction, 0),), 0))
     item = compile_code(code, config, {0: {0: Periodic((waves,))}} if waves else {}).items[0]
     assert isinstance(item, TimedOperation)
-    return replace(item, reads=(), writes=item.writes if waves else ())
+    return item.changed(reads=(), writes=item.writes if waves else ())
 
 
 def operations(config: Config) -> dict[str, TimedOperation]:
@@ -93,8 +92,8 @@ def operations(config: Config) -> dict[str, TimedOperation]:
     assert config.sequences is not None
     matrix = {name: operation(config, matrix_instruction(opcode)) for name, opcode in FORMS.items()}
     integers = {name: operation(config, decode(text, target="sm_90a")) for name, text in INTEGERS.items()}
-    integers["add"] = replace(integers["add"], unit=Unit.FMA, operands=(operand(0, 91),))
-    integers["compare"] = replace(integers["compare"], operands=(operand(0, 91), operand(1, 92)), writer=False)
+    integers["add"] = integers["add"].changed(unit=Unit.FMA, operands=(operand(0, 91),))
+    integers["compare"] = integers["compare"].changed(operands=(operand(0, 91), operand(1, 92)), writer=False)
     accesses = {
         name: operation(config, decode(text, target="sm_90a"), waves) for name, (text, waves) in ACCESSES.items()
     }
@@ -103,7 +102,7 @@ def operations(config: Config) -> dict[str, TimedOperation]:
         name: machine_operation(Machine("shuffle", (), ()), config, config.sequences, reads, (0,), 1, once)
         for name, reads in SHUFFLES.items()
     }
-    return matrix | integers | {name: replace(access, reads=(), interval=1) for name, access in accesses.items()}
+    return matrix | integers | {name: access.changed(reads=(), interval=1) for name, access in accesses.items()}
 
 
 def named(known: Mapping[str, TimedOperation], name: str) -> TimedOperation:
@@ -115,9 +114,9 @@ def named(known: Mapping[str, TimedOperation], name: str) -> TimedOperation:
     operation = known[name]
     if registers:
         address, *values = map(int, registers.split("/"))
-        operation = replace(operation, banks=odd_banks((*values, address)))
+        operation = operation.changed(banks=odd_banks((*values, address)))
     kept = tuple(number | KEPT * (x in keeps) for number, x in zip(operation.operands, "ab", strict=False))
-    return replace(operation, operands=kept) if keeps else operation
+    return operation.changed(operands=kept) if keeps else operation
 
 
 def matrix_instruction(opcode: str) -> Instruction:
@@ -127,20 +126,20 @@ def matrix_instruction(opcode: str) -> Instruction:
 
 def cycles(config: Config, known: Mapping[str, TimedOperation], events: Events, asked: str) -> int:
     """What the engine says of a sequence, asked as it was measured."""
-    nothing = replace(known["add"], operands=(), writer=False)
+    nothing = known["add"].changed(operands=(), writer=False)
     items = [named(known, name) for name, _ in events]
     last = max((place for place, item in enumerate(items) if item.unit is Unit.SHARED), default=0)
     items = [
-        replace(item, stall=gap or FAR, writes=_values(place, len(item.writes)))
+        item.changed(stall=gap or FAR, writes=_values(place, len(item.writes)))
         for place, (item, (_, gap)) in enumerate(zip(items, events, strict=True))
     ]
     since = 0
     if asked != "issue":
         since, load = sum(gap for _, gap in events[:last]), asked == "value"
-        items[last] = replace(items[last], reads=(REGISTER,))
+        items[last] = items[last].changed(reads=(REGISTER,))
         items[-1].stall = 2
-        items.append(replace(nothing, reads=items[last].writes[:1], writes=() if load else (REGISTER,), stall=FAR))
-    items.append(replace(nothing, stall=1))
+        items.append(nothing.changed(reads=items[last].writes[:1], writes=() if load else (REGISTER,), stall=FAR))
+    items.append(nothing.changed(stall=1))
     every: list[TimedOperation | TimedLoop] = [*items]
     code = TimedCode((0,), every, nesting(every), {}, scheduled=True)
     behind = known["add"].latency + (FAR if asked != "issue" else 0)
@@ -173,7 +172,7 @@ GROUPS = {
             rows,
             ("asked",),
             absolute=True,
-            seconds=8,
+            seconds=12,
         ),
     )
 }

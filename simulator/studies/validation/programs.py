@@ -98,6 +98,6 @@ _GROUP = Group(
     "not looked at for a rule; which warp issues next comes from tests/hardware/least_issued.py, not from loops",
     rows,
     ("set", "load", "warps"),
-    seconds=70,
+    seconds=62,
 )
 GROUPS = {"h100_sxm": (_GROUP,)}

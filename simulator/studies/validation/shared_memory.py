@@ -159,7 +159,7 @@ _LOOPS = (
         _H100,
         _measured(lambda loop: loop.kind not in STEPS),
         ("kind", "warps"),
-        seconds=27,
+        seconds=24,
     ),
     Group(
         "steps",
@@ -167,7 +167,7 @@ _LOOPS = (
         _H100,
         _measured(lambda loop: loop.kind in STEPS),
         ("kind", "warps"),
-        seconds=23,
+        seconds=25,
     ),
 )
 _PUBLISHED = (

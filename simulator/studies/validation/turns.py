@@ -11,7 +11,6 @@ import csv
 import gzip
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -79,8 +78,8 @@ def accesses(config: Config) -> dict[str, TimedOperation]:
     """All accesses by their names, and what tells when they are done."""
     known = operations(config)
     load = decode(ACCESSES["ld.b32"][0], target="sm_90a")
-    pitched = {name: replace(operation(config, load, waves), interval=1) for name, waves in PITCHED.items()}
-    nothing = replace(known["add"], operands=(), writer=False)
+    pitched = {name: operation(config, load, waves).changed(interval=1) for name, waves in PITCHED.items()}
+    nothing = known["add"].changed(operands=(), writer=False)
     return known | pitched | {"nothing": nothing}
 
 
@@ -92,10 +91,10 @@ def code_of(own: Own, known: Mapping[str, TimedOperation], asked: str) -> TimedC
         access = known[name]
         writes = tuple(range(VALUES + 4 * place, VALUES + 4 * place + len(access.writes)))
         loaded += writes if place <= own.last and asked == "values" else ()
-        items.append(replace(access, stall=gap, reads=(), writes=writes, costs={own.warp: _costs(access)}))
+        items.append(access.changed(stall=gap, reads=(), writes=writes, costs={own.warp: _costs(access)}))
     if own.last >= 0:
-        items.append(replace(known["nothing"], reads=loaded, writes=(), stall=FAR))
-        items.append(replace(known["nothing"], reads=(), writes=(), stall=1))
+        items.append(known["nothing"].changed(reads=loaded, writes=(), stall=FAR))
+        items.append(known["nothing"].changed(reads=(), writes=(), stall=1))
     return TimedCode((own.warp,), items, nesting(items), {}, scheduled=True)
 
 

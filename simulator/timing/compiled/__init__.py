@@ -152,6 +152,8 @@ class CompiledEngine:
         self._state.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
         self._settle = compiled.tcsim_engine_settle
         self._settle.restype, self._settle.argtypes = None, (ctypes.c_void_p, ctypes.c_int64)
+        self._place = compiled.tcsim_engine_place
+        self._place.restype, self._place.argtypes = ctypes.c_int64, (ctypes.c_void_p, *[ctypes.c_int64] * 3)
         self._drain = compiled.tcsim_engine_drain
         self._drain.restype, self._drain.argtypes = None, (ctypes.c_void_p,)
         self._address, self._number = ctypes.addressof(self.record), array("q", [0])
@@ -174,6 +176,11 @@ class CompiledEngine:
     def settle(self, core: SubCore) -> None:
         """Brings a sub-core to the present cycle: `SubCore.settle`."""
         self._settle(self._address, core.number)
+
+    def place(self, sm: int, soonest: int, count: int) -> int:
+        """Takes wavefronts of an SM that are in its window: `Slots.last_of`."""
+        last: int = self._place(self._address, sm, soonest, count)
+        return last
 
     def drain(self) -> None:
         """Serves what waits at the end of a run, as far as it can: `SharedMemory.drain`."""

@@ -1932,6 +1932,13 @@ int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
 /* `SubCore.settle`, up to the present cycle. */
 void tcsim_engine_settle(Sm *sm, int64_t core) { settle(sm, sm->cores_array[core], sm->now); }
 
+/* `Slots.last_of`. */
+int64_t tcsim_engine_place(Sm *sm, int64_t cta, int64_t soonest, int64_t count) {
+    int64_t first, last;
+    place(sm, cta, soonest, count, TAKEN, 1, &first, &last);
+    return last;
+}
+
 /* `SharedMemory.drain`; returns early where Python must go on. */
 void tcsim_engine_drain(Sm *sm) {
     for (int64_t i = 0; i < sm->sms; i++)
