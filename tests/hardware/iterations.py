@@ -12,7 +12,7 @@ for (`&0.2`: the first and the third of the body; `&` alone: all); `begins`, of 
 its first clock; `clocks`, of each warp those of the body, iteration by iteration, from the first clock of all on (the
 first access issues 30 cycles behind that of its warp); `alike`, 1 if all warps run the same code, not each its own.
 
-A clock that issues right behind a sparse matrix instruction holds its warp for a cycle or two, and code that is not in
+A clock writes a register, so that behind a matrix instruction it waits like any other that does. Code that is not in
 the nearest cache yet costs a few cycles in one iteration or another: up to 18 in the first. So compare iterations from
 the third on, and of scenes that run once only the order of values and what lies between them.
 """

@@ -1,0 +1,170 @@
+"""Warps that load, store and multiply again and again, clock by clock, against an H200, the same SM
+(tests/hardware/results/iterations.csv.gz, written by tests/hardware/iterations.py)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from isa.forms.record import Unit
+from simulator.studies.validation import pieces, turns
+from simulator.tables import read_rows
+from simulator.timing.config import load_config
+from simulator.timing.engine import simulate
+from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.observer import Stall, TimingObserver
+from simulator.timing.pipes import Pipes
+from simulator.timing.records import BOARDS
+from simulator.timing.warp import Warp
+from tests.support.paths import TESTS
+
+H100 = load_config("h100_sxm")
+KNOWN = turns.accesses(H100)
+CLOCK = 1  # the line of a read of the clock; all else has another
+SEVERAL = 4  # iterations that a row has, at least
+SETTLED = 2  # the first of them that counts: those before wait for their code
+HINTED = 12  # the shortest wait with the yield hint
+
+
+class Clocks(TimingObserver):
+    """When each warp reads the clock."""
+
+    steps_until = 1 << 40
+
+    def __init__(self) -> None:
+        self.of: dict[int, list[int]] = defaultdict(list)
+
+    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
+        if operation.line == CLOCK:
+            self.of[warp.id].append(now)
+
+
+class Row(NamedTuple):
+    """A row of the table: the body's steps with their waits and what they wait for; when each warp begins; its
+    clocks."""
+
+    steps: list[tuple[str, int, tuple[int, ...]]]
+    begins: list[tuple[int, int]]
+    clocks: list[list[int]]
+
+    @property
+    def kind(self) -> str:
+        """What is in the body: loads, stores and matrix instructions, by their first letters."""
+        names = [name for name, *_ in self.steps]
+        matrix = any("full" in name or "small" in name for name in names)
+        return "m" * matrix + "s" * any(n[:3] == "st." for n in names) + "l" * any(n[:2] == "ld" for n in names)
+
+    @property
+    def reads(self) -> int:
+        """How many clocks an iteration has."""
+        return sum(name == "clock" for name, *_ in self.steps)
+
+
+def rows() -> Iterator[Row]:
+    """The rows with several iterations."""
+    for row in read_rows(TESTS / "hardware" / "results" / "iterations.csv.gz"):
+        clocks = [list(map(int, own.split("/"))) for own in row["clocks"].split("; ")]
+        begins = [(int(warp), int(at)) for warp, at in (own.split("+") for own in row["begins"].split("; "))]
+        found = Row(list(steps(row["body"])), begins, clocks)
+        if len(clocks[0]) // found.reads >= SEVERAL:
+            yield found
+
+
+def steps(body: str) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    """Each step of a body: its name, the cycles until the next, and the accesses that it waits for."""
+    parts = [part.partition("&") for part in body.split(" | ")]
+    names = [text.strip().rsplit(" ", 1) for text, *_ in parts]
+    every = tuple(range(sum(is_access(name) for name, _ in names)))
+    for (name, gap), (_, mark, places) in zip(names, parts, strict=True):
+        yield name, int(gap), tuple(map(int, places.split("."))) if places else every * bool(mark)
+
+
+def is_access(name: str) -> bool:
+    return name.startswith(("ld", "st."))
+
+
+def operations(row: Row, warp: int) -> Iterator[TimedOperation]:
+    """What a warp does in an iteration."""
+    access = 0
+    for name, gap, awaited in row.steps:
+        boards = {place % BOARDS for place in awaited}
+        waits = {"stall": gap, "yields": gap >= HINTED, "awaits": (*boards, *(BOARDS + board for board in boards))}
+        if is_access(name):
+            board, known = access % BOARDS, KNOWN[name]
+            value = turns.VALUES + 4 * (access % 8)
+            access += 1
+            stores = name.startswith("st.")
+            yield known.changed(
+                reads=(), writes=tuple(range(value, value + len(known.writes))), costs={warp: turns._costs(known)},
+                frees=board if stores else -1, fills=-1 if stores else BOARDS + board, **waits,
+            )  # fmt: skip
+        elif name in ("clock", "nop"):
+            clock = name == "clock"
+            yield KNOWN["nothing"].changed(line=CLOCK if clock else 0, writer=clock, **waits)
+        else:
+            yield pieces.named(KNOWN, name).changed(writes=(), **waits)
+
+
+def simulated(row: Row) -> list[list[int]]:
+    """The clocks of each warp in the simulation."""
+    count, times = max(warp for warp, _ in row.begins) + 1, len(row.clocks[0]) // row.reads
+    starts, codes, clocks = [0] * count, [], Clocks()
+    for warp, at in row.begins:
+        starts[warp] = at
+        nothing = KNOWN["nothing"].changed(line=0, stall=15)
+        body = [each for _ in range(times) for each in operations(row, warp)]
+        items: list[TimedOperation | TimedLoop] = [nothing.changed(line=CLOCK, writer=True), nothing]
+        items += [*body, nothing]
+        codes.append(TimedCode((warp,), items, nesting(items), {}, scheduled=True))
+    simulate(H100, codes, count, starts=starts, observer=clocks)
+    return [clocks.of[warp][1:] for warp, _ in row.begins]
+
+
+def error(row: Row) -> float:
+    """By how much the cycles of an iteration are off, on average of the warps."""
+    first = row.reads * SETTLED - 1
+    ours = [(own[-1] - own[first]) for own in simulated(row)]
+    return float(np.mean([abs(ours / (own[-1] - own[first]) - 1) for ours, own in zip(ours, row.clocks, strict=True)]))
+
+
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.exhaustive)])
+def test_iterations_take_as_long_as_on_the_chip(every: int) -> None:
+    """Loads alone within 1.5 % on average, stores alone within 3 %; among matrix instructions, where warps keep one of
+    several rhythms, within 6 %."""
+    off: dict[str, list[float]] = defaultdict(list)
+    for row in [*rows()][::every]:
+        off[row.kind].append(error(row))
+    if every == 1:
+        counts = {kind: len(found) for kind, found in off.items()}
+        assert counts == {"l": 615, "s": 83, "sl": 105, "m": 56, "ml": 345, "msl": 29, "ms": 8}
+    means = {kind: float(np.mean(found)) for kind, found in off.items()}
+    assert means["l"] < 0.015
+    assert means["s"] < 0.03
+    assert means["sl"] < 0.03
+    assert means["m"] < 0.015
+    assert means["ml"] < 0.06
+
+
+def test_a_lone_warp_takes_the_cycles_of_the_chip() -> None:
+    """But for a cycle or two of code that is not in the nearest cache."""
+    alone = [row for row in rows() if len(row.begins) == 1]
+    off = [abs(b - a) for row in alone for a, b in zip(gaps(row.clocks[0]), gaps(simulated(row)[0]), strict=True)]
+    assert len(alone) == 79
+    assert np.mean(off) < 0.5
+
+
+def gaps(clocks: list[int]) -> list[int]:
+    """Cycles from one clock to the next, of the iterations that count."""
+    return [after - at for at, after in pairwise(clocks)][SETTLED:]
+
+
+def test_every_body_has_a_place_in_the_model() -> None:
+    """All kinds of accesses and matrix instructions of the table are known."""
+    names = {name for row in rows() for name, *_ in row.steps if name not in ("clock", "nop")}
+    units = {pieces.named(KNOWN, name).unit if not is_access(name) else KNOWN[name].unit for name in names}
+    assert units == {Unit.SHARED, Unit.TENSOR}
