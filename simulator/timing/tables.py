@@ -264,22 +264,19 @@ class Shared:
         port_cycles: cycles for each register (addresses, values to store) that a sub-core sends.
         warp_interval: cycles between two accesses that a warp issues.
         queue: accesses of a sub-core that may have issued and not come to the port.
-        queue_latency: cycles after an access comes to the port until another may issue in its place, if one that finds
-            the port free comes to it when it issues.
-        waiting: accesses that have been through the ports and may wait for their first wavefront, of all sub-cores.
-        reach: of these, loads may begin that have so few others before them; one fewer in the cycle behind one in which
-            an access began. Stores may always.
-        senders: stores of different sub-cores whose values the SM takes at a time, each for `port_cycles` a value.
+        queue_latency: cycles after an access comes to the port until another may issue in its place.
+        waiting: accesses behind the ports that may wait for their first wavefront, of all sub-cores.
+        reach: of these only the first so many may begin (one fewer right behind a begin), and all stores.
+        senders: sub-cores that can send the values of a store at a time, each for `port_cycles` a value.
         latency: cycles from the last wavefront until an instruction that needs the loaded value can issue.
         register_latency: cycles that each further register of a vector `ld.shared` adds.
         store_latency: cycles that a store's first wavefront comes later than its values.
         operand_latency: cycles, after the port, until a register that an access reads may be overwritten.
         overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
-        wavefronts: wavefronts that the server can give in `cycles`: 2 for twice the bandwidth, 3 in 2 cycles for one
-            and a half.
+        wavefronts: wavefronts that the server can give in `cycles`: 3 in 2 cycles for one and a half times as many.
         vector_gap: wavefronts, at most, that the SM gives to nobody behind a load of four registers that come together
-            (ld.shared.v4): one for each `vector_after` loads of four registers that come one by one (ldmatrix.x4)
-            of its sub-core that have begun since the last such load, rounded.
+            (ld.shared.v4): one for each `vector_after` loads of four that come one by one (ldmatrix.x4) of its
+            sub-core since the last such load, rounded.
         vector_after: how many these are.
     """
 
