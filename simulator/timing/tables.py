@@ -275,9 +275,7 @@ class Shared:
         overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
         wavefronts: wavefronts that the server can give in `cycles`: 3 in 2 cycles for one and a half times as many.
         vector_gap: wavefronts, at most, that the SM gives to nobody behind a load of four registers that come together
-            (ld.shared.v4): one for each `vector_after` loads of four that come one by one (ldmatrix.x4) of its
-            sub-core since the last such load, rounded.
-        vector_after: how many these are.
+            (ld.shared.v4): one for each `vector_after` loads of `ldmatrix.x4` of its sub-core since, rounded.
     """
 
     cycles: Cycles
