@@ -27,7 +27,7 @@ class Senders:
         put_off: is told which store of which sub-core comes by how many cycles later.
 
     Attributes:
-        until: for each SM, `count` cycles from which on another store can be sent.
+        until: for each SM, `count` cycles from which on another store can be sent: no more than it has sub-cores.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Senders:
         put_off: Callable[[SubCore, SendingRecord, int], None],
     ) -> None:
         self.rule, self.ports, self.put_off = rule, ports, put_off
-        self.count = record.senders = rule.senders
+        self.count = record.senders = min(rule.senders, len(ports) // record.sms)
         self.until = array("q", [0] * self.count * record.sms)
         link(record, senders=self.until)
 

@@ -58,7 +58,7 @@ class Server:
         self.taken, self.gaps = set[int](), set[int]()  # cycles with a wavefront, and those kept from stores
         self.singles = [0] * ports  # loads of four registers one by one since the last whose registers come together
         self.begun = -9
-        self.senders = [0] * config.shared.senders  # until when stores are sent
+        self.senders = [0] * min(config.shared.senders, ports)  # until when stores are sent
         self.returned: dict[int, int] = {}  # registers of loads that come back, by cycle
 
     @property

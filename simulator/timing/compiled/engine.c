@@ -1835,17 +1835,15 @@ static void queue_state(const Sm *sm, int64_t cta, Out *out) {
     put(out, sm->waits_array[cta]);
     int64_t since = sm->now - sm->lag - sm->begun_array[cta];
     put(out, since == 0 || since == 1);
-    for (int64_t i = 0; i < sm->senders; i++) { /* in order */
-        const int64_t *senders = sm->senders_array + cta * sm->senders;
-        int64_t rank = 0, at = 0;
-        for (int64_t j = 0; j < sm->senders; j++) {
-            rank = 0;
-            for (int64_t k = 0; k < sm->senders; k++)
-                rank += senders[k] < senders[j] || (senders[k] == senders[j] && k < j);
-            at = rank == i ? j : at;
-        }
-        put_left(out, senders[at], sm->now - sm->lag);
+    int64_t ordered[sm->senders];
+    for (int64_t i = 0; i < sm->senders; i++) {
+        int64_t until = sm->senders_array[cta * sm->senders + i], at = i;
+        for (; at > 0 && ordered[at - 1] > until; at--)
+            ordered[at] = ordered[at - 1];
+        ordered[at] = until;
     }
+    for (int64_t i = 0; i < sm->senders; i++)
+        put_left(out, ordered[i], sm->now - sm->lag);
     for (int64_t i = cta * each; i < cta * each + each; i++) {
         int64_t before_it = 0; /* sub-cores whose last access was taken before */
         for (int64_t j = cta * each; j < cta * each + each; j++)
