@@ -274,8 +274,8 @@ class Shared:
         operand_latency: cycles, after the port, until a register that an access reads may be overwritten.
         overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
         wavefronts: wavefronts that the server can give in `cycles`: 3 in 2 cycles for one and a half times as many.
-        vector_gap: wavefronts, at most, that the SM gives to nobody behind a load of four registers that come together
-            (ld.shared.v4): one for each `vector_after` loads of `ldmatrix.x4` of its sub-core since, rounded.
+        vector_gap: wavefronts, at most, that nobody gets behind an `ld.shared.v4`: one for each `vector_after`.
+        vector_after: loads of `ldmatrix.x4` that its sub-core has begun since the last `ld.shared.v4`, rounded.
     """
 
     cycles: Cycles
