@@ -144,6 +144,8 @@ class Warp(WarpRecord):
             return [-1 - self.blocked, max(self.comparison + 2 - now, 0)]
         since = now if self.blocked else self.last  # what has passed before a release is counted as waiting for it
         state = [self.pc, self.blocked, since - now]
+        if self.blocked:  # what of its wait will count as one for operands
+            state.append(max(self.operands_not_before - self.last - 1, 0))
         if self.issue_not_before > since:
             state += (1, self.issue_not_before - now, self.issue_not_before_reason, self.operands_not_before - now)
         else:

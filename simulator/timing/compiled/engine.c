@@ -1645,6 +1645,8 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
     put(out, warp->pc);
     put(out, warp->blocked);
     put(out, since - now);
+    if (warp->blocked)
+        put(out, most(warp->operands_not_before - warp->last - 1, 0));
     put(out, warp->issue_not_before > since);
     if (warp->issue_not_before > since) {
         put(out, warp->issue_not_before - now);

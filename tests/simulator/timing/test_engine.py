@@ -1180,6 +1180,18 @@ def test_a_barrier_lets_warps_go_on_when_all_before_it_is_over(folder: Path) -> 
     check_skipping(folder, MEETING, Variant("greedy-round-robin", Loop(0, 0, False), 4, stall=11).config, 0, False)
 
 
+ALL = "{%r0, %r1, %r2, %r3}"
+LARGE = f"mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {ALL}, {ALL}, {ALL}, {ALL}, %r0, 0;"
+TINY = f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {{_, %r0, _, _}}, {{%r0, %r1}}, {{%r0}}, {ALL};"
+LAST = f".repeat 2 {{ {LARGE} bar.sync 0; }}"
+UNLIKE_WAITS = f"""{HEAD}.warps 5
+.warp 0-1 {{ .repeat 4 {{ {TINY} .repeat 2 {{ {LARGE} }} bar.sync 0; }} {LAST} }}
+.warp 2-2 {{ .repeat 4 {{ mad.lo.u32 %r0, %r0, %r0, %r0; bar.sync 0; }} {LAST} }}
+.warp 3-4 {{ .repeat 4 {{ {LARGE} bar.sync 0; }} {LAST} }}
+"""  # the first wait of warp 2 is one for operands in part, the others are not
+
+
+@example(UNLIKE_WAITS, Variant("greedy-round-robin", H100.loop, 1, 1, 2), 0, False)
 @given(programs(60), VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
 @QUIET
 def test_skipping_changes_nothing(folder: Path, text: str, variant: Variant, seed: int, vary: bool) -> None:
