@@ -111,7 +111,7 @@ def did_you_mean(asked: str, known: Iterable[str], before: str = "") -> str:
     return f", did you mean '{before}{near[0]}'?" if near else ""
 
 
-def check_option(name: str, given: str, legal: tuple[str, ...]) -> None:
+def check_option(name: str, given: str | None, legal: tuple[str | None, ...]) -> None:
     """Raises IsaError if an option has a value that it cannot have."""
     if given not in legal:
         raise IsaError(str(given), -1, f"{name}={given!r} is not known", ", ".join(map(repr, legal)))

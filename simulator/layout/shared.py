@@ -192,7 +192,7 @@ class SharedLayout:
             else:
                 first = np.arange(self.units.shape[1]) * per
                 shown[:, (first + per <= self.rows.start) | (first >= self.rows.stop)] = False
-        return shown  # type: ignore[return-value]
+        return shown  # type: ignore[return-value] # bool, where Integers says a number
 
     def table(self) -> Table:
         """A row for each element: row, k, byte address, lowest bit in the byte, line of 128 bytes, first bank, and the

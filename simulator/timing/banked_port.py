@@ -38,6 +38,13 @@ def trailing_ones(mask: int) -> int:
     return (~mask & mask + 1).bit_length() - 1
 
 
+def claim(taken: int, ahead: int) -> tuple[int, int]:
+    """The first place that is free from `ahead` on, and the mask of taken places with that one; those from FAR on are
+    not noted."""
+    ahead += trailing_ones(taken >> min(ahead, FAR))
+    return ahead, taken | (1 << ahead if ahead < FAR else 0)
+
+
 class BankedPort(Ring):
     """The port of one sub-core. When registers are read is foreseen when an access issues, as if no other instruction
     came, and put off when that turns out to be too early.
@@ -119,16 +126,13 @@ class BankedPort(Ring):
             return
         taken = 1  # bit k, if a register is written k cycles later, or none may be
         for access in found:
-            at, first = access.written, -1
+            ahead, first = access.written - cycle - 1, -1
             for number in range(access.unwritten):
-                at = max(access.due + number * access.step, at)
-                at += trailing_ones(taken >> min(at - cycle, FAR))
-                taken |= (1 << at - cycle) if at - cycle < FAR else 0
-                first = first if number else at
-                at += 1
+                ahead, taken = claim(taken, max(access.due + number * access.step - cycle, ahead + 1))
+                first = first if number else ahead
             if access.unwritten:
-                access.written = first
-                self.come_later(access, at - 1 + core.result_stage - access.ready)
+                access.written = cycle + first
+                self.come_later(access, cycle + ahead + core.result_stage - access.ready)
 
     def first_read(self, access: SendingRecord, last: int) -> int:
         """When an access reads its first register, if the one before it has read its last one in cycle `last`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 
-from simulator.timing.banked_port import FAR, trailing_ones
+from simulator.timing.banked_port import FAR, claim, trailing_ones
 from simulator.timing.core_records import SmRecord
 from simulator.timing.records import link
 from simulator.timing.tables import Shared
@@ -45,14 +45,12 @@ class ReturnPath:
         soonest, last, step = soonest * self.width, last * self.width, step * self.width
         begin, taken = max(self.returned[sm], soonest), self.returning[sm]
         taken >>= min(begin - self.returned[sm], FAR)
-        end = begin - 1
+        ahead = -1
         for number in range(count):
-            end = max(last - (count - 1 - number) * step, end + 1)
-            end += trailing_ones(taken >> min(end - begin, FAR))
-            taken |= (1 << end - begin) if end - begin < FAR else 0
+            ahead, taken = claim(taken, max(last - (count - 1 - number) * step - begin, ahead + 1))
         free = trailing_ones(taken)
         self.returned[sm], self.returning[sm] = begin + free, taken >> free
-        return end // self.width
+        return (begin + ahead) // self.width
 
     def state(self, sm: int, cycle: int) -> tuple[int, int]:
         """All that decides what is returned from a cycle on, relative to it."""

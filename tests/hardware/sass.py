@@ -208,12 +208,6 @@ def _address(operand: str) -> str:
     return f"[%r{found.group(1)}+{int(found.group(2), 16)}]" if found.group(2) else f"[%r{found.group(1)}]"
 
 
-def destination(x: Instruction) -> int | None:
-    """The first register that a load from shared memory writes; None for every other instruction."""
-    found = re.match(r"(?:@!?U?P\w+ )?(?:LDSM|LDS)\S* R(\d+)", x.text)
-    return int(found.group(1)) if found else None
-
-
 def kept(x: Instruction) -> bool:
     """Whether it is a statement of the trace text."""
     operands = [o.strip() for o in x.text.split(x.opcode, 1)[1].split(",")]

@@ -69,7 +69,7 @@ def _limits(points: tuple[Point, ...]) -> tuple[float, float, float, float]:
     left = min([*(x / 2 for x in finite), bottom / max(point.bytes_per_cycle for point in points)])
     right = max([*finite, *ridges]) * (4 if len(finite) == len(points) else 8)
     top = max(point.tensor_limit for point in points) * 2
-    return tuple(2.0**power for power in (_down(left), _up(right), _down(bottom), _up(top)))  # type: ignore[return-value]
+    return 2.0 ** _down(left), 2.0 ** _up(right), 2.0 ** _down(bottom), 2.0 ** _up(top)
 
 
 def _down(value: float) -> int:

@@ -225,7 +225,7 @@ def _read(a: ArrayLike, b: ArrayLike, c: ArrayLike | None, type: str, c_type: st
 
 def _check(operands: _Operands, type: str, c_type: str, sparse: str | None, strict: bool) -> None:
     """Shapes that go together, that the library takes, and a sparse operand that is pruned."""
-    check_option("sparse", sparse, SPARSE)  # type: ignore[arg-type]
+    check_option("sparse", sparse, SPARSE)
     m, n, k = operands.shape
     if operands.b.shape[2] != k:
         raise refused(f"A of {m} x {k} with B of {n} x {operands.b.shape[2]}", 3, f"B [n, {k}]")

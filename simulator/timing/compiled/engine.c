@@ -493,6 +493,12 @@ static void put_off_access(Core *core, Sending *access, int64_t cycles) {
 
 static int64_t trailing_ones(uint64_t mask) { return ~mask ? __builtin_ctzll(~mask) : 64; }
 
+static int64_t claim(uint64_t *taken, int64_t ahead) {
+    ahead += trailing_ones(*taken >> least(ahead, FAR));
+    *taken |= ahead < FAR ? UINT64_C(1) << ahead : 0;
+    return ahead;
+}
+
 static int64_t first_read(const Sm *sm, const Sending *access, int64_t last) {
     int64_t begin = most(access->arrives, last + sm->port_cycles);
     return begin + (access->values && access->arrives > last ? sm->store_latency : 0);
@@ -602,8 +608,7 @@ static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
         int64_t at = access->written;
         for (int64_t i = 0; i < access->unwritten; i++) {
             at = most(access->due + i * access->step, at);
-            at += trailing_ones(taken >> least(at - cycle, FAR));
-            taken |= at - cycle < FAR ? UINT64_C(1) << (at - cycle) : 0;
+            at = cycle + claim(&taken, at - cycle);
             if (!i)
                 access->written = at;
             at++;
@@ -1462,8 +1467,7 @@ static int64_t give_back(Sm *sm, int64_t cta, int64_t soonest, int64_t last, int
     uint64_t taken = (uint64_t)sm->returning_array[cta] >> least(begin - sm->returned_array[cta], FAR);
     for (int64_t i = 0; i < count; i++) {
         end = most(last - (count - 1 - i) * step, end + 1);
-        end += trailing_ones(taken >> least(end - begin, FAR));
-        taken |= end - begin < FAR ? UINT64_C(1) << (end - begin) : 0;
+        end = begin + claim(&taken, end - begin);
     }
     int64_t free = trailing_ones(taken);
     sm->returned_array[cta] = begin + free;

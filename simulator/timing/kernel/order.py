@@ -136,10 +136,10 @@ class _Memory:
 
 def accesses(micro: Micro) -> list[tuple[Space, bool]]:
     """The memories that an instruction accesses, and whether it writes there."""
-    access = micro.item.instruction.form.access  # type: ignore[union-attr] # an own one is an operation
-    if access is None:
+    form = micro.item.instruction.form  # type: ignore[union-attr] # an own one is an operation
+    if (access := form.access) is None:
         return []
-    if "nc" in micro.item.instruction.form.qualifiers:  # type: ignore[union-attr]
+    if "nc" in form.qualifiers:
         return []  # memory that nobody writes
     if micro.time is Time.COPY:
         return [(Space.GLOBAL, False), (Space.SHARED, True)]

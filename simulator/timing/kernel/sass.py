@@ -109,10 +109,10 @@ def _own(kernel: Kernel, places: dict[int, list[int]], each: Instruction, times:
 
 def _micro(kernel: Kernel, places: dict[int, list[int]], index: int, each: Instruction, sort: Sort) -> Micro:
     reads, writes = registers(each)
-    item: Item | None = _own(kernel, places, each, sort.own) if sort.own and not each.never else None
-    if item is not None:
+    own = _own(kernel, places, each, sort.own) if sort.own and not each.never else None
+    if own is not None:
         form = _matrix(each) if sort.time is Time.TENSOR else None
-        return Micro(item, item.instruction.form.time, reads, writes, own=True, number=index, matrix=form)  # type: ignore[union-attr]
+        return Micro(own, own.instruction.form.time, reads, writes, own=True, number=index, matrix=form)
     item = kernel.items[places[each.line][0]] if each.line in places else _behind(kernel, each.line)
     words = 0
     time = sort.time

@@ -59,11 +59,10 @@ class Walker:
         """Whether a branch of machine code is taken when that of the PTX is taken: by the lines that only one side of
         each comes to."""
         block = self.sass.blocks[number]
-        if block.place < 0 or not isinstance(self.items[block.place], Branch):
-            return True
         place = block.place
-        mine = self.block_of[place]
-        target = self.items[place].target  # type: ignore[union-attr]
+        if place < 0 or not isinstance(branch := self.items[place], Branch):
+            return True
+        mine, target = self.block_of[place], branch.target
         sides = [_reach(start, lambda n: self.blocks[n].successors, mine) for start in (
             self.block_of[target], mine + 1)]  # fmt: skip
         there, here = (self._lines(side) for side in sides)
