@@ -215,6 +215,12 @@ def in_banks(operation: TimedOperation, a: int, b: int, metadata: int = 0) -> No
     operation.metadata <<= metadata % 2
 
 
+def add_to_nothing(operation: TimedOperation) -> None:
+    """Lets a matrix instruction read no C, which is RZ in its machine code."""
+    read = operation.a | operation.b
+    operation.even, operation.odd = operation.even & read, operation.odd & read
+
+
 def _bits(numbers: Iterable[int]) -> int:
     """A number with these bits."""
     return sum(1 << number for number in numbers)

@@ -40,6 +40,8 @@ class CoreRecord(ctypes.Structure):
         accesses_read, last_read: how many accesses have read their registers, and when the last of them was read;
             `deferred`: the bank of a register that the port reads in the next cycle, instead of in this one;
             `port_step`: cycles from one register to the next; `result_stage`: `written` of the config's `[registers]`.
+        stored: cycles from the one in which an instruction in its last stage is given a result of another one of its
+            pipe until others can read it from the register file.
         stores: stores, up to a number, that have been issued since the last matrix instruction and that one would
             leave a gap in.
         matrices: ldmatrix.x4, up to a number, that have begun since the last load of four registers that come together.
@@ -50,8 +52,8 @@ class CoreRecord(ctypes.Structure):
         depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
         read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it, as `Reads.give` says.
         stages: for each stage, the first first: the operands that are still to be read, those that its instruction has
-            (bit 2 * slot + bank), whether it writes a register, by slot from when on each can be read, and the places
-            of its operation in the code, counted from 1, and of its warp.
+            (bit 2 * slot + bank), whether it writes a register, by slot from when on each can be read, and in the last
+            stage, and the places of its operation in the code, counted from 1, and of its warp.
         readers: for each of `reading` matrix instructions that read: cycles since its first stage, its `even`, `odd`
             and `late`, and the bank of metadata that is still to be read.
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
@@ -100,6 +102,7 @@ class CoreRecord(ctypes.Structure):
     deferred: int
     port_step: int
     result_stage: int
+    stored: int
     free_array: Integers
     half_free: int
     depth: int

@@ -209,7 +209,7 @@ class SubCore(Fetching):
         warp = self.act(place, now)
         warp.gives_way = warp.upkeep[warp.upkeep_seen] & 1
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
-            self.enter(warp, warp.runs)
+            self.enter(warp, warp.runs, 0, 0)
         warp.upkeep_seen += 1
 
     def postpone(self, now: int) -> None:

@@ -10,17 +10,19 @@ issues on the sub-core until it has; the waits of all its warps last as much lon
 operand with the compiler's `.reuse` flag is not read again by the next instruction that has the same register of the
 same warp in the same slot.
 
-A result of an integer or float instruction can be read when an instruction that issues as soon as the compiler lets it
-is in its last stage, and not before.
+A result of an integer or float instruction can be read from the register file `stored` cycles behind the last stage of
+that instruction. One in its last stage is given it sooner: when one would be there that issued as soon as the compiler
+lets it. But if it reads a result from the file in the very cycle in which that comes there, it takes others of that
+bank from the file, too.
 
 A matrix instruction reads its registers in cycles of its own (`even` and `odd` of its class), from its second stage on
 and before all others. It does not wait for them in a stage. The metadata of a sparse one is read in its first stage,
-behind all others; if it is not got there, then in the next cycle and before all others. It begins a cycle later, too,
-if an access to shared memory reads in that cycle (`simulator.timing.banked_port`). While it waits, nothing issues, and
-what is ahead of it in the stages goes on. An instruction that writes a register is late in the cycles `late` of the
-class.
+behind all others; if it is not got there, then in the next cycle and before all others. One whose C is RZ does not read
+in the cycles of C. It begins a cycle later, too, if an access to shared memory reads in that cycle
+(`simulator.timing.banked_port`). While it waits, nothing issues, and what is ahead of it in the stages goes on. An
+instruction that writes a register is late in the cycles `late` of the class.
 
-Measured: H100 80GB, 2026-11-26, `tests/hardware/banks.py` and `pieces.py`.
+Measured: H100 80GB, 2026-11-26, and H200, the same SM, 2026-11-27, `tests/hardware/banks.py` and `pieces.py`.
 
 The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """
@@ -38,8 +40,9 @@ from simulator.timing.records import NO_MORE, link
 from simulator.timing.warp import Warp
 
 WAITING = 2  # stages that stand still with a matrix instruction that waits in the second
-STAGE = 8  # numbers of a stage: see CoreRecord
-FROM, PROGRAM, MEMBER = 3, 6, 7  # of these: since when operands can be read, by slot; the operation; its warp
+STAGE = 11  # numbers of a stage: see CoreRecord
+FROM, GIVEN = 3, 6  # of these, by slot: since when an operand can be read, and since when in the last stage
+PROGRAM, MEMBER = 9, 10  # the operation; its warp
 READER = 6  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata, and
 # `closed_by`
 FIRST_TWO, THIRD = 0b110, 0b1000  # cycles in which a matrix instruction reads
@@ -98,18 +101,19 @@ class Reads(CoreRecord):
             self.reading += 1
             return
         for place, number in enumerate(operation.operands):
-            self.enter(warp, number, self.readable_from(warp, operation, place))
+            self.enter(warp, number, *self.readable_from(warp, operation, place))
         self.stages[2] |= int(operation.writer)
         self.stages[PROGRAM], self.stages[MEMBER] = 1 + warp.pc, self.mine.index(warp)
 
-    def readable_from(self, warp: Warp, operation: TimedOperation, place: int) -> int:
-        """From when on an integer or float instruction can read an operand that another one has written: in its last
-        stage, if it issues as soon as the compiler lets it."""
+    def readable_from(self, warp: Warp, operation: TimedOperation, place: int) -> tuple[int, int]:
+        """From when on an integer or float instruction can read an operand that another one has written: from the
+        register file, and in its last stage."""
         source = operation.sources[place] if place < len(operation.sources) else -1
         if source < 0 or (producer := warp.producers[source]) not in (Unit.ALU, Unit.FMA):
-            return 0
+            return 0, 0
         late = operation.forwarding_penalty if producer == Unit.ALU else 0
-        return warp.readable[source] + self.changes[operation.unit][producer] + late
+        given = warp.readable[source] + self.changes[operation.unit][producer] + late
+        return max(warp.readable[source] + self.stored, given), given
 
     def held(self, warp: Warp, operation: TimedOperation) -> int:
         """The cycles in which a matrix instruction would read what it finds kept from the last one."""
@@ -130,12 +134,12 @@ class Reads(CoreRecord):
         reads = (operation.even | operation.odd) & ~(there & operation.b)
         return reads | FIRST_TWO | reads >> self.port_step & THIRD
 
-    def enter(self, warp: Warp, operand: int, readable: int = 0) -> None:
+    def enter(self, warp: Warp, operand: int, readable: int, given: int) -> None:
         """Puts an instruction with this operand (`TimedOperation.operands`) into the first stage; it can be read from
-        a cycle on."""
+        a cycle on, and in the last stage from another."""
         stages, kept = self.stages, self.kept
         slot, register = operand & 7, warp.place << 16 | operand >> 5
-        stages[FROM + (slot >> 1)] = readable
+        stages[FROM + (slot >> 1)], stages[GIVEN + (slot >> 1)] = readable, given
         stages[1] |= 1 << slot
         if not operand & AGAIN and kept[slot] != register:
             stages[0] |= 1 << slot
@@ -256,17 +260,34 @@ class Reads(CoreRecord):
 
     def serve(self, bank: int) -> bool:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""
-        stages, older = self.stages, 0
-        for at in range(STAGE * (self.depth - 1), -1, -STAGE):
+        stages, older, last = self.stages, 0, STAGE * (self.depth - 1)
+        for at in range(last, -1, -STAGE):
             able = stages[at] & ~older & OF_BANK[bank]
-            for slot in range(SLOTS if able else 0):
-                if stages[at + FROM + slot] > self.read_cycle:
-                    able &= ~(3 << BANKS * slot)
+            filed = self.there(able, at + FROM)
+            able = filed or (self.there(able, at + GIVEN) if at == last else 0)
             if able:
                 stages[at] &= ~(able & -able)
+                if at == last:
+                    self.pass_by((able & -able).bit_length() - 1)
                 return True
             older |= stages[at + 1]
         return False
+
+    def there(self, able: int, since: int) -> int:
+        """Those of the operands `able` that can be read by now; their cycles stand in the stages from `since` on."""
+        for slot in range(SLOTS if able else 0):
+            if self.stages[since + slot] > self.read_cycle:
+                able &= ~(3 << BANKS * slot)
+        return able
+
+    def pass_by(self, operand: int) -> None:
+        """Lets an instruction in the last stage be given no more results in the bank of this operand, if it has read
+        one that has just come to the register file."""
+        last, (read, bank) = STAGE * (self.depth - 1), divmod(operand, BANKS)
+        if self.stages[last + FROM + read] == self.read_cycle:
+            for slot in range(SLOTS):
+                if self.stages[last] >> (BANKS * slot + bank) & 1:
+                    self.stages[last + GIVEN + slot] = self.stages[last + FROM + slot]
 
     def retire(self) -> None:
         """Forgets matrix instructions that have nothing left to read."""
@@ -291,7 +312,6 @@ class Reads(CoreRecord):
         if not self.depth:
             return []
         stages = [
-            max(number - now, 0) if FROM <= at % STAGE < FROM + SLOTS else number
-            for at, number in enumerate(self.stages)
+            max(number - now, 0) if FROM <= at % STAGE < PROGRAM else number for at, number in enumerate(self.stages)
         ]
         return [self.frozen, *stages, *self.kept, *self.readers[: READER * self.reading], NO_MORE]

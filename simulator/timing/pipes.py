@@ -37,6 +37,7 @@ class Pipes(Reads):
         link(self, free=self.free, others=self.others)
         self.begin_reads(config.reading_stages)
         self.result_stage = config.registers.written if config.registers is not None else 0
+        self.stored = max(config.registers.stored - config.alu.latency, 0) if config.registers is not None else 0
 
     def pipe_free(self, operation: TimedOperation) -> int:
         """The cycle from which the operation's unit can take it: results of the tensor pipe come out one after the

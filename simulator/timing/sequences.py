@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from isa.forms.record import Unit
-from simulator.timing.compile import matrix, odd_banks, operands
+from simulator.timing.compile import add_to_nothing, matrix, odd_banks, operands
 from simulator.timing.config import Config
 from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.sequences_config import Row, Sequence, Sequences, Value
@@ -201,7 +201,10 @@ class _Expansion:
         return operation
 
     def times(self, row: Row, line: int, reads: tuple[int, ...], writes: tuple[int, ...]) -> TimedOperation:
-        return machine_operation(row, self.config, self.rules, reads, writes, line, self.one_wavefront)
+        operation = machine_operation(row, self.config, self.rules, reads, writes, line, self.one_wavefront)
+        if row.adds_to_nothing:
+            add_to_nothing(operation)
+        return operation
 
     # Calls
 

@@ -40,6 +40,12 @@ class Row:
     after_shuffle: bool = False
     around_shuffle: bool = False
 
+    @property
+    def adds_to_nothing(self) -> bool:
+        """Whether it is a matrix instruction whose C is RZ: it reads as many values less."""
+        roles = self.form.roles if self.form is not None else ()
+        return len(self.reads) < sum(role.count for role in roles if role.name in "abc")
+
 
 @dataclass(frozen=True)
 class Sequence:

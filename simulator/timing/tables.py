@@ -113,13 +113,14 @@ class Registers:
     Attributes:
         stages: cycles behind issue in which an instruction reads its registers.
         halves: whether the pipe FMA has two halves: floats take one that is free, integer multiplications the first.
-        written: cycles from the one in which the last register of a load or a shuffle is written until an instruction
-            that needs it can issue.
+        written: cycles from the last register that a load or a shuffle writes until who needs it can issue.
+        stored: cycles from an instruction's last stage until the register file has its result.
     """
 
     stages: Annotated[int, Between(1, 16, "stages")]
     halves: bool = False
     written: Delay = 0
+    stored: Delay = 0
 
 
 @dataclass(frozen=True)
@@ -222,8 +223,7 @@ class Alu:
 
     Attributes:
         latency: cycles from issue until an integer instruction that needs the result can issue.
-        tensor_latency, address_latency: the same for a matrix instruction, and for a load or store that needs it as its
-            address.
+        tensor_latency, address_latency: the same for a matrix instruction, and for the address of a load or store.
         change_latency: cycles more where the result comes from the other of the two integer pipes (the one that
             multiplies, and the rest).
         interval: cycles between two issues on one sub-core.

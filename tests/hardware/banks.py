@@ -13,6 +13,7 @@ soonest; `cycles`: by how much later than the stall counts say an instruction is
 
 `lop3 60 62r 64`: registers of the operands; 255 is RZ, r the compiler's `.reuse`. `full f32@b9,ra`: B is in register 9,
 and A is kept for the next matrix instruction; A, B and metadata are in 4, 8 and 2 where no a, b or e says otherwise.
+Sequences in which instructions read what others write are in `dependent.py`.
 """
 
 from __future__ import annotations
@@ -245,10 +246,10 @@ def at_random() -> Iterator[Piece]:
     for number in range(6500):
         pool = [FIRST + source.randrange(REGISTERS) for _ in range(source.choice((3, 5, 8, 16)))]
         names = source.choices(list(MATRIX), k=source.choice((1, 1, 2, 3))) if number % 5 < 2 else []
-        yield asked(_random(source, pool, source.choice((0, 0, 0.3, 0.6)), names))
+        yield asked(random_events(source, pool, source.choice((0, 0, 0.3, 0.6)), names))
 
 
-def _random(source: random.Random, pool: list[int], kept: float, matrix: list[str]) -> Iterator[tuple[int, str]]:
+def random_events(source: random.Random, pool: list[int], kept: float, matrix: list[str]) -> Iterator[tuple[int, str]]:
     at = free = 0
     share = source.choice((0.3, 0.5, 0.7)) if matrix else 0
     for _ in range(source.randint(4, 14)):

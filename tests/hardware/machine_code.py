@@ -4,12 +4,14 @@ and h100_emulated.csv: the same streams of emulated instructions without it, for
     python -m tests.hardware.machine_code [--build DIR] [--nvdisasm NVDISASM]
 
 Needs the cubins of `measure.py build --groups mma inserts operation`, and the CSV files of these groups. An instruction
-is [kind, stall, writes, reads, hints, operands, behind]: the kinds of `sequences.py` (for a matrix instruction of the
-chip, its number in `forms`), the cycles for which its warp then issues nothing, registers as numbers (predicates from
-256 on). What waits for a scoreboard reads the registers that it stands for. What is called stands in its place; NOPs
+is [kind, stall, writes, reads, hints, operands, boards, behind]: the kinds of `sequences.py` (for a matrix instruction
+of the chip, its number in `forms`), the cycles for which its warp then issues nothing, registers as numbers (predicates
+from 256 on). What is called stands in its place; NOPs
 and instructions of the uniform datapath have left nothing but their waits and hints, and the branch, which ends every
 loop, its hint. Hints are 1 if the instruction has the yield hint (else 0), and for each of those behind it twice the
 cycles between the two, and 1 if that one has the hint. Operands are those of `sass.slots`.
+`boards`: the scoreboard that tells when its registers have been read and the one that tells when its values are there,
+or -1, and those that it waits for, itself or by instructions before it that are left out; nothing if there are none.
 `behind` is by how many instructions of the kernel each lies behind the one before, the first behind its beginning.
 `begins` are, by number of warps, the cycles by which each warp comes later than the first to the second iteration
 (`ends_of_first` of measure.py).
@@ -95,12 +97,13 @@ def body(lines: list[sass.Instruction | str]) -> list[tuple[sass.Instruction, in
 
 
 def rows(code: list[tuple[sass.Instruction, int]]) -> list[Row]:
-    """The rows of a loop; waits for scoreboards as reads of what they stand for, also from one run to the next."""
+    """The rows of a loop; what its end waits for, its first instruction does."""
     made: list[Row] = []
-    boards: dict[int, set[int]] = defaultdict(set)
+    awaited: set[int] = set()  # by instructions that are left out
     for _ in range(2):
         made, early, before = [], 0, 0
         for x, address in code:
+            awaited |= {*x.awaited}
             kind = kind_of(x)
             if made and not kind:
                 made[-1][4].append(2 * made[-1][1] + x.yields)
@@ -113,13 +116,10 @@ def rows(code: list[tuple[sass.Instruction, int]]) -> list[Row]:
                     early += x.cycles
                 continue
             written, read = registers(x, kind)
-            for board in x.awaited:
-                read += sorted(boards[board] - set(read))
-                boards[board] = set()
-            if x.written is not None:
-                boards[x.written] |= set(written)
-            made.append([kind, x.stall, written, read, [int(x.yields)], sass.slots(x), address - before])
-            before = address
+            own = [-1 if board is None else board for board in (x.freed, x.written)]
+            boards = [*own, *sorted(awaited)] if awaited or own != [-1, -1] else []
+            made.append([kind, x.stall, written, read, [int(x.yields)], sass.slots(x), boards, address - before])
+            before, awaited = address, set()
         made[-1][1] += early
     return made
 

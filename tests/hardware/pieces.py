@@ -2,7 +2,7 @@
 with stall counts of our own, between idle cycles and two reads of the clock.
 
 An instruction can have other registers, `st.b32%97/89` (address, value), and a matrix instruction can keep A or B,
-`full f32@a`.
+`full f32@a`, or add to nothing (C is RZ), `full f32@z`.
 
     python pieces.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   after `measure.py build` of memory,
                                                                                  operation
@@ -72,6 +72,7 @@ SHUFFLES = {
 INTEGERS = {"add": r"VIADD R\d+, R\d+, 0x1$", "compare": r"ISETP\.LT\.U32\.AND P0, PT, R"}
 BYTES = {"b32": 4, "v2": 8}  # between the addresses of lanes; 16 for the others
 FIRST, CLOCKS, SLOTS = 104, 140, 520  # the sequences use registers below FIRST
+ZERO = 255  # RZ
 LANE, BASE, TABLE = 227, 1024, 16384  # a free register; where shared memory and the table of registers in it begin
 ADDRESSES = {4: 96, 8: 97, 16: 98}  # registers that hold multiples of the lane
 KEPT, HINTED = ("@a", "@b", "@ab"), 12  # and the shortest wait with the yield hint, which lets what is kept be lost
@@ -108,6 +109,7 @@ def pieces() -> Iterator[Piece]:
         yield Piece(tuple(_random(source, [*three, "sp full f32", "sp full f32", *others])), "issue")
     yield from further()
     yield from keeping()
+    yield from adding_to_nothing()
 
 
 def further() -> Iterator[Piece]:
@@ -174,6 +176,28 @@ def keeping() -> Iterator[Piece]:
         yield Piece(tuple(events), asked.get(accesses[-1][:2] + ".b32", "value") if ask == "end" else ask)
 
 
+def adding_to_nothing() -> Iterator[Piece]:
+    """Matrix instructions whose C is RZ, before and behind accesses, alone and with operands that are kept; and random
+    sequences."""
+    asked = {"ld.b32": "value", "ldmatrix.x4": "value", "st.b32": "registers", "st.v4": "registers"}
+    for form in FORMS:
+        zero, every = form + "@z", FORMS[form][1]
+        for access, between, behind in product(("ld.b32", "st.v4", "shuffle"), range(1, 9), range(1, 15)):
+            yield _at((zero, between), (access, behind), ("small f32", 0))
+        for (access, what), between in product(asked.items(), range(1, 13)):
+            yield _at((zero, between), (access, 0), asked=what)
+            yield _at((access, between), (zero, 0), asked=what)
+        for (access, what), behind, keeps in product(asked.items(), range(1, 9), ("@az", "@bz", "@abz")):
+            yield _at((form + keeps, every), (zero, behind), (access, 0), asked=what)
+    source = random.Random(17)
+    kinds = ["sp full f32", "full f32", *FORMS, "add", "compare", *ACCESSES, "ld.b32", "shuffle", "shuffle.idx"]
+    for _ in range(2000):
+        events = [(at, name + "@z" * (name in FORMS and source.random() < 0.6)) for at, name in _random(source, kinds)]
+        accesses = [name for _, name in events if name in ACCESSES or name in SHUFFLES]
+        ask = source.choice(("issue", "end", "end")) if accesses else "issue"
+        yield Piece(tuple(events), asked.get(accesses[-1][:2] + ".b32", "value") if ask == "end" else ask)
+
+
 def _at(*steps: tuple[str, int], asked: str = "issue") -> Piece:
     """Instructions, each with the cycles until the next."""
     times = [0]
@@ -186,9 +210,9 @@ def _random(source: random.Random, kinds: list[str]) -> Iterator[tuple[int, str]
     at = free = 0
     for _ in range(source.choice((4, 5, 6, 7, 8))):
         kind = source.choice(kinds)
-        if kind in MATRIX:
+        if kind in FORMS:
             at = max(at, free) if source.random() < 0.5 else at
-            free = at + MATRIX[kind][1]
+            free = at + FORMS[kind][1]
         yield at, kind
         at += source.choice((1, 1, 2, 2, 3, 4, 4, 5, 8))
 
@@ -257,6 +281,7 @@ class Room(Clocked):
             low = low & ~(0xFFFFFF << 16) | d << 16 | 4 << 24 | 8 << 32
             low = low & ~(0xFF << 40) | 2 << 40 if name.startswith("sp") else low
             low, high = coded((low, high & ~0xFF | d), stall)
+            high = high | ZERO if "z" in keeps else high
             return low, high | ("a" in keeps) << 58 | ("b" in keeps) << 59
         if name in INTEGERS:
             mask, place = (0xFFFF << 16, 90 << 16 | 91 << 24) if name == "add" else (0xFFFF << 24, 91 << 24 | 92 << 32)

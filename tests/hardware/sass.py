@@ -275,14 +275,19 @@ def pipe_and_slots(x: Instruction) -> list[Any]:
     return [pipe, slots(x)] if pipe else []
 
 
+NO_C = [3, 255, 0]
+"""What `slots` says of a matrix instruction that adds to nothing."""
+
+
 def slots(x: Instruction) -> list[list[int]]:
     """The registers that a matrix, integer or float instruction reads: slot, number, and 1 if the next need not read it
-    again. Of a matrix instruction the first of A and of B, and that of metadata."""
+    again. Of a matrix instruction the first of A and of B, and that of metadata; then `NO_C`, if C is RZ."""
     family = x.opcode.split(".")[0]
     operands = [o.strip() for o in x.text.split(x.opcode, 1)[1].split(",")]
     if family in MATRICES:
         found = [operands[place] for place in (1, 2, *((4,) if ".SP" in x.opcode else ()))]
-        return [[slot, int(text[1:].split(".")[0]), int(".reuse" in text)] for slot, text in enumerate(found)]
+        read = [[slot, int(text[1:].split(".")[0]), int(".reuse" in text)] for slot, text in enumerate(found)]
+        return [*read, NO_C] if operands[3] == "RZ" else read
     if family not in (*INTEGERS, *FLOATS):
         return []
     operands = operands[2 if family in ("ISETP", "PLOP3") else 1 :]

@@ -3,9 +3,10 @@ and keeps numbers in bits, is compared with. Sequences are named as in `simulato
 
 An instruction goes through stages, a cycle each, and is in the last until all its operands have been read; as long as
 that takes, no stage moves and nothing issues. A bank gives a register a cycle: to the cycles of matrix instructions,
-then to the oldest instruction that asks and finds the place of its slot and bank empty. Accesses to shared memory leave
-the stages for a port that reads every second cycle, in cycles that matrix instructions leave free which have begun, and
-before those that have not.
+then to the oldest instruction that asks and finds the place of its slot and bank empty. What another one has written is
+in the register file some cycles behind the stages; an instruction in the last one is given it before. Accesses to
+shared memory leave the stages for a port that reads every second cycle, in cycles that matrix instructions leave free
+which have begun, and before those that have not.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isa import mma_form
-from simulator.studies.validation import pieces
+from simulator.studies.validation import pieces, registers
 from simulator.studies.validation.pieces import FORMS as MATRIX
 from simulator.timing.config import Config
 
@@ -24,6 +25,7 @@ PIPES = {
     **dict.fromkeys(("ffma", "fadd"), (LIGHT, HEAVY)),
 }
 ZERO = 255
+RESULTS = registers.RESULTS
 
 
 @dataclass
@@ -34,11 +36,18 @@ class Reader:
         missing: slots and banks of the operands that it has not read.
         places: slots and banks of all its operands.
         writes: whether it writes a register.
+        result: the register that others may read it from; alu: whether they find it in the pipe of integers.
+        filed, given: of operands that others have written, when they are in the register file, and when an instruction
+            in the last stage is given them.
     """
 
     missing: list[tuple[int, int]] = field(default_factory=list)
     places: set[tuple[int, int]] = field(default_factory=set)
     writes: bool = False
+    result: int = ZERO
+    alu: bool = False
+    filed: dict[tuple[int, int], int] = field(default_factory=dict)
+    given: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 @dataclass
@@ -87,18 +96,22 @@ class Chip:
         result: when the last result of the tensor pipe is out, behind the cycle in which it is free.
         accesses: those that have registers to read; port: when it can read the next, and `read`: when it read the last;
             postponed: the bank that it reads in the next cycle.
+        left: by register when the instruction that wrote it left the stages, and whether it is one of the pipe of
+            integers; issued: how many instructions have issued.
         kept: registers that need not be read again, by slot and bank; of matrix instructions the first of A and B, and
             how many, by "a" and "b".
     """
 
     def __init__(self, config: Config) -> None:
         assert config.registers is not None
-        self.config, self.depth = config, config.registers.stages
+        self.config, self.registers, self.depth = config, config.registers, config.registers.stages
         self.now = self.lost = self.result = 0
         self.free = dict.fromkeys((ALU, HEAVY, LIGHT, TENSOR), 0)
         self.stages: list[Reader | None] = [None] * self.depth
         self.matrices: list[Matrix] = []
         self.kept: dict[object, object] = {}
+        self.left: dict[int, tuple[int, bool]] = {}
+        self.issued = 0
         self.known = pieces.operations(config)
         self.accesses: list[Access] = []
         self.port, self.read = 0, -9
@@ -122,6 +135,7 @@ class Chip:
 
     def issue(self, name: str) -> None:
         """Lets it issue now."""
+        self.issued += 1
         kind, _, marks = name.partition("@")
         if kind in pieces.ACCESSES:
             known = self.known[kind]
@@ -132,13 +146,15 @@ class Chip:
             self.stages[0] = Reader()
             self._matrix(kind, marks.split(","))
             return
-        kind, *registers = name.split()
+        kind, *operands = name.split()
         pipe = next(pipe for pipe in PIPES[kind] if self.free[pipe] <= self.now)
         self.free[pipe] = self.now + self.config.alu.interval
         slots = (0, 2) if kind == "fadd" else (0, 1, 2)
-        self.stages[0] = reader = Reader(writes=kind != "compare")
+        self.stages[0] = reader = Reader(writes=kind != "compare", alu=PIPES[kind] == (ALU,))
+        if kind not in ("compare", "add"):
+            reader.result = RESULTS[(self.issued - 1) % len(RESULTS)]
         before = set[int]()
-        for slot, text in zip(slots, registers, strict=False):
+        for slot, text in zip(slots, operands, strict=False):
             register, place = int(text.rstrip("r")), (slot, int(text.rstrip("r")) % 2)
             if register == ZERO:
                 continue
@@ -147,6 +163,10 @@ class Chip:
                 reader.missing.append(place)
             self._keep(place, register, text.endswith("r"))
             before.add(register)
+            if register in self.left:
+                left, alu = self.left[register]
+                reader.filed[place] = left + self.registers.stored
+                reader.given[place] = left + self.config.alu.latency + (alu is not reader.alu)
 
     def _keep(self, place: object, registers: object, reuse: bool) -> None:
         self.kept.pop(place, None)
@@ -158,20 +178,23 @@ class Chip:
         tensor = self.config.tensor_class(form)
         assert tensor is not None
         counts = {role.name: role.count for role in form.roles}
-        registers = {"a": 4, "b": 8, "e": 2}
-        registers |= {mark[0]: int(mark[1:]) for mark in marks if mark and mark[0] != "r"}
+        named = {"a": 4, "b": 8, "e": 2}
+        named |= {mark[0]: int(mark[1:]) for mark in marks if mark and mark[0] != "r"}
         even, odd = set(tensor.even), set(tensor.odd)
         for name, cycles in (("a", set(tensor.a)), ("b", set(tensor.b))):
-            if registers[name] % 2:  # one register, which is in the other bank
+            if named[name] % 2:  # one register, which is in the other bank
                 moved = cycles & (even - odd)
                 even, odd = even - moved, odd | moved
         for name, cycles in (("a", set(tensor.a)), ("b", set(tensor.b))):
-            operand = registers[name], counts[name]
+            operand = named[name], counts[name]
             if self.kept.get(name) == operand:
                 even, odd = even - cycles, odd - cycles
             self._keep(name, operand, f"r{name}" in marks)
+        if named.get("c") == ZERO:
+            read = {*tensor.a, *tensor.b}
+            even, odd = even & read, odd & read
         late = {cycle + self.depth - 1 for cycle in tensor.late}
-        self.matrices.append(Matrix((even, odd), late, registers["e"] % 2 if tensor.sparse else None))
+        self.matrices.append(Matrix((even, odd), late, named["e"] % 2 if tensor.sparse else None))
         self.free[TENSOR], self.result = self.now + tensor.interval, tensor.result_until
 
     def cycle(self) -> None:
@@ -204,7 +227,9 @@ class Chip:
 
     def _move(self, waits: bool, stands_still: bool) -> None:
         """Moves the stages: not if the last one waits; only those ahead of it, if a matrix instruction waits."""
-        time = self.time
+        time, last = self.time, self.stages[-1]
+        if last is not None and not stands_still:
+            self.left[last.result] = time, last.alu
         for access in () if stands_still else self.accesses:
             access.moved += 1
             access.arrived = time + 1 if access.moved == self.depth else access.arrived
@@ -243,14 +268,19 @@ class Chip:
 
     def _give(self, bank: int) -> bool:
         """Gives one register of a bank, if an instruction can take it."""
-        occupied = set[tuple[int, int]]()
+        occupied, last, time = set[tuple[int, int]](), self.stages[-1], self.time
         for reader in reversed(self.stages):
             if reader is None:
                 continue
-            for place in reader.missing:
-                if place[1] == bank and place not in occupied:
-                    reader.missing.remove(place)
-                    return True
+            asked = [place for place in reader.missing if place[1] == bank and place not in occupied]
+            able = [place for place in asked if reader.filed.get(place, -1) <= time]
+            if reader is last and not able:
+                able = [place for place in asked if reader.given.get(place, -1) <= time]
+            if able:
+                reader.missing.remove(able[0])
+                if reader is last and reader.filed.get(able[0]) == time:  # just come: what else is to be given is not
+                    reader.given |= {place: reader.filed[place] for place in asked if place in reader.filed}
+                return True
             occupied |= reader.places
         return False
 

@@ -19,7 +19,7 @@ from isa.forms.record import Unit
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.programs import by_warps, load
-from simulator.studies.validation.slots import read_from
+from simulator.studies.validation.slots import read_from, wait_for
 from simulator.studies.validation.streams import Loop
 from simulator.timing.config import Config
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
@@ -27,7 +27,7 @@ from simulator.timing.sequences import machine_operation
 from simulator.timing.sequences_config import Row as Machine
 
 PREDICATES = 256  # the number of P0
-ADDRESS = 6  # where a row has the address of its instruction, in instructions, if it is known
+ADDRESS = 7  # where a row has the address of its instruction, in instructions, if it is known
 SHORT = 12  # of how many loops the short form takes one
 SETS = {"inserts": "inserts", "operation": "operations"}
 
@@ -47,10 +47,7 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
     """A loop of machine code, which has its waits already."""
     every = tuple(range(config.sm.warps))
     once = dict.fromkeys(every, Periodic((1,)))
-    shuffled = {register for kind, _, writes, *_ in body if kind == "shuffle" for register in writes}
     timed = [_timed(config, row, forms, once) for row in body]
-    for operation in timed:  # all else the stall counts wait for
-        operation.reads = tuple(register for register in operation.reads if register in shuffled)
     items: list[TimedOperation | TimedLoop] = [*timed]
     last = timed[-1]
     last.stall, last.stall_reason = last.stall + config.loop.cycles - 1, StallReason.BRANCH
@@ -60,13 +57,14 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) ->
 
 
 def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
-    kind, stall, writes, reads, (yields, *upkeep), slots = row[:ADDRESS]
+    kind, stall, writes, reads, (yields, *upkeep), slots, boards = row[:ADDRESS]
     assert config.sequences is not None
     machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
     timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
     timed.yields, timed.upkeep = timed.jumps or bool(yields), tuple(upkeep)
     read_from(timed, slots)
+    wait_for(timed, boards or (-1, -1))
     if config.fetch is not None and len(row) > ADDRESS:
         timed.cache_line = row[ADDRESS] // config.fetch.line
     if timed.unit is not Unit.TENSOR:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -39,14 +39,13 @@ from simulator.program.lowering import linearise
 from simulator.program.program import Program
 from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
-from simulator.studies.validation.slots import Slots, read_from
+from simulator.studies.validation.slots import Slots, both, read_from, wait_for
 from simulator.studies.validation.streams import repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.compiled import Programs
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
-from simulator.timing.records import BOARDS
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts
@@ -191,11 +190,10 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
     at least."""
     items: list[TimedOperation | TimedLoop] = []
     compiled = zip(part.stalls[:-1], part.hints, part.counter, part.operands, strict=True)
-    for operation, (stall, (yields, *behind), integers, operands), (frees, fills, *awaited) in zip(
+    for operation, (stall, (yields, *behind), integers, operands), boards in zip(
         operations_of(code), compiled, part.boards[:-1], strict=True
     ):
-        operation.reads, operation.awaits = (), _boards(awaited)
-        operation.frees, operation.fills = frees, fills if fills < 0 else BOARDS + fills
+        wait_for(operation, boards)
         if operation.unit is Unit.SHARED:
             operation.interval = 1
         if operands:
@@ -216,14 +214,9 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
     item.stall_reason = StallReason.BRANCH
     (end_of_loop,) = code.ends.values()
     end_of_loop.coded, end_of_loop.branch = True, part.stalls[-1]
-    end_of_loop.awaits = _boards(part.boards[-1][2:])
+    end_of_loop.awaits = both(part.boards[-1][2:])
     items.append(end_of_loop)
     return TimedCode(code.warps, items, nesting(items), code.ends, scheduled=True)
-
-
-def _boards(awaited: Sequence[int]) -> tuple[int, ...]:
-    """Scoreboards that are waited for, as those of registers and of values."""
-    return (*awaited, *(BOARDS + board for board in awaited))
 
 
 def _counter(config: Config, pipe: str, slots: Slots) -> TimedOperation:

@@ -2,7 +2,7 @@
 sequences of machine code that one warp runs alone on an SM.
 
 Each row is a sequence, in which every instruction names the cycles until the next may issue, and perhaps its registers
-(`st.b32%97/89`: address, value) or operands that it keeps (`full f32@a`), and what was asked: when
+(`st.b32%97/89`: address, value), operands that it keeps (`full f32@a`) or no C (`full f32@z`), and what was asked: when
 the value of its last access is there (`value`), or when a store has read its registers (`registers`), from its issue on
 as the sequence has it; or when an instruction issues that stands far behind all (`issue`), from the first one's issue.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import lzma
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from isa import Instruction, decode, mma_form
@@ -21,7 +21,7 @@ from simulator.program.lowering import linearise
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import instruction
-from simulator.timing.compile import compile_code, odd_banks
+from simulator.timing.compile import add_to_nothing, compile_code, odd_banks
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
@@ -106,7 +106,8 @@ def operations(config: Config) -> dict[str, TimedOperation]:
 
 
 def named(known: Mapping[str, TimedOperation], name: str) -> TimedOperation:
-    """The instruction of that name, with its registers and the operands that it keeps."""
+    """The instruction of that name, with its registers, and a matrix instruction with the operands that it keeps, or
+    without C."""
     if name in known:
         return known[name]
     name, _, keeps = name.partition("@")
@@ -115,8 +116,13 @@ def named(known: Mapping[str, TimedOperation], name: str) -> TimedOperation:
     if registers:
         address, *values = map(int, registers.split("/"))
         operation = operation.changed(banks=odd_banks((*values, address)))
+    if not keeps:
+        return operation
     kept = tuple(number | KEPT * (x in keeps) for number, x in zip(operation.operands, "ab", strict=False))
-    return operation.changed(operands=kept) if keeps else operation
+    operation = operation.changed(operands=kept)
+    if "z" in keeps:
+        add_to_nothing(operation)
+    return operation
 
 
 def matrix_instruction(opcode: str) -> Instruction:
@@ -140,10 +146,14 @@ def cycles(config: Config, known: Mapping[str, TimedOperation], events: Events, 
         items[-1].stall = 2
         items.append(nothing.changed(reads=items[last].writes[:1], writes=() if load else (REGISTER,), stall=FAR))
     items.append(nothing.changed(stall=1))
-    every: list[TimedOperation | TimedLoop] = [*items]
-    code = TimedCode((0,), every, nesting(every), {}, scheduled=True)
     behind = known["add"].latency + (FAR if asked != "issue" else 0)
-    return simulate(config, [code], 1).cycles - behind - since
+    return elapsed(config, items) - behind - since
+
+
+def elapsed(config: Config, items: Iterable[TimedOperation]) -> int:
+    """The cycles of one warp alone, whose waits stand in its code."""
+    every: list[TimedOperation | TimedLoop] = [*items]
+    return simulate(config, [TimedCode((0,), every, nesting(every), {}, scheduled=True)], 1).cycles
 
 
 def _values(place: int, count: int) -> tuple[int, ...]:

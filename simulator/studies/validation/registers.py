@@ -5,7 +5,9 @@ Each row is a sequence of integer, float and matrix instructions on registers of
 the cycles until the next may issue: by how many cycles an instruction issues late that stands far behind all.
 
 `lop3 60 62r 64`: the registers of the operands; 255 is RZ, r the compiler's `.reuse`. `full f32@b9,ra`: B is in
-register 9, and A is kept; a, b and e are the registers of A, B and metadata, 4, 8 and 2 where they are not named.
+register 9, and A is kept; a, b and e are the registers of A, B and metadata, 4, 8 and 2 where they are not named; with
+c255 its C is RZ. Integer and float instructions write the registers 80 to 87 in turn, by their place in the sequence;
+others may read them there.
 
 Not among the rows, because they are not understood: sequences whose last instruction is an integer or float one that
 keeps an operand, and those with an `fadd` that does. The engine would be right in 83 % and 95 % of these.
@@ -23,7 +25,7 @@ from simulator.resources import folder
 from simulator.studies.validation import pieces
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.slots import as_operands
-from simulator.timing.compile import in_banks, matrix
+from simulator.timing.compile import add_to_nothing, in_banks, matrix
 from simulator.timing.config import Config
 from simulator.timing.model import TimedOperation
 
@@ -40,6 +42,7 @@ UNITS = {
 FLOATS = ("ffma", "fadd")
 SLOTS = {"fadd": (0, 2)}  # of the operands that are named; of others 0, 1, 2
 ZERO = 255  # RZ, which is in no bank
+RESULTS = range(80, 88)  # registers that integer and float instructions write, in turn
 
 
 @cache
@@ -66,7 +69,9 @@ def operation(config: Config, name: str) -> TimedOperation:
         [slot, int(register.rstrip("r")), int(register.endswith("r"))]
         for slot, register in zip(SLOTS.get(kind, (0, 1, 2)), named, strict=False)
     ]
-    timed.operands = as_operands([slot for slot in slots if slot[1] != ZERO])
+    slots = [slot for slot in slots if slot[1] != ZERO]
+    timed.operands = as_operands(slots)
+    timed.sources = tuple(register if register in RESULTS else -1 for _, register, _ in slots)
     return timed
 
 
@@ -76,6 +81,8 @@ def _matrix_operation(config: Config, name: str) -> TimedOperation:
     registers = {"a": 4, "b": 8, "e": 2} | changed
     timed = matrix(mma_form(pieces.FORMS[kind]), config, (), (), 0)
     in_banks(timed, registers["a"], registers["b"], registers["e"])
+    if changed.get("c") == ZERO:
+        add_to_nothing(timed)
     kept = marks.split(",")
     timed.operands = as_operands([[slot, registers[x], int(f"r{x}" in kept)] for slot, x in enumerate("ab")])
     return timed
@@ -83,10 +90,16 @@ def _matrix_operation(config: Config, name: str) -> TimedOperation:
 
 def late(config: Config, known: dict[str, TimedOperation], events: pieces.Events) -> int:
     """By how many cycles what follows a sequence issues late, as the engine has it; `known` keeps operations."""
-    for name, _ in (*events, ("add", 0)):
+    items = []
+    for place, (name, gap) in enumerate(events):
         if name not in known:
             known[name] = operation(config, name)
-    return pieces.cycles(config, known, events, "issue") - sum(gap for _, gap in events) - pieces.FAR
+        result = known[name].writer and not is_matrix(name) and not name.startswith("add")
+        writes = (RESULTS[place % len(RESULTS)],) if result else ()
+        items.append(known[name].changed(stall=gap or pieces.FAR, writes=writes))
+    nothing = TimedOperation(Unit.FMA, config.alu.latency, config.alu.interval, (), (), 0)
+    span = nothing.latency + sum(gap for _, gap in events) + pieces.FAR
+    return pieces.elapsed(config, [*items, nothing]) - span
 
 
 def rows(config: Config, short: bool) -> list[Row]:
@@ -107,7 +120,7 @@ GROUPS = {
         Group(
             "registers",
             "short sequences of integer, float and matrix instructions on two banks of registers, one warp: cycles",
-            "measured: H100 80GB, 2026-11-26, tests/hardware/banks.py",
+            "measured: H100 80GB, 2026-11-26, and H200 (the same SM), 2026-11-27, tests/hardware/banks.py",
             rows,
             ("kind",),
             absolute=True,

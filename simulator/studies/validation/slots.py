@@ -1,10 +1,16 @@
-"""The registers that an instruction of measured machine code reads, as the timing model takes them."""
+"""The registers that an instruction of measured machine code reads, and its scoreboards, as the timing model takes
+them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from isa.forms.record import Unit
-from simulator.timing.compile import in_banks
+from simulator.timing.compile import add_to_nothing, in_banks
 from simulator.timing.model import TimedOperation, operand
+from simulator.timing.records import BOARDS
+
+NO_C = 3
 
 Slots = list[list[int]]  # registers: slot, number, and whether the next instruction need not read it again
 
@@ -20,10 +26,26 @@ def as_operands(slots: Slots) -> tuple[int, ...]:
 
 def read_from(operation: TimedOperation, slots: Slots) -> None:
     """Lets a matrix, integer or float instruction read these registers: of a matrix instruction the first of A and of
-    B, and that of metadata."""
+    B, and that of metadata, and no C if there is one with slot `NO_C`."""
     if operation.unit is Unit.TENSOR:
+        if any(slot == NO_C for slot, *_ in slots):
+            slots = slots[:-1]
+            add_to_nothing(operation)
         in_banks(operation, *(register for _, register, _ in slots))
         slots = slots[:2]
     else:
         operation.sources = tuple(register for _, register, _ in slots)
     operation.operands = as_operands(slots)
+
+
+def wait_for(operation: TimedOperation, boards: Sequence[int]) -> None:
+    """Lets an instruction wait as its machine code does, for no register, but for scoreboards: the first of these tells
+    when its own registers have been read, the second when its values are there (-1: none), the others it waits for."""
+    frees, fills, *awaited = boards
+    operation.reads, operation.awaits = (), both(awaited)
+    operation.frees, operation.fills = frees, fills if fills < 0 else BOARDS + fills
+
+
+def both(boards: Sequence[int]) -> tuple[int, ...]:
+    """Scoreboards that are waited for, as those of registers and of values."""
+    return (*boards, *(BOARDS + board for board in boards))

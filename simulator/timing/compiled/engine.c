@@ -71,9 +71,9 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
 
 /* operands.py */
 
-enum { STAGE = 8, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16, FAR = 62 };
+enum { STAGE = 11, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16, FAR = 62 };
 enum { FIRST_TWO = 6, THIRD = 8 }; /* cycles in which a matrix instruction reads */
-enum { PENDING, USED, WRITER, FROM, PROGRAM = FROM + SLOTS, MEMBER }; /* numbers of a stage */
+enum { PENDING, USED, WRITER, FROM, GIVEN = FROM + SLOTS, PROGRAM = GIVEN + SLOTS, MEMBER }; /* numbers of a stage */
 enum { SINCE, EVEN, ODD, LATE, METADATA, CLOSED }; /* numbers of a matrix instruction that reads */
 static const int64_t of_bank[BANKS] = {0x15, 0x2a};
 
@@ -95,25 +95,27 @@ static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
 
 static int64_t reader_of(const Core *core, const Warp *warp);
 
-static void enter(Core *core, const Warp *warp, int64_t operand, int64_t from) {
+static void readable_from(const Sm *sm, const Core *core, const Warp *warp, const Item *item, int64_t operand,
+                          int64_t *from, int64_t *given) {
+    int64_t source = operand < item->sources_count ? item->sources_array[operand] : -1;
+    int64_t producer = source < 0 ? -1 : warp->producers_array[source];
+    *from = *given = 0;
+    if (source < 0 || (producer != sm->alu && producer != sm->fma))
+        return;
+    int64_t late = producer == sm->alu ? item->forwarding_penalty : 0;
+    *given = warp->readable_array[source] + sm->extra_array[item->unit * sm->units + producer] + late;
+    *from = most(warp->readable_array[source] + core->stored, *given);
+}
+
+static void enter(Core *core, const Warp *warp, int64_t operand, int64_t from, int64_t given) {
     int64_t *stages = core->stages_array, *kept = core->kept_array;
     int64_t slot = operand & 7, reg = warp->place << 16 | operand >> 5;
     stages[FROM + (slot >> 1)] = from;
+    stages[GIVEN + (slot >> 1)] = given;
     stages[USED] |= INT64_C(1) << slot;
     if (!(operand & 16) && kept[slot] != reg)
         stages[PENDING] |= INT64_C(1) << slot;
     kept[slot] = operand & 8 ? reg : -1;
-}
-
-static int64_t readable_from(const Sm *sm, const Warp *warp, const Item *item, int64_t operand) {
-    int64_t source = operand < item->sources_count ? item->sources_array[operand] : -1;
-    if (source < 0)
-        return 0;
-    int64_t producer = warp->producers_array[source];
-    if (producer != sm->alu && producer != sm->fma)
-        return 0;
-    int64_t extra = sm->extra_array[item->unit * sm->units + producer];
-    return warp->readable_array[source] + extra + (producer == sm->alu ? item->forwarding_penalty : 0);
 }
 
 static int64_t held(Core *core, const Warp *warp, const Item *item) {
@@ -139,8 +141,11 @@ static int64_t closed_by(const Core *core, const Item *item, int64_t there) {
 
 static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Item *item) {
     if (item->unit != sm->tensor) {
-        for (int64_t i = 0; i < item->operands_count; i++)
-            enter(core, warp, item->operands_array[i], readable_from(sm, warp, item, i));
+        for (int64_t i = 0; i < item->operands_count; i++) {
+            int64_t from, given;
+            readable_from(sm, core, warp, item, i, &from, &given);
+            enter(core, warp, item->operands_array[i], from, given);
+        }
         core->stages_array[WRITER] |= item->writer;
         core->stages_array[PROGRAM] = 1 + warp->pc;
         core->stages_array[MEMBER] = reader_of(core, warp);
@@ -226,15 +231,33 @@ static int idle(const Core *core) {
     return 1;
 }
 
+/* Those of the operands `able` of a stage that can be read by now; their cycles stand from `since` on. */
+static int64_t there(const Core *core, const int64_t *stage, int64_t able, int64_t since) {
+    for (int64_t slot = 0; able && slot < SLOTS; slot++)
+        if (stage[since + slot] > core->read_cycle)
+            able &= ~(INT64_C(3) << BANKS * slot);
+    return able;
+}
+
+static void pass_by(const Core *core, int64_t *last, int64_t operand) {
+    if (last[FROM + operand / BANKS] != core->read_cycle)
+        return;
+    for (int64_t slot = 0; slot < SLOTS; slot++)
+        if (last[PENDING] >> (BANKS * slot + operand % BANKS) & 1)
+            last[GIVEN + slot] = last[FROM + slot];
+}
+
 static int serve(Core *core, int64_t bank) {
     int64_t older = 0;
     for (int64_t i = core->depth - 1; i >= 0; i--) {
-        int64_t *stage = core->stages_array + STAGE * i, able = stage[PENDING] & ~older & of_bank[bank];
-        for (int64_t slot = 0; able && slot < SLOTS; slot++)
-            if (stage[FROM + slot] > core->read_cycle)
-                able &= ~(INT64_C(3) << BANKS * slot);
+        int64_t *stage = core->stages_array + STAGE * i, asked = stage[PENDING] & ~older & of_bank[bank];
+        int64_t able = there(core, stage, asked, FROM);
+        if (!able && i == core->depth - 1)
+            able = there(core, stage, asked, GIVEN);
         if (able) {
             stage[PENDING] &= ~(able & -able);
+            if (i == core->depth - 1)
+                pass_by(core, stage, __builtin_ctzll((uint64_t)able));
             return 1;
         }
         older |= stage[USED];
@@ -1216,7 +1239,7 @@ static void keep_up(Core *core, int64_t place, int64_t now) {
     int64_t compares = warp->counter >> warp->upkeep_seen & 1;
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
     if (core->depth && compares)
-        enter(core, warp, warp->runs, 0);
+        enter(core, warp, warp->runs, 0, 0);
 }
 
 /* Lets the upkeep that is due in this cycle come a cycle later. */
@@ -1784,7 +1807,7 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
     put(out, core->frozen);
     for (int64_t i = 0; i < STAGE * core->depth; i++) {
         int64_t number = core->stages_array[i];
-        if (i % STAGE >= FROM && i % STAGE < FROM + SLOTS)
+        if (i % STAGE >= FROM && i % STAGE < PROGRAM)
             put_left(out, number, now);
         else
             put(out, number);

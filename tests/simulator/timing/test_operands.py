@@ -15,6 +15,7 @@ from tests.support.cases import examples
 H100 = load_config("h100_sxm")
 KNOWN: dict[str, TimedOperation] = {}
 STEP = 10  # of how many measured sequences one is run
+SOONEST = 5  # cycles until an instruction can read the result of one of another pipe
 INTERVALS = {"small": 4, "full": 6, "sp small": 6, "sp full": 8}
 ACCUMULATORS = ("f32", "f16", "s32")
 FORMS = [f"{form} {accumulators}" for form in INTERVALS for accumulators in ACCUMULATORS]
@@ -98,30 +99,53 @@ def test_results_hold_up_writers_alone() -> None:
         assert [late(f"{form} {gap} | compare 60 255 -") for gap in range(first - 1, first + 3)] == [0, 0, 0, 0]
 
 
+def test_no_c_takes_no_cycle() -> None:
+    """A matrix instruction whose C is RZ leaves its cycles to others; results hold writers up as before."""
+    for form, last in (("small f32", 4), ("sp full f32", 6)):
+        assert [late(f"{form}{mark} {last - 3} | ffma 60 62 64 -") for mark in ("", "@c255")] == [4, 2]
+        assert late(f"{form}@c255 {last + 2} | ffma 60 255 255 -") == 2
+
+
+def test_a_result_is_given_before_it_is_in_the_register_file() -> None:
+    """The file has it 9 cycles behind issue; until then the last stage alone. Where a matrix instruction takes the
+    bank in that stage, the next chance is the file."""
+    for gap in range(4, 9):
+        assert late(f"iadd3 60 61 62 {gap} | lop3 80 255 255 -") == 0
+        assert late(f"iadd3 60 61 62 {gap} | lop3 80 255 255 1 | sp full f32 -") == {7: 1, 8: 0}.get(gap, 6)
+    two = "iadd3 60 61 62 1 | ffma 255 255 255 {} | iadd3 60 61 62 4 | lop3 80 82 255 -"
+    assert [late(two.format(gap)) for gap in (1, 2)] == [2, 0]  # the older has just come to the file
+
+
 def sequence(source: random.Random, forms: list[str], keeps: bool) -> pieces.Events:
     """A random sequence with some of these matrix instructions, or none; `keeps`: whether they keep A or B."""
     pool = [source.choice((255, *range(60, 80))) for _ in range(source.choice((3, 5, 8, 16)))]
     kept, share, events = source.choice((0, 0.3, 0.6)), source.choice((0.3, 0.5, 0.7)) if forms else 0, []
-    for _ in range(source.randint(3, 14)):
+    at, written = 0, dict[int, int]()  # results that others may read, and from when on the compiler would let them
+    for number in range(source.randint(3, 14)):
         if source.random() < share:
             name, gap = matrix(source, source.choice(forms), keeps), source.choice((1, 2, 3, 4, 6, 8))
         else:
             kind = source.choice(("lop3", "iadd3", "imad", "ffma", "fadd", "compare", "add"))
             count = {"fadd": 2, "compare": 2, "add": 1}.get(kind, 3)
-            chosen = [source.choice(pool) for _ in range(count)]
+            known = [register for register, since in written.items() if since <= at]
+            chosen = [source.choice(known if known and source.random() < 0.4 else pool) for _ in range(count)]
             marks = ("r" if register != 255 and source.random() < kept else "" for register in chosen)
             name = " ".join((kind, *(f"{register}{mark}" for register, mark in zip(chosen, marks, strict=True))))
             gap = source.choice((1, 1, 1, 2, 3))
+            if kind not in ("compare", "add"):
+                written[registers.RESULTS[number % len(registers.RESULTS)]] = at + SOONEST
         events.append((name, gap))
+        at += gap
     return (*events[:-1], (events[-1][0], 0))
 
 
 def matrix(source: random.Random, form: str, keeps: bool) -> str:
-    """A matrix instruction with metadata in either bank, B as well where it is one register, and A or B kept."""
+    """A matrix instruction with metadata in either bank, B as well where it is one register, A or B kept, or no C."""
     marks = [f"e{source.choice((2, 3))}"] * form.startswith("sp") + [f"b{source.choice((8, 9))}"] * (
         form[:5] == "small"
     )
     marks += [mark for mark in ("ra", "rb") if keeps and source.random() < 0.3]
+    marks += ["c255"] * (source.random() < 0.3)
     return "@".join((form, ",".join(marks))) if marks else form
 
 

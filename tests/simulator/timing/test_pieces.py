@@ -8,14 +8,14 @@ from simulator.timing.config import load_config
 from tests.support.cases import examples
 
 H100 = load_config("h100_sxm")
-WRONG = {"value": 14, "registers": 8, "issue": 2}  # sequences that are a cycle to four off
+WRONG = {"value": 18, "registers": 8, "issue": 2}  # sequences that are a cycle to four off
 
 
 def off(asked: str) -> list[tuple[pieces.Events, int]]:
     """The sequences of which that was asked, and how far the engine is off; of long ones a part."""
     known = pieces.operations(H100)
     rows = [row for row in pieces.sequences() if row[1] == asked]
-    some = rows[:: 25355 // examples(25355, 1600)] if asked == "issue" else rows
+    some = rows[:: 30125 // examples(30125, 1600)] if asked == "issue" else rows
     ends = {row: sum(gap for _, gap in row[0]) + pieces.FAR if asked == "issue" else 0 for row in some}
     return [(row[0], pieces.cycles(H100, known, *row[:2]) - row[2] - ends[row]) for row in some]
 
@@ -23,13 +23,13 @@ def off(asked: str) -> list[tuple[pieces.Events, int]]:
 def test_a_value_comes_as_much_later_as_on_the_chip() -> None:
     """Which of a load and a matrix instruction reads first, what is kept, and when a result can be written."""
     found = off("value")
-    assert len(found) == 6511
+    assert len(found) == 8605
     assert sum(error != 0 for _, error in found) <= WRONG["value"]
 
 
 def test_registers_of_a_store_are_read_as_much_later_as_on_the_chip() -> None:
     found = off("registers")
-    assert len(found) == 2544
+    assert len(found) == 4016
     assert sum(error != 0 for _, error in found) <= WRONG["registers"]
 
 
