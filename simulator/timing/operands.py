@@ -306,6 +306,7 @@ class Reads(CoreRecord):
             late = self.result_until if unit is Unit.TENSOR else 0  # until when the last result can hold one up
             self.free[unit] += self.free[unit] + late >= cycle
         self.half_free += self.half_free >= cycle
+        self.turned += self.turned < cycle
 
     def reads_state(self, now: int) -> list[int]:
         """All that decides how the stages go on, at the beginning of a cycle."""

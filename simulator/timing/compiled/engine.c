@@ -91,6 +91,7 @@ static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
     for (int64_t i = 0; i < 3; i++)
         core->free_array[units[i]] += core->free_array[units[i]] + (i ? 0 : core->result_until) >= cycle;
     core->half_free += core->half_free >= cycle;
+    core->turned += core->turned < cycle;
 }
 
 static int64_t reader_of(const Core *core, const Warp *warp);
