@@ -4,7 +4,7 @@ RZ leaves to others: more sequences as those of `banks.py`.
     python dependent.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    after `measure.py build` of all
     python dependent.py run   [--build DIR] [--results DIR] [--date D]               dependent.csv.gz; needs cupy
 
-`tcsim validate --group registers` has every eighth of them behind those of `banks.py`. All took the same cycles in each
+`tcsim validate --group registers` has every 24th of them behind those of `banks.py`. All took the same cycles in each
 of three launches. `full f32@c255`: C is RZ. Every integer or float instruction but a comparison writes register 80 and
 the remainder by 8 of its place in the sequence.
 """
@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 
 import pieces  # type: ignore[import-not-found]
-from banks import (
+from banks import (  # type: ignore[import-not-found]
     BESIDE,
     FIRST,
     KINDS,
@@ -58,9 +58,9 @@ def adding_to_nothing() -> Iterator[Piece]:
         for distance, first, second in product(range(1, min(every - 1, 4)), BESIDE[2:8], BESIDE[2:8]):
             two = (distance, named(*first)), (distance + 1, named(*second, 1))
             yield asked(((0, zero), *two, (every, zero), (2 * every, matrix)))
-        for one, two in ((zero, zero), (zero, matrix), (matrix, zero)):
+        for one, next_one in ((zero, zero), (zero, matrix), (matrix, zero)):
             for gap, distance, banks in product((0, 1), range(1, 10), (*SINGLE[:2], *PROBES[:3])):
-                yield asked(((0, one), (every + gap, two), (every + gap + distance, named("ffma", banks))))
+                yield asked(((0, one), (every + gap, next_one), (every + gap + distance, named("ffma", banks))))
         for banks, distance in product(PROBES, (1, 2, 3)):
             yield asked(((0, named("ffma", banks)), (distance, zero), (distance + every, zero)))
     source = random.Random(13)
@@ -93,13 +93,13 @@ def dependent() -> Iterator[Piece]:
         if gap < soonest(source, target) or (place == 2 and target == "compare"):
             continue
         for ahead, behind in product(range(1, 4), range(1, 3)):
-            names = ["255"] * (2 + (target in THREE))
-            names[place] = str(RESULTS)
+            registers = ["255"] * (2 + (target in THREE))
+            registers[place] = str(RESULTS)
             before, last = named("ffma", (0, 0, 0), 1), named("ffma", (0, 0, 0), 2)
             if ahead >= gap:
                 continue
             events = [(0, f"{source} 60 61" + " 62" * (source in THREE)), (gap - ahead, before)]
-            yield asked([*events, (gap, " ".join((target, *names))), (gap + behind, last)])
+            yield asked([*events, (gap, " ".join((target, *registers))), (gap + behind, last)])
 
 
 def two_results() -> Iterator[Piece]:

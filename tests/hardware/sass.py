@@ -286,8 +286,8 @@ def slots(x: Instruction) -> list[list[int]]:
     operands = [o.strip() for o in x.text.split(x.opcode, 1)[1].split(",")]
     if family in MATRICES:
         found = [operands[place] for place in (1, 2, *((4,) if ".SP" in x.opcode else ()))]
-        read = [[slot, int(text[1:].split(".")[0]), int(".reuse" in text)] for slot, text in enumerate(found)]
-        return [*read, NO_C] if operands[3] == "RZ" else read
+        first = [[slot, int(text[1:].split(".")[0]), int(".reuse" in text)] for slot, text in enumerate(found)]
+        return [*first, *([NO_C] if operands[3] == "RZ" else [])]
     if family not in (*INTEGERS, *FLOATS):
         return []
     operands = operands[2 if family in ("ISETP", "PLOP3") else 1 :]

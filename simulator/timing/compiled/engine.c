@@ -195,7 +195,18 @@ static void move_on(Core *core, int64_t cycle) {
     memset(stages, 0, STAGE * sizeof *stages);
 }
 
+static int empty(const Core *core) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < core->depth; i++) {
+        const int64_t *stage = core->stages_array + STAGE * i;
+        found |= stage[USED] | stage[WRITER] | stage[PROGRAM];
+    }
+    return !found;
+}
+
 static void move(Core *core, int64_t cycle, int64_t cycles) {
+    if (empty(core))
+        return;
     for (int64_t i = 0; i < least(cycles, core->depth); i++)
         move_on(core, cycle + i);
 }

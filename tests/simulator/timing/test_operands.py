@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import random
 from functools import cache
 
@@ -11,6 +13,7 @@ from simulator.timing.config import load_config
 from simulator.timing.model import TimedOperation
 from tests.support import reading
 from tests.support.cases import examples
+from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")
 KNOWN: dict[str, TimedOperation] = {}
@@ -44,6 +47,18 @@ def test_sequences_take_the_cycles_of_the_chip() -> None:
     found = measured()
     assert len(found) > 1000
     assert sum(off == 0 for _, off in found) >= 0.995 * len(found)
+
+
+def test_results_are_read_when_the_chip_reads_them() -> None:
+    """Sequences that read what others write, and whose matrix instructions have no C (tests/hardware/dependent.py): all
+    but a few of those in which an instruction names a register twice."""
+    with gzip.open(TESTS / "hardware" / "results" / "dependent.csv.gz", "rt") as file:
+        rows = [*csv.DictReader(line for line in file if not line.startswith("#"))]
+    some = rows[:: len(rows) // examples(len(rows), 1500)]
+    off = [row["sequence"] for row in some if late(row["sequence"]) != int(row["cycles"])]
+    assert len(off) <= 0.0025 * len(some)
+    twice = [text for text in off if any(map(repeats_a_register, (name for name, _ in pieces.events(text))))]
+    assert len(off) - len(twice) <= 0.0005 * len(some)
 
 
 def test_without_matrix_instructions_only_a_register_twice_is_off() -> None:
