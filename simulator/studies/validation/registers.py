@@ -104,7 +104,7 @@ def late(config: Config, known: dict[str, TimedOperation], events: pieces.Events
 
 def rows(config: Config, short: bool) -> list[Row]:
     """Every sequence; in the short form one of 24."""
-    known: dict[str, TimedOperation] = {}
+    config, known = pieces.one_sub_core(config), dict[str, TimedOperation]()
     found = []
     for events, measured in sequences()[:: SHORT if short else 1]:
         span = sum(gap for _, gap in events) + pieces.FAR
