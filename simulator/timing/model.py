@@ -218,7 +218,7 @@ class TimedOperation:
 
     @property
     def jumps(self) -> bool:
-        """Whether it is a call or a return, which give way as if they had the yield hint, like the branch of a loop."""
+        """Whether it is a call or a return, into which ptxas writes no yield hint."""
         return self.blocking and self.unit is Unit.CONTROL
 
     def changed(self, **values: Any) -> TimedOperation:

@@ -244,6 +244,8 @@ class WarpRecord(ctypes.Structure):
         issue_not_before: it issues nothing before this cycle, because of a barrier, the end of a loop or a wait that
             the compiler wrote; `issue_not_before_reason` says which.
         operands_not_before: the same because of a compiled wait for operands.
+        gone: the last cycle in which stages that stand still delay a jump that it has issued, which then leaves them;
+            NEVER if its last instruction was none.
         operands_ready: when the operands of the next operation are ready, and what the last of them comes from.
         access: when its next access to shared memory can issue.
         sent: when all pinned registers have been read.
@@ -283,6 +285,7 @@ class WarpRecord(ctypes.Structure):
     counted: int
     issue_not_before: int
     issue_not_before_reason: int
+    gone: int
     operands_not_before: int
     operands_ready: int
     operands_reason: int

@@ -315,7 +315,7 @@ class _Block:
         wait = (self.upkeep[0][0] if self.upkeep else cycle) - self.at
         shortest = rule.integer_yields if operation.unit in _INTEGER else rule.yields
         overdue = operation.unit in _INTEGER and wait > 1 and self.at - self.hinted >= rule.yields
-        operation.yields = bool(rule.yields) and (operation.jumps or overdue or 0 < shortest <= wait)
+        operation.yields = bool(rule.yields) and not operation.jumps and (overdue or 0 < shortest <= wait)
         operation.upkeep = tuple(codes) if rule.yields else ()
         kinds = self.upkeep[:_KINDS] if rule.yields else []
         operation.counter = sum(1 << place for place, (_, kind) in enumerate(kinds) if kind == COMPARISON)

@@ -209,6 +209,7 @@ class Sm(Machine):
         unit, latency = operation.unit, operation.latency
         warp.operands_not_before = now + operation.operand_stall
         warp.issue_not_before, warp.issue_not_before_reason = now + operation.stall, operation.stall_reason
+        warp.gone = now + core.depth if unit is _CONTROL else NEVER
         if unit is _BARRIER:
             self.arrive(warp, operation, now)
             return 1

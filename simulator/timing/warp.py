@@ -34,7 +34,7 @@ class Warp(WarpRecord):
         self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int, upkeep: int
     ) -> None:
         super().__init__(place=place, base=place * REASONS, cta=cta, core=core, last=-1, acted=-1, comparison=-2)
-        self.id, self.code, self.program = number, code, code.items
+        self.id, self.code, self.program, self.gone = number, code, code.items, NEVER
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
         self.ready, self.pinned, self.boards = _zeros(registers), _zeros(registers), _zeros(2 * BOARDS)
@@ -87,10 +87,11 @@ class Warp(WarpRecord):
             self.comparison += cycles
 
     def stand_still(self, cycle: int) -> None:
-        """Lets what it waits for as compiled, and its upkeep, come a cycle later, if that is not over by `cycle`."""
+        """Lets what it waits for as compiled, and its upkeep, come a cycle later, if that is not over by `cycle`; but
+        not the target of a jump that has left the stages."""
         for place in range(self.upkeep_seen, self.upkeep_count):
             self.upkeep[place] += 2 * (self.upkeep[place] >> 1 >= cycle)
-        self.issue_not_before += self.issue_not_before >= cycle
+        self.issue_not_before += self.issue_not_before >= cycle and cycle <= self.gone
         self.operands_not_before += self.operands_not_before >= cycle
 
     def keep_up(self, operation: TimedOperation, now: int) -> None:
@@ -148,6 +149,7 @@ class Warp(WarpRecord):
             state.append(max(self.operands_not_before - self.last - 1, 0))
         if self.issue_not_before > since:
             state += (1, self.issue_not_before - now, self.issue_not_before_reason, self.operands_not_before - now)
+            state.append(max(self.gone - now + 1, 0) if self.gone < NEVER else -1)
         else:
             state.append(0)
         if self.operands_ready > since:

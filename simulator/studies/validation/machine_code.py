@@ -62,7 +62,7 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
     machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
     timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
-    timed.yields, timed.upkeep = timed.jumps or bool(yields), tuple(upkeep)
+    timed.yields, timed.upkeep = bool(yields), tuple(upkeep)
     read_from(timed, slots)
     wait_for(timed, boards or (-1, -1))
     if config.fetch is not None and len(row) > ADDRESS:

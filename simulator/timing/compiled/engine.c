@@ -80,7 +80,7 @@ static const int64_t of_bank[BANKS] = {0x15, 0x2a};
 static void warp_stands_still(Warp *warp, int64_t cycle) {
     for (int64_t i = warp->upkeep_seen; i < warp->upkeep_count; i++)
         warp->upkeep_array[i] += 2 * (warp->upkeep_array[i] >> 1 >= cycle);
-    warp->issue_not_before += warp->issue_not_before >= cycle;
+    warp->issue_not_before += warp->issue_not_before >= cycle && cycle <= warp->gone;
     warp->operands_not_before += warp->operands_not_before >= cycle;
 }
 
@@ -924,6 +924,7 @@ static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t n
     warp->operands_not_before = now + item->operand_stall;
     warp->issue_not_before = now + item->stall;
     warp->issue_not_before_reason = item->stall_reason;
+    warp->gone = item->unit == sm->control ? now + core->depth : NEVER;
     if (item->unit == sm->shared) {
         access_shared(sm, core, warp, item, now);
         return 1;
@@ -1691,6 +1692,7 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
         put(out, warp->issue_not_before - now);
         put(out, warp->issue_not_before_reason);
         put(out, warp->operands_not_before - now);
+        put(out, warp->gone < NEVER ? most(warp->gone - now + 1, 0) : -1);
     }
     put(out, warp->operands_ready > since);
     if (warp->operands_ready > since) {
