@@ -42,7 +42,7 @@ THREE = {
 KINDS = THREE | {"fadd": r"FADD R\d+, R\d+, R\d+$"}
 FIELDS = {"a": (0, 24), "b": (0, 32), "e": (0, 40), "c": (1, 0)}  # of a register: half of the code, first bit
 REUSE = {"a": 58, "b": 59, "c": 60}  # bits of the upper half
-FIRST, REGISTERS, RESULTS = 60, 20, 80  # registers that instructions read, and the first of 8 that they write
+FIRST, REGISTERS, RESULTS, TURN = 60, 20, 80, 8  # registers that instructions read, and those that they write in turn
 KEPT, LAUNCHES, ZERO = 8, 3, 255  # one sequence of so many; RZ
 LONGEST = 42  # instructions of a sequence, and what `Room.end` adds
 
@@ -317,7 +317,7 @@ class Room(pieces.Room):
         kind, *registers = name.split(" ")
         low, high = pieces.coded(self.words[kind], stall)
         if kind != "compare":
-            low = low & ~(0xFF << 16) | (RESULTS + number % 8) << 16
+            low = low & ~(0xFF << 16) | (RESULTS + number % TURN) << 16
         return self.changed((low, high), [*zip("abc", registers, strict=False)])
 
     def changed(self, code: tuple[int, int], operands: list[tuple[str, str]]) -> tuple[int, int]:
@@ -337,15 +337,20 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     pieces.assemble(Room(folder, nvdisasm), everything(), LONGEST, folder / "banks")
 
 
-def run(folder: Path, results: Path, date: str) -> None:
+def measured(path: Path) -> tuple[str, dict[int, set[int]]]:
+    """The GPU, and the cycles that each sequence of the modules at `path` took in all launches."""
     import measure
     import numpy as np
 
     device = measure.Device()
-    cycles = pieces.clocked(device, folder / "banks", np.zeros(pieces.TABLE // 2, np.uint32), LAUNCHES)
+    return device.name, pieces.clocked(device, path, np.zeros(pieces.TABLE // 2, np.uint32), LAUNCHES)
+
+
+def run(folder: Path, results: Path, date: str) -> None:
+    name, cycles = measured(folder / "banks")
     alike = [(piece, *cycles[n]) for n, piece in enumerate(everything()) if len(cycles[n]) == 1]
     print(len(cycles) - len(alike), "of", len(cycles), "sequences took other cycles in another launch")
-    write(results / "banks.csv.gz", alike[::KEPT], f"{device.name}, {date}")
+    write(results / "banks.csv.gz", alike[::KEPT], f"{name}, {date}")
 
 
 def write(path: Path, found: Iterable[tuple[Piece, int]], head: str) -> None:

@@ -21,16 +21,17 @@ from banks import (  # type: ignore[import-not-found]
     BESIDE,
     FIRST,
     KINDS,
-    LAUNCHES,
     LONGEST,
     PROBES,
     REGISTERS,
     RESULTS,
     SINGLE,
     THREE,
+    TURN,
     ZERO,
     Room,
     asked,
+    measured,
     named,
     random_events,
     write,
@@ -41,7 +42,6 @@ from pieces import Piece
 
 FIRST_PIPE = ("lop3", "iadd3", "compare")
 LATENCY = 4  # cycles until the next can read a result, one more if it is in another pipe
-TURN = 8  # registers that are written in turn
 
 
 def adding_to_nothing() -> Iterator[Piece]:
@@ -162,14 +162,10 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
-    import numpy as np
-
-    device = measure.Device()
-    cycles = pieces.clocked(device, folder / "dependent", np.zeros(pieces.TABLE // 2, np.uint32), LAUNCHES)
+    name, cycles = measured(folder / "dependent")
     assert all(len(found) == 1 for found in cycles.values()), "a sequence took other cycles in another launch"
     found = [(piece, *cycles[n]) for n, piece in enumerate(everything())]
-    write(results / "dependent.csv.gz", found, f"{device.name}, {date}")
+    write(results / "dependent.csv.gz", found, f"{name}, {date}")
 
 
 if __name__ == "__main__":
