@@ -143,14 +143,14 @@ KINDS = {
         "VIMNMX",
         "I2IP",
     ),
-    "imad": ("IMAD",),
-    "float": ("FADD", "HADD2", "HFMA2", "FFMA", "FMUL"),
+    "imad": ("IMAD", "HADD2"),
+    "float": ("FADD", "HFMA2", "FFMA", "FMUL"),
     "shuffle": ("SHFL",),
     "call": ("CALL",),
     "return": ("RET",),
 }
 """The families of instructions, by how they are timed."""
-INTEGERS, FLOATS = (*KINDS["alu"], *KINDS["imad"]), KINDS["float"]
+INTEGERS, FLOATS = (*KINDS["alu"], "IMAD"), ("HADD2", *KINDS["float"])
 MATRICES = ("HMMA", "IMMA")
 SHAPES = {
     "1684": (16, 8, 4),

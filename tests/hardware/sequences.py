@@ -7,9 +7,8 @@ between the loads and the stores of the result, as the machine code issues them,
 values are numbered as they are made, operands have their names (a0, b0, c0, e, d0). Moves between registers that the
 surroundings ask for are left out; what is called is followed.
 
-Kinds: "alu" (LOP3, SHF, IADD3, SEL, PRMT, ISETP, PLOP3, F2FP, ...), "imad" (multiply-add and what is written as one),
-    "float" (FADD, HADD2),
-"shuffle", "call", "return", and the PTX opcode of a matrix instruction that the chip has.
+Kinds: "alu" (LOP3, SHF, IADD3, SEL, PRMT, ISETP, PLOP3, F2FP, ...), "imad" (multiply-add and what is written as one,
+HADD2), "float" (FADD), "shuffle", "call", "return", and the PTX opcode of a matrix instruction that the chip has.
 """
 
 from __future__ import annotations
