@@ -30,6 +30,17 @@ def test_measured_machine_code(name: str, alone: float, full: float) -> None:
     assert abs(iteration(loop, most) / entry["cycles"][str(most)] - 1) < full
 
 
+def test_packed_additions_take_the_half_of_products() -> None:
+    """Two HADD2 behind each matrix instruction issue as often as on the chip; with either half of the FMA pipe to
+    choose from, 4 % more often."""
+    forms, known = loops()
+    entry = next(entry for entry in known if entry["name"] == "operation_hadd2_x2_mma_m16n8k8_f16_f16_f16")
+    loop = machine_loop(H100, entry["body"], forms)
+    for warps in ("8", "32"):
+        simulated = iteration(loop, int(warps), entry["begins"][warps])
+        assert abs(simulated / entry["cycles"][warps] - 1) < 0.002
+
+
 def test_waits_are_the_compilers() -> None:
     """Nothing writes its own waits over those of machine code, and a shuffle by a constant sends its value alone."""
     forms, known = loops()
