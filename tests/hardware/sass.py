@@ -150,7 +150,6 @@ KINDS = {
     "return": ("RET",),
 }
 """The families of instructions, by how they are timed."""
-INTEGERS, FLOATS = (*KINDS["alu"], "IMAD"), ("HADD2", *KINDS["float"])
 MATRICES = ("HMMA", "IMMA")
 SHAPES = {
     "1684": (16, 8, 4),
@@ -271,7 +270,7 @@ def pipe_and_slots(x: Instruction) -> list[Any]:
     and the registers that it reads (`slots`); nothing for any other."""
     family = x.opcode.split(".")[0]
     pipes = dict.fromkeys(MATRICES, "tensor") | {"ISETP": "compare"} | dict.fromkeys(("IMAD", "VIADD"), "fma")
-    pipe = pipes.get(family, "alu" if family in INTEGERS else "")
+    pipe = pipes.get(family, "alu" if family in KINDS["alu"] else "")
     return [pipe, slots(x)] if pipe else []
 
 
@@ -288,7 +287,7 @@ def slots(x: Instruction) -> list[list[int]]:
         found = [operands[place] for place in (1, 2, *((4,) if ".SP" in x.opcode else ()))]
         first = [[slot, int(text[1:].split(".")[0]), int(".reuse" in text)] for slot, text in enumerate(found)]
         return [*first, *([NO_C] if operands[3] == "RZ" else [])]
-    if family not in (*INTEGERS, *FLOATS):
+    if not any(family in KINDS[kind] for kind in ("alu", "imad", "float")):
         return []
     operands = operands[2 if family in ("ISETP", "PLOP3") else 1 :]
     if family == "HFMA2" and len(operands) == 4:  # two immediates are one operand
