@@ -16,6 +16,7 @@ from simulator.timing.core_records import SmRecord
 from simulator.timing.fetching import Fetching
 from simulator.timing.records import NEVER, left, link
 from simulator.timing.warp import Warp
+from simulator.timing.yielding import try_waiting
 
 # found sooner than members of their enums
 _TCGEN05 = Unit.TCGEN05
@@ -115,6 +116,8 @@ class SubCore(Fetching):
         self.settle(now)
         if self.frozen:
             return None
+        if self.counting:
+            try_waiting(self, self.mine, now)
         able = [place for place, warp in enumerate(self.mine) if self.able(warp, now)]
         if not able:
             return None

@@ -239,7 +239,10 @@ class WarpRecord(ctypes.Structure):
         done: whether its program is over.
         blocked: what it waits for until it is released, a `StallReason`: BARRIER, MBARRIER or GLOBAL; 0 for nothing.
         last: the cycle of its last issue.
-        acted: the cycle of its last instruction, upkeep included; `gives_way`: whether that one had the yield hint.
+        acted: the cycle of its last instruction, upkeep included; `gives_way`: whether that one had the yield hint,
+            or the next waits as `simulator.timing.yielding` says.
+        busy: bit k, if scoreboard k of `boards` was busy when its last operation issued; `untried`: whether the next
+            waits for one that the last has taken, and it is not known yet whether it is tried in vain.
         counted: its instructions, as the issue policy counts them.
         issue_not_before: it issues nothing before this cycle, because of a barrier, the end of a loop or a wait that
             the compiler wrote; `issue_not_before_reason` says which.
@@ -282,6 +285,8 @@ class WarpRecord(ctypes.Structure):
     last: int
     acted: int
     gives_way: int
+    busy: int
+    untried: int
     counted: int
     issue_not_before: int
     issue_not_before_reason: int

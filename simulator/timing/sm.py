@@ -37,6 +37,7 @@ from simulator.timing.records import ASLEEP, NEVER, plain
 from simulator.timing.schedule import extras
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp, warps_of
+from simulator.timing.yielding import come_to_wait, note_busy
 
 ASYNCHRONOUS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)
 _PIPES = (Unit.TENSOR, Unit.ALU)  # whose cycles are counted
@@ -174,6 +175,8 @@ class Sm(Machine):
         core.last_issue = warp.last = now
         warp.keep_up(operation, now)
         self.counters.issued[core.number] += 1
+        if core.counting:
+            note_busy(warp, now)
         finished = now + self.start(core, warp, operation, now)
         if self.observer is not None:
             self.observer.issued(core, now, finished)
@@ -324,6 +327,8 @@ class Sm(Machine):
         warp.pc = pc
         if pc < len(items):
             self.prepare(warp)
+            if self.cores[warp.core].counting:
+                come_to_wait(warp, before)
             self.cores[warp.core].come_to(warp, before, now, before.unit is _CONTROL or pc <= last)
             return
         warp.done, warp.upkeep_count = True, 0

@@ -156,7 +156,8 @@ class Warp(WarpRecord):
             state += (1, left(self.operands_ready, now), self.operands_reason)
         else:
             state.append(0)
-        state += (self.ended, max(self.access - now, 0), max(self.sent - now, 0), max(self.comparison + 2 - now, 0))
+        state += (self.ended, self.untried)
+        state += (max(cycle - now, 0) for cycle in (self.access, self.sent, self.comparison + 2))
         state += (max(cycle + minimum - now, 0) for cycle in self.starts)
         for register, cycle in enumerate(self.ready):
             if cycle + margin > now:

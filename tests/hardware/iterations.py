@@ -201,8 +201,8 @@ def alternating(source: random.Random) -> Iterator[Scene]:
 class Room(turns.Room):
     """Where the code goes, and the instructions that it needs."""
 
-    def __init__(self, folder: Path, nvdisasm: str) -> None:
-        super().__init__(folder, nvdisasm, "iterations.cubin")
+    def __init__(self, folder: Path, nvdisasm: str, cubin: str = "iterations.cubin") -> None:
+        super().__init__(folder, nvdisasm, cubin)
 
     def lead(self, after: int | None) -> list[Word]:
         """What a warp does first: it leaves the barrier, and waits so many cycles."""
@@ -211,12 +211,12 @@ class Room(turns.Room):
             return code
         return [*code, *self.idle(1) * (after // 15), coded(self.words["nop"], 1 + after % 15)]
 
-    def body(self, scene: Scene) -> list[Word]:
-        """The code of a warp from its first clock on."""
+    def body(self, text: str, times: int = 1) -> list[Word]:
+        """The code of a warp from its first clock on: a body, so many times."""
         code, clock = [self.clock(0, 15), *self.idle(1)], 1
-        for _ in range(scene.times):
+        for _ in range(times):
             access = 0
-            for number, (name, gap, waits) in enumerate(steps(scene.body)):
+            for number, (name, gap, waits) in enumerate(steps(text)):
                 if name == "clock":
                     low, high = coded(self.clock(clock, gap), gap)
                     clock += 1
@@ -232,7 +232,7 @@ class Room(turns.Room):
 
     def module(self, scene: Scene) -> bytes:
         """The code of a scene: the warps' own, then what all run, if they are alike."""
-        after, body = dict(scene.warps), self.body(scene)
+        after, body = dict(scene.warps), self.body(scene.body, scene.times)
         own, shared = ([], body) if scene.alike else (body, [])
         parts = [
             [*self.prologue(), *self.lead(after.get(warp)), *(own if warp in after else ())] for warp in range(WARPS)

@@ -1082,6 +1082,45 @@ static void fetch(const Sm *sm, Core *core, int64_t now) {
     core->fetch_cycle = now;
 }
 
+/* yielding.py */
+
+static void note_busy(Warp *warp, int64_t now) {
+    warp->untried = warp->busy = 0;
+    for (int64_t board = 0; board < 2 * BOARDS; board++)
+        warp->busy |= (int64_t)(warp->boards_array[board] > now) << board;
+}
+
+static void come_to_wait(Warp *warp, const Item *before) {
+    const Item *item = next_of(warp);
+    int older = 0, own = 0;
+    if (warp->upkeep_count)
+        return;
+    for (int64_t i = 0; i < item->awaits_count; i++) {
+        int64_t board = item->awaits_array[i];
+        older |= warp->busy >> board & 1;
+        own |= board == before->frees || board == before->fills;
+    }
+    if (older)
+        warp->gives_way = 1;
+    else
+        warp->untried = own;
+}
+
+static void try_waiting(const Sm *sm, const Core *core, int64_t now) {
+    for (int64_t i = 0; i < core->warps; i++) {
+        Warp *warp = core->warps_array[i];
+        int64_t begins = warp->issue_not_before;
+        if (!warp->untried || begins > now)
+            continue;
+        warp->untried = 0;
+        int idle = 1;
+        for (int64_t j = 0; j < core->warps; j++)
+            idle &= j == i || core->warps_array[j]->acted != begins - 1;
+        if (idle && warp->operands_ready > begins && begins > pipe_free(sm, core, next_of(warp)))
+            warp->gives_way = 1;
+    }
+}
+
 /* Returns BOUNDARY if a repetition may be found, OVER if the program is over, of the warp in boundary_warp; else 0. */
 static int advance(Sm *sm, Warp *warp, int64_t now) {
     int64_t pc = warp->pc + 1, last = warp->pc, found = 0;
@@ -1106,6 +1145,8 @@ static int advance(Sm *sm, Warp *warp, int64_t now) {
     warp->pc = pc;
     if (pc < warp->items) {
         prepare(sm, warp);
+        if (sm->policy == LEAST_ISSUED)
+            come_to_wait(warp, item);
         come_to(sm, warp, item, now, item->unit == sm->control || pc <= last);
         return found;
     }
@@ -1128,6 +1169,8 @@ static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
     for (int64_t i = 0; i < item->upkeep_count; i++)
         warp->upkeep_array[i] = 2 * now + item->upkeep_array[i];
     sm->issued_array[core->number]++;
+    if (core->counting)
+        note_busy(warp, now);
     return item;
 }
 
@@ -1327,6 +1370,8 @@ static int64_t choose(Sm *sm, Core *core, int64_t now) {
     settle(sm, core, now);
     if (core->frozen)
         return -1;
+    if (core->counting)
+        try_waiting(sm, core, now);
     if (hinted(sm))
         return choose_hinted(sm, core, now);
     int64_t count = core->warps, begin = sm->policy == OLDEST ? 0 : core->favourite;
@@ -1700,6 +1745,7 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
         put(out, warp->operands_reason);
     }
     put(out, warp->ended);
+    put(out, warp->untried);
     put_left(out, warp->access, now);
     put_left(out, warp->sent, now);
     put_left(out, warp->comparison + 2, now);

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -12,43 +12,20 @@ import numpy as np
 import pytest
 
 from isa.forms.record import Unit
-from simulator.studies.validation import pieces, turns
+from simulator.studies.validation import pieces
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.timing.observer import Stall, TimingObserver
-from simulator.timing.pipes import Pipes
-from simulator.timing.records import BOARDS
-from simulator.timing.warp import Warp
 from tests.support.paths import TESTS
+from tests.support.straight_code import KNOWN, Step, clocks_of, is_access, steps
 
-H100 = load_config("h100_sxm")
-KNOWN = turns.accesses(H100)
-CLOCK = 1  # the line of a read of the clock; all else has another
 SEVERAL = 4  # iterations that a row has, at least
 SETTLED = 2  # the first of them that counts: those before wait for their code
-HINTED = 12  # the shortest wait with the yield hint
-
-
-class Clocks(TimingObserver):
-    """When each warp reads the clock."""
-
-    steps_until = 1 << 40
-
-    def __init__(self) -> None:
-        self.of: dict[int, list[int]] = defaultdict(list)
-
-    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
-        if operation.line == CLOCK:
-            self.of[warp.id].append(now)
 
 
 class Row(NamedTuple):
     """A row of the table: the body's steps with their waits and what they wait for; when each warp begins; its
     clocks."""
 
-    steps: list[tuple[str, int, tuple[int, ...]]]
+    steps: list[Step]
     begins: list[tuple[int, int]]
     clocks: list[list[int]]
 
@@ -75,54 +52,10 @@ def rows() -> Iterator[Row]:
             yield found
 
 
-def steps(body: str) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-    """Each step of a body: its name, the cycles until the next, and the accesses that it waits for."""
-    parts = [part.partition("&") for part in body.split(" | ")]
-    names = [text.strip().rsplit(" ", 1) for text, *_ in parts]
-    every = tuple(range(sum(is_access(name) for name, _ in names)))
-    for (name, gap), (_, mark, places) in zip(names, parts, strict=True):
-        yield name, int(gap), tuple(map(int, places.split("."))) if places else every * bool(mark)
-
-
-def is_access(name: str) -> bool:
-    return name.startswith(("ld", "st."))
-
-
-def operations(row: Row, warp: int) -> Iterator[TimedOperation]:
-    """What a warp does in an iteration."""
-    access = 0
-    for name, gap, awaited in row.steps:
-        boards = {place % BOARDS for place in awaited}
-        waits = {"stall": gap, "yields": gap >= HINTED, "awaits": (*boards, *(BOARDS + board for board in boards))}
-        if is_access(name):
-            board, known = access % BOARDS, KNOWN[name]
-            value = turns.VALUES + 4 * (access % 8)
-            access += 1
-            stores = name.startswith("st.")
-            yield known.changed(
-                reads=(), writes=tuple(range(value, value + len(known.writes))), costs={warp: turns._costs(known)},
-                frees=board if stores else -1, fills=-1 if stores else BOARDS + board, **waits,
-            )  # fmt: skip
-        elif name in ("clock", "nop"):
-            clock = name == "clock"
-            yield KNOWN["nothing"].changed(line=CLOCK if clock else 0, writer=clock, **waits)
-        else:
-            yield pieces.named(KNOWN, name).changed(writes=(), **waits)
-
-
 def simulated(row: Row) -> list[list[int]]:
     """The clocks of each warp in the simulation."""
-    count, times = max(warp for warp, _ in row.begins) + 1, len(row.clocks[0]) // row.reads
-    starts, codes, clocks = [0] * count, [], Clocks()
-    for warp, at in row.begins:
-        starts[warp] = at
-        nothing = KNOWN["nothing"].changed(line=0, stall=15)
-        body = [each for _ in range(times) for each in operations(row, warp)]
-        items: list[TimedOperation | TimedLoop] = [nothing.changed(line=CLOCK, writer=True), nothing]
-        items += [*body, nothing]
-        codes.append(TimedCode((warp,), items, nesting(items), {}, scheduled=True))
-    simulate(H100, codes, count, starts=starts, observer=clocks)
-    return [clocks.of[warp][1:] for warp, _ in row.begins]
+    warps = {warp: (at, row.steps) for warp, at in row.begins}
+    return [own[1:] for own in clocks_of(warps, len(row.clocks[0]) // row.reads)]
 
 
 def error(row: Row) -> float:

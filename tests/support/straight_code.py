@@ -1,0 +1,87 @@
+"""Straight code of warps with reads of the clock, as tests/hardware/iterations.py and waiting.py write and measure it,
+in the simulation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from simulator.studies.validation import pieces, turns
+from simulator.timing.config import load_config
+from simulator.timing.engine import simulate
+from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.observer import Stall, TimingObserver
+from simulator.timing.pipes import Pipes
+from simulator.timing.records import BOARDS
+from simulator.timing.warp import Warp
+
+H100 = load_config("h100_sxm")
+KNOWN = turns.accesses(H100)
+CLOCK = 1  # the line of a read of the clock; all else has another
+HINTED = 12  # the shortest wait with the yield hint
+Step = tuple[str, int, tuple[int, ...]]  # name, cycles until the next, accesses of the body that it waits for
+
+
+class Clocks(TimingObserver):
+    """When each warp reads the clock."""
+
+    steps_until = 1 << 40
+
+    def __init__(self) -> None:
+        self.of: dict[int, list[int]] = defaultdict(list)
+
+    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
+        if operation.line == CLOCK:
+            self.of[warp.id].append(now)
+
+
+def steps(body: str) -> Iterator[Step]:
+    """The steps of a body."""
+    parts = [part.partition("&") for part in body.split(" | ")]
+    names = [text.strip().rsplit(" ", 1) for text, *_ in parts]
+    every = tuple(range(sum(is_access(name) for name, _ in names)))
+    for (name, gap), (_, mark, places) in zip(names, parts, strict=True):
+        yield name, int(gap), tuple(map(int, places.split("."))) if places else every * bool(mark)
+
+
+def is_access(name: str) -> bool:
+    return name.startswith(("ld", "st."))
+
+
+def operations(body: Sequence[Step], warp: int) -> Iterator[TimedOperation]:
+    """What a warp does in a body."""
+    access = 0
+    for name, gap, awaited in body:
+        boards = {place % BOARDS for place in awaited}
+        waits = {"stall": gap, "yields": gap >= HINTED, "awaits": (*boards, *(BOARDS + board for board in boards))}
+        if is_access(name):
+            board, known = access % BOARDS, KNOWN[name]
+            value = turns.VALUES + 4 * (access % 8)
+            access += 1
+            stores = name.startswith("st.")
+            assert known.costs is not None
+            costs: Mapping[int, Periodic[int]] = {warp: known.costs[0]}
+            yield known.changed(
+                reads=(), writes=tuple(range(value, value + len(known.writes))), costs=costs,
+                frees=board if stores else -1, fills=-1 if stores else BOARDS + board, **waits,
+            )  # fmt: skip
+        elif name in ("clock", "nop"):
+            clock = name == "clock"
+            yield KNOWN["nothing"].changed(line=CLOCK if clock else 0, writer=clock, **waits)
+        else:
+            yield pieces.named(KNOWN, name).changed(writes=(), **waits)
+
+
+def clocks_of(warps: Mapping[int, tuple[int, Sequence[Step]]], times: int = 1) -> list[list[int]]:
+    """The clocks of each warp in the simulation, the first included, which it reads in a given cycle, 30 before its
+    body begins, which it runs so many times."""
+    count, codes, clocks = max(warps) + 1, [], Clocks()
+    nothing = KNOWN["nothing"].changed(line=0, stall=15, yields=True)
+    for warp, (_, body) in warps.items():
+        items: list[TimedOperation | TimedLoop] = [nothing.changed(line=CLOCK, writer=True), nothing]
+        items += [each for _ in range(times) for each in operations(body, warp)]
+        items.append(nothing)
+        codes.append(TimedCode((warp,), items, nesting(items), {}, scheduled=True))
+    starts = [warps[warp][0] if warp in warps else 0 for warp in range(count)]
+    simulate(H100, codes, count, starts=starts, observer=clocks)
+    return [clocks.of[warp] for warp in warps]
