@@ -59,7 +59,7 @@ class Scene(NamedTuple):
     warps: tuple[Own, ...]
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """Warps of the CTA: two of each sub-core, or three of the first."""
         return 8 if max(own.warp for own in self.warps) < 8 else 9
 
@@ -139,7 +139,7 @@ class Room(iterations.Room):  # type: ignore[misc]
         for own in scene.warps:
             chain += [(own.warp, None)] * (own.warp > end) + [(own.warp + 1, own)]
             end = own.warp + 1
-        chain += [(scene.count, None)] * (end < scene.count)
+        chain += [(scene.size, None)] * (end < scene.size)
         parts = [self.part(own) for _, own in chain]
         code = self.prologue()
         begin = len(code) + 2 * (len(parts) - 1) + 1
@@ -192,8 +192,8 @@ def run(folder: Path, results: Path, date: str) -> None:
     for scene, raw in zip(scenes(), data["modules"], strict=True):
         module = cupy.cuda.function.Module()
         module.load(replaced(cubin, bytes.fromhex(raw), data))
-        module.get_function("template")((1,), (32 * scene.count,), (target, source))
-        clocks = cupy.asnumpy(target)[: 256 * scene.count].reshape(-1, 256)[:, data["stored"]].astype("int64")
+        module.get_function("template")((1,), (32 * scene.size,), (target, source))
+        clocks = cupy.asnumpy(target)[: 256 * scene.size].reshape(-1, 256)[:, data["stored"]].astype("int64")
         counts = [1 + sum(name == "clock" for name, *_ in steps(own.body)) for own in scene.warps]
         own = [clocks[own.warp, :count].tolist() for own, count in zip(scene.warps, counts, strict=True)]
         found.append(outcome(scene, own))
