@@ -212,7 +212,7 @@ class SubCore(Fetching):
         warp = self.act(place, now)
         warp.gives_way = warp.upkeep[warp.upkeep_seen] & 1
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
-            self.enter(warp, warp.runs, 0, 0)
+            self.enter(warp, warp.runs, 0, 0, bool(warp.gives_way))
         warp.upkeep_seen += 1
 
     def postpone(self, now: int) -> None:

@@ -8,7 +8,8 @@ its slot (the first, second or third operand of the instruction) and bank until 
 instruction with an operand there reads it later. What has not read all in the last stage stops all stages, and nothing
 issues on the sub-core until it has; the waits of all its warps last as much longer (`tests/hardware/unlike.py`). An
 operand with the compiler's `.reuse` flag is not read again by the next instruction that has the same register of the
-same warp in the same slot.
+same warp in the same slot. What a matrix instruction keeps is lost to an operand in that slot of another warp
+whose instruction has the yield hint.
 
 A result of an integer or float instruction can be read from the register file `stored` cycles behind the last stage of
 that instruction. One in its last stage is given it sooner: when one would be there that issued as soon as the compiler
@@ -50,6 +51,7 @@ LATEST = 16  # cycles, at most, for which a matrix instruction that has issued h
 READERS = 24  # matrix instructions that can read at a time
 SLOTS = 3  # operands of an instruction
 READ_BITS = 3  # for the number of an operand's registers
+PLACE_BITS = 16 + READ_BITS  # below a warp's place, in what a matrix instruction has kept
 BANKS = 2  # of the register file
 OF_BANK = tuple(sum(1 << BANKS * slot + bank for slot in range(SLOTS)) for bank in range(BANKS))
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)  # pipes whose cycles the compiler counts
@@ -101,7 +103,7 @@ class Reads(CoreRecord):
             self.reading += 1
             return
         for place, number in enumerate(operation.operands):
-            self.enter(warp, number, *self.readable_from(warp, operation, place))
+            self.enter(warp, number, *self.readable_from(warp, operation, place), operation.yields)
         self.stages[2] |= int(operation.writer)
         self.stages[PROGRAM], self.stages[MEMBER] = 1 + warp.pc, self.mine.index(warp)
 
@@ -134,9 +136,9 @@ class Reads(CoreRecord):
         reads = (operation.even | operation.odd) & ~(there & operation.b)
         return reads | FIRST_TWO | reads >> self.port_step & THIRD
 
-    def enter(self, warp: Warp, operand: int, readable: int, given: int) -> None:
+    def enter(self, warp: Warp, operand: int, readable: int, given: int, hinted: bool) -> None:
         """Puts an instruction with this operand (`TimedOperation.operands`) into the first stage; it can be read from
-        a cycle on, and in the last stage from another."""
+        a cycle on, and in the last stage from another; `hinted`: whether it has the yield hint."""
         stages, kept = self.stages, self.kept
         slot, register = operand & 7, warp.place << 16 | operand >> 5
         stages[FROM + (slot >> 1)], stages[GIVEN + (slot >> 1)] = readable, given
@@ -144,6 +146,9 @@ class Reads(CoreRecord):
         if not operand & AGAIN and kept[slot] != register:
             stages[0] |= 1 << slot
         kept[slot] = register if operand & KEPT else -1
+        matrix = SLOTS * BANKS + (slot >> 1)
+        if hinted and matrix < len(kept) and kept[matrix] >> PLACE_BITS != warp.place:
+            kept[matrix] = -1
 
     def catch_up(self, now: int) -> None:
         """Lets the stages go on to the beginning of cycle `now`; where they stand still, so do the warps' waits."""

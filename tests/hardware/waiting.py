@@ -15,6 +15,7 @@ warp).
 `stream`: one warp multiplies; another waits with a matrix instruction or a clock for a load just before.
 `phase`: the same with other instructions between, at every distance from the matrix instructions of the other warp.
 `random`: random accesses and matrix instructions, of which all warps or all but one wait.
+`kept`: one warp multiplies and keeps A or B; the other adds or compares, which reads registers in their slots.
 """
 
 from __future__ import annotations
@@ -93,6 +94,13 @@ def scenes() -> Iterator[Scene]:
             size = 36 if len(several) == 2 else 26
             warps.append(Own(warp, source.randint(0, 30), mixture(source, form, own, often, whole, size)))
         yield Scene("random", tuple(warps))
+    for form, every in FORMS.items():
+        for kept in ("", "@a", "@b", "@ab"):
+            keeping = " | ".join([f"{form}{kept} {every}"] * 14 + [f"{form} {every}", "clock 2"])
+            for other in ("add 5", "add 15", "compare 7", "compare 15"):
+                for begins in ((0, 9), (0, 3), (12, 0)):
+                    warps = [Own(0, begins[0], keeping), Own(4, begins[1], " | ".join([other] * 14 + ["clock 15"]))]
+                    yield Scene("kept", tuple(warps))
 
 
 def stream(form: str, every: int, count: int) -> str:

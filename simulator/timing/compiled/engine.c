@@ -108,7 +108,7 @@ static void readable_from(const Sm *sm, const Core *core, const Warp *warp, cons
     *from = most(warp->readable_array[source] + core->stored, *given);
 }
 
-static void enter(Core *core, const Warp *warp, int64_t operand, int64_t from, int64_t given) {
+static void enter(Core *core, const Warp *warp, int64_t operand, int64_t from, int64_t given, int64_t hinted) {
     int64_t *stages = core->stages_array, *kept = core->kept_array;
     int64_t slot = operand & 7, reg = warp->place << 16 | operand >> 5;
     stages[FROM + (slot >> 1)] = from;
@@ -117,6 +117,8 @@ static void enter(Core *core, const Warp *warp, int64_t operand, int64_t from, i
     if (!(operand & 16) && kept[slot] != reg)
         stages[PENDING] |= INT64_C(1) << slot;
     kept[slot] = operand & 8 ? reg : -1;
+    if (hinted && slot < 2 * BANKS && kept[SLOTS * BANKS + (slot >> 1)] >> (16 + READ_BITS) != warp->place)
+        kept[SLOTS * BANKS + (slot >> 1)] = -1;
 }
 
 static int64_t held(Core *core, const Warp *warp, const Item *item) {
@@ -145,7 +147,7 @@ static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Ite
         for (int64_t i = 0; i < item->operands_count; i++) {
             int64_t from, given;
             readable_from(sm, core, warp, item, i, &from, &given);
-            enter(core, warp, item->operands_array[i], from, given);
+            enter(core, warp, item->operands_array[i], from, given, item->yields);
         }
         core->stages_array[WRITER] |= item->writer;
         core->stages_array[PROGRAM] = 1 + warp->pc;
@@ -1295,7 +1297,7 @@ static void keep_up(Core *core, int64_t place, int64_t now) {
     int64_t compares = warp->counter >> warp->upkeep_seen & 1;
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
     if (core->depth && compares)
-        enter(core, warp, warp->runs, 0, 0);
+        enter(core, warp, warp->runs, 0, 0, warp->gives_way);
 }
 
 /* Lets the upkeep that is due in this cycle come a cycle later. */
