@@ -30,7 +30,7 @@ from typing import NamedTuple
 import pieces  # type: ignore[import-not-found]
 import turns  # type: ignore[import-not-found]
 from patched import Word, command, replaced
-from pieces import ADDRESSES, BASE, TABLE, coded
+from pieces import coded
 
 CLOCKS, SLOTS, ROUNDS = 50, 6200, 4
 WARPS, LEAD, BOARDS, TIMES = 12, 4, 6, 8
@@ -262,16 +262,12 @@ def outcome(scene: Scene, clocks: list[list[int]]) -> str:
 
 def run(folder: Path, results: Path, date: str) -> None:
     import measure
-    import numpy as np
 
     device = measure.Device()
     cupy = device.cupy
     data = json.loads(gzip.decompress((folder / "iterations.json.gz").read_bytes()))
     cubin = (folder / "iterations.cubin").read_bytes()
-    table = np.zeros(TABLE // 2, np.uint32)
-    for step, register in ADDRESSES.items():
-        table[TABLE // 4 + 32 * register :][:32] = BASE + step * np.arange(32)
-    source, target = cupy.asarray(table), cupy.zeros(1 << 16, dtype=cupy.uint32)
+    source, target = cupy.asarray(pieces.table()), cupy.zeros(1 << 16, dtype=cupy.uint32)
     found = []
     for entry in data["modules"]:
         scene = Scene(*entry["scene"])

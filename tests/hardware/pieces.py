@@ -364,6 +364,16 @@ def assemble(room: Room, sequences: Iterable[Piece], longest: int, path: Path) -
     print(number + 1, "sequences,", len(modules), "modules")
 
 
+def table() -> Any:
+    """What the registers of addresses are loaded from: multiples of the lane."""
+    import numpy as np
+
+    words = np.zeros(TABLE // 2, np.uint32)
+    for step, register in ADDRESSES.items():
+        words[TABLE // 4 + 32 * register :][:32] = BASE + step * np.arange(32)
+    return words
+
+
 def clocked(device: Any, path: Path, table: Any, launches: int) -> dict[int, set[int]]:
     """The cycles that each sequence of the modules at `path` took beyond those known, in all launches."""
     cupy = device.cupy
@@ -394,13 +404,9 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
 
 def run(folder: Path, results: Path, date: str) -> None:
     import measure
-    import numpy as np
 
     device = measure.Device()
-    table = np.zeros(TABLE // 2, np.uint32)
-    for step, register in ADDRESSES.items():
-        table[TABLE // 4 + 32 * register :][:32] = BASE + step * np.arange(32)
-    cycles = clocked(device, folder / "pieces", table, LAUNCHES)
+    cycles = clocked(device, folder / "pieces", table(), LAUNCHES)
     assert all(len(found) == 1 for found in cycles.values()), "a sequence took other cycles in another launch"
     write(
         results / "pieces.csv.xz", [(piece, *cycles[n]) for n, piece in enumerate(pieces())], f"{device.name}, {date}"

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import pieces  # type: ignore[import-not-found]
 from patched import ALWAYS, Word, branch, command, control, guarded, halves, machine_code, replaced
-from pieces import ADDRESSES, BASE, TABLE, coded
+from pieces import coded
 
 CLOCKS, SLOTS, ROUNDS = 60, 6200, 4
 WARPS, ACCESSES, LEAD = 12, 6, 4
@@ -177,16 +177,12 @@ def outcome(scene: Scene, clocks: list[list[int]]) -> str:
 
 def run(folder: Path, results: Path, date: str) -> None:
     import measure
-    import numpy as np
 
     device, every = measure.Device(), list(scenes())
     cupy = device.cupy
     data = json.loads(gzip.decompress((folder / "turns.json.gz").read_bytes()))
     cubin = (folder / "turns.cubin").read_bytes()
-    table = np.zeros(TABLE // 2, np.uint32)
-    for step, register in ADDRESSES.items():
-        table[TABLE // 4 + 32 * register :][:32] = BASE + step * np.arange(32)
-    source, target = cupy.asarray(table), cupy.zeros(1 << 16, dtype=cupy.uint32)
+    source, target = cupy.asarray(pieces.table()), cupy.zeros(1 << 16, dtype=cupy.uint32)
     found = []
     for entry in data["modules"]:
         module = cupy.cuda.function.Module()

@@ -32,7 +32,7 @@ import iterations  # type: ignore[import-not-found]
 import pieces  # type: ignore[import-not-found]
 from iterations import FORMS, steps
 from patched import Word, command, machine_code, replaced
-from pieces import ADDRESSES, BASE, TABLE, coded
+from pieces import coded
 
 CLOCKS, SLOTS, ROUNDS = 50, 2000, 4
 PAUSE = 22  # NOPs of 15 cycles, in which warps that have nothing to do come to the next barrier
@@ -186,16 +186,12 @@ def outcome(scene: Scene, clocks: list[list[int]]) -> str:
 
 def run(folder: Path, results: Path, date: str) -> None:
     import measure
-    import numpy as np
 
     device = measure.Device()
     cupy = device.cupy
     data = json.loads(gzip.decompress((folder / "waiting.json.gz").read_bytes()))
     cubin = (folder / "waiting.cubin").read_bytes()
-    table = np.zeros(TABLE // 2, np.uint32)
-    for step, register in ADDRESSES.items():
-        table[TABLE // 4 + 32 * register :][:32] = BASE + step * np.arange(32)
-    source, target = cupy.asarray(table), cupy.zeros(1 << 16, dtype=cupy.uint32)
+    source, target = cupy.asarray(pieces.table()), cupy.zeros(1 << 16, dtype=cupy.uint32)
     found = []
     for scene, raw in zip(scenes(), data["modules"], strict=True):
         module = cupy.cuda.function.Module()

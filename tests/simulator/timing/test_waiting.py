@@ -17,7 +17,6 @@ NEAR = 1  # cycles by which a clock may be off where warps share the port to sha
 class Row(NamedTuple):
     """A row of the table: of each warp when it begins and its body; and the clocks of each."""
 
-    kind: str
     warps: dict[int, tuple[int, list[Step]]]
     clocks: list[list[int]]
 
@@ -36,7 +35,7 @@ def rows(kind: str) -> list[Row]:
                 begin, body = text.split(": ")
                 warp, at = begin.split("+")
                 warps[int(warp)] = int(at), list(steps(body))
-            found.append(Row(kind, warps, [list(map(int, own.split("/"))) for own in row["clocks"].split("; ")]))
+            found.append(Row(warps, [list(map(int, own.split("/"))) for own in row["clocks"].split("; ")]))
     return found
 
 
