@@ -4,6 +4,7 @@ byte, whatever does the work; only a few blocks are in memory at a time.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -82,7 +83,8 @@ def _start_method() -> Any:
 
 def _begin() -> None:
     """Keeps a process from starting threads of its own, since the processes share the cores, and from hearing Ctrl-C,
-    at which the process that started it ends it."""
+    at which the process that started it ends it. What it already has stays, so no search for garbage looks at it."""
+    gc.freeze()
     os.environ["TCSIM_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -241,6 +241,7 @@ class WarpRecord(ctypes.Structure):
         last: the cycle of its last issue.
         acted: the cycle of its last instruction, upkeep included; `gives_way`: whether that one had the yield hint,
             or the next waits as `simulator.timing.yielding` says.
+        scheduled: whether its code says what its instructions wait for, as machine code does.
         busy: bit k, if scoreboard k of `boards` was busy when its last operation issued; `untried`: whether the next
             waits for one that the last has taken, and it is not known yet whether it is tried in vain.
         counted: its instructions, as the issue policy counts them.
@@ -285,6 +286,7 @@ class WarpRecord(ctypes.Structure):
     last: int
     acted: int
     gives_way: int
+    scheduled: int
     busy: int
     untried: int
     counted: int

@@ -175,7 +175,7 @@ class Sm(Machine):
         core.last_issue = warp.last = now
         warp.keep_up(operation, now)
         self.counters.issued[core.number] += 1
-        if core.counting:
+        if core.counting and warp.scheduled:
             note_busy(warp, now)
         finished = now + self.start(core, warp, operation, now)
         if self.observer is not None:

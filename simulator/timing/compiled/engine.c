@@ -192,8 +192,7 @@ static void leave(const Core *core, const int64_t *stage, int64_t cycle) {
 static void move_on(Core *core, int64_t cycle) {
     int64_t *stages = core->stages_array;
     leave(core, stages + STAGE * (core->depth - 1), cycle);
-    for (int64_t i = core->depth - 1; i > 0; i--)
-        memcpy(stages + STAGE * i, stages + STAGE * (i - 1), STAGE * sizeof *stages);
+    memmove(stages + STAGE, stages, STAGE * (core->depth - 1) * sizeof *stages);
     memset(stages, 0, STAGE * sizeof *stages);
 }
 
@@ -1171,7 +1170,7 @@ static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
     for (int64_t i = 0; i < item->upkeep_count; i++)
         warp->upkeep_array[i] = 2 * now + item->upkeep_array[i];
     sm->issued_array[core->number]++;
-    if (core->counting)
+    if (core->counting && warp->scheduled)
         note_busy(warp, now);
     return item;
 }
