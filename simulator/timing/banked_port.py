@@ -12,7 +12,8 @@ instead of the access, which then reads a cycle later; the next register comes w
 
 Results of loads and shuffles are written `[registers] written` cycles before an instruction that needs them can issue,
 and the registers of a load before that one by one. In a cycle in which a matrix instruction lets none be written
-(`late` of its class) they wait.
+(`late` of its class) they wait, and so do they where an instruction of the sub-core writes that bank
+(`simulator.timing.operands`).
 
 Measured: H100 80GB and H200 (the same SM), 2026-11-26, `tests/hardware/pieces.py`: all of 34,410 sequences but 24.
 
@@ -25,6 +26,7 @@ import ctypes
 from collections.abc import Callable, Iterator
 
 from simulator.timing.model import TimedOperation
+from simulator.timing.operands import BANKS
 from simulator.timing.pipes import Pipes
 from simulator.timing.port import Delay, Ring, Sent
 from simulator.timing.records import ARRIVALS, NEVER, NO_MORE, ArrivalRecord, SendingRecord
@@ -109,8 +111,9 @@ class BankedPort(Ring):
         first = max(begun - ARRIVALS, self.core.accesses_written)
         return (self.arrivals[number % ARRIVALS] for number in range(first, begun))
 
-    def hold_writes(self, cycle: int) -> None:
-        """Lets nothing be written in a cycle: what would be comes later, and so does what it is in the way of then."""
+    def hold_writes(self, cycle: int, banks: int) -> None:
+        """Lets nothing be written to these banks in a cycle: what would be comes later, and so does what it is then in
+        the way of."""
         core = self.core
         while (number := core.accesses_written) < core.accesses_begun and not self.arrivals[
             number % ARRIVALS
@@ -122,7 +125,7 @@ class BankedPort(Ring):
                 access.unwritten -= 1
                 access.due += access.step
                 access.written = max(access.due, access.written + 1)
-        if not any(access.unwritten and access.written == cycle for access in found):
+        if not any(access.unwritten and access.written == cycle and self.bank(access) & banks for access in found):
             return
         taken = 1  # bit k, if a register is written k cycles later, or none may be
         for access in found:
@@ -133,6 +136,11 @@ class BankedPort(Ring):
             if access.unwritten:
                 access.written = cycle + first
                 self.come_later(access, cycle + ahead + core.result_stage - access.ready)
+
+    def bank(self, access: ArrivalRecord) -> int:
+        """The bank of the next register of a load that is written, as a bit."""
+        registers = self.core.mine[access.warp].operation_at(access.pc).writes
+        return 1 << registers[-access.unwritten] % BANKS
 
     def first_read(self, access: SendingRecord, last: int) -> int:
         """When an access reads its first register, if the one before it has read its last one in cycle `last`."""

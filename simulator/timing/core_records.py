@@ -52,7 +52,7 @@ class CoreRecord(ctypes.Structure):
         depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
         read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it, as `Reads.give` says.
         stages: for each stage, the first first: the operands that are still to be read, those that its instruction has
-            (bit 2 * slot + bank), whether it writes a register, by slot from when on each can be read, and in the last
+            (bit 2 * slot + bank), the banks that it writes, by slot from when on each can be read, and in the last
             stage, and the places of its operation in the code, counted from 1, and of its warp.
         readers: for each of `reading` matrix instructions that read: cycles since its first stage, its `even`, `odd`
             and `late`, and the bank of metadata that is still to be read.

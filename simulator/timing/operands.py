@@ -21,7 +21,8 @@ and before all others. It does not wait for them in a stage. The metadata of a s
 behind all others; if it is not got there, then in the next cycle and before all others. One whose C is RZ does not read
 in the cycles of C. It begins a cycle later, too, if an access to shared memory reads in that cycle
 (`simulator.timing.banked_port`). While it waits, nothing issues, and what is ahead of it in the stages goes on. An
-instruction that writes a register is late in the cycles `late` of the class.
+instruction that writes a register is late in the cycles `late` of the class. A register that comes back from shared
+memory waits a cycle if an instruction that writes one of its bank leaves the last stage in its own.
 
 Measured: H100 80GB, 2026-11-26, and H200, the same SM, 2026-11-27, `tests/hardware/banks.py` and `pieces.py`.
 
@@ -42,6 +43,7 @@ from simulator.timing.warp import Warp
 
 WAITING = 2  # stages that stand still with a matrix instruction that waits in the second
 STAGE = 11  # numbers of a stage: see CoreRecord
+WRITER = 2  # of these, the banks that its instruction writes
 FROM, GIVEN = 3, 6  # of these, by slot: since when an operand can be read, and since when in the last stage
 PROGRAM, MEMBER = 9, 10  # the operation; its warp
 READER = 6  # numbers of a matrix instruction that reads: cycles since its first stage, even, odd, late, metadata, and
@@ -53,8 +55,15 @@ SLOTS = 3  # operands of an instruction
 READ_BITS = 3  # for the number of an operand's registers
 PLACE_BITS = 16 + READ_BITS  # below a warp's place, in what a matrix instruction has kept
 BANKS = 2  # of the register file
+BOTH, UNKNOWN = (1 << BANKS) - 1, 1 << BANKS  # banks
 OF_BANK = tuple(sum(1 << BANKS * slot + bank for slot in range(SLOTS)) for bank in range(BANKS))
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)  # pipes whose cycles the compiler counts
+
+
+def written(operation: TimedOperation) -> int:
+    """Which banks an integer or float instruction writes, as bits; `UNKNOWN` if it is not said which register."""
+    banks = {1 << register % BANKS for register in operation.writes} or {UNKNOWN}
+    return sum(banks) if operation.writer else 0
 
 
 class Accesses(Protocol):
@@ -63,7 +72,7 @@ class Accesses(Protocol):
     def next_read(self) -> int: ...
     def read(self, cycle: int) -> int: ...
     def hold(self, cycle: int) -> None: ...
-    def hold_writes(self, cycle: int) -> None: ...
+    def hold_writes(self, cycle: int, banks: int) -> None: ...
 
 
 class Reads(CoreRecord):
@@ -104,7 +113,7 @@ class Reads(CoreRecord):
             return
         for place, number in enumerate(operation.operands):
             self.enter(warp, number, *self.readable_from(warp, operation, place), operation.yields)
-        self.stages[2] |= int(operation.writer)
+        self.stages[WRITER] |= written(operation)
         self.stages[PROGRAM], self.stages[MEMBER] = 1 + warp.pc, self.mine.index(warp)
 
     def readable_from(self, warp: Warp, operation: TimedOperation, place: int) -> tuple[int, int]:
@@ -199,7 +208,7 @@ class Reads(CoreRecord):
             if self.readers[at + 4]:
                 return False
             late = late or bool(self.readers[at + 3])
-        return not any(stages[at] or (late and stages[at + 2]) for at in range(0, STAGE * self.depth, STAGE))
+        return not any(stages[at] or (late and stages[at + WRITER]) for at in range(0, STAGE * self.depth, STAGE))
 
     def leave(self, at: int, cycle: int) -> None:
         """Notes from when on the results can be read of the instruction at this place of `stages`, which leaves behind
@@ -222,9 +231,10 @@ class Reads(CoreRecord):
         late = 0  # bit k, if a matrix instruction lets no result be written in the kth cycle from now
         for at in range(0, READER * self.reading, READER):
             late |= self.readers[at + 3] >> (self.readers[at] + 1)
-        for ahead in range(min(cycles, LATEST) if late else 0):
-            if late >> ahead & 1:
-                self.port.hold_writes(self.read_cycle + ahead)
+        for ahead in range(min(cycles, LATEST if late else self.depth)):
+            leaves = self.stages[STAGE * (self.depth - 1 - ahead) + WRITER] if ahead < self.depth else 0
+            if banks := BOTH if late >> ahead & 1 else leaves:
+                self.port.hold_writes(self.read_cycle + ahead, banks)
         self.move(self.read_cycle, cycles)
         for at in range(0, READER * self.reading, READER):
             self.readers[at] += cycles
@@ -252,7 +262,7 @@ class Reads(CoreRecord):
             taken |= (readers[at + 1] >> since & 1) | (readers[at + 2] >> since & 1) << 1
             late = late or bool(readers[at + 3] >> since & 1)
         if late:
-            self.port.hold_writes(self.read_cycle)
+            self.port.hold_writes(self.read_cycle, BOTH)
         for bank in range(BANKS):
             if not taken >> bank & 1:
                 taken |= self.serve(bank) << bank
@@ -261,7 +271,12 @@ class Reads(CoreRecord):
                 readers[at + 4] = 0
         self.retire()
         last = STAGE * (self.depth - 1)
-        return -1 if self.stages[last] or (late and self.stages[last + 2]) else held
+        writes = self.stages[last + WRITER]
+        if self.stages[last] or (late and writes):
+            return -1
+        if writes:
+            self.port.hold_writes(self.read_cycle, writes)
+        return held
 
     def serve(self, bank: int) -> bool:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""

@@ -12,7 +12,8 @@ so that the first two have conflicts and take four wavefronts, as `v4`), `mma`, 
 (`fma5`, `alu5`: so many), `wait` (for all loads so far) and `clock`.
 
 The table has of each code its machine code, [name, wait, hint, operands, boards]: of loads the place of `operands` is
-taken by the registers for their values and address; `pipe_and_slots` and `boards` of sass.py. Then `clocks`, by the
+taken by the registers for their values and address; of others they are `pipe_and_slots` of sass.py and the register
+that is written; `boards` as in sass.py. Then `clocks`, by the
 order of the warps, oldest first: those of each warp from the first clock on. `launches`: how many launches differ.
 """
 
@@ -129,6 +130,7 @@ def row(x: sass.Instruction) -> list[Any]:
         first, address = (int(n) for n in re.findall(r"R(\d+)", x.text)[:2])
         return [name, x.cycles, int(x.yields), [*range(first, first + LOADS[name][1]), address], boards]
     operands = sass.pipe_and_slots(x)
+    operands += [int(n) for n in re.findall(r"R(\d+)", x.text)[:1] if operands]
     name = "clock" if "SR_CLOCK" in x.text else "instruction" if operands else "nothing"
     return [name, x.cycles, int(x.yields), operands, boards]
 

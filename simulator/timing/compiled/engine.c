@@ -72,6 +72,7 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
 /* operands.py */
 
 enum { STAGE = 11, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16, FAR = 62 };
+enum { BOTH = 3, UNKNOWN = 4 }; /* banks */
 enum { FIRST_TWO = 6, THIRD = 8 }; /* cycles in which a matrix instruction reads */
 enum { PENDING, USED, WRITER, FROM, GIVEN = FROM + SLOTS, PROGRAM = GIVEN + SLOTS, MEMBER }; /* numbers of a stage */
 enum { SINCE, EVEN, ODD, LATE, METADATA, CLOSED }; /* numbers of a matrix instruction that reads */
@@ -149,7 +150,10 @@ static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Ite
             readable_from(sm, core, warp, item, i, &from, &given);
             enter(core, warp, item->operands_array[i], from, given, item->yields);
         }
-        core->stages_array[WRITER] |= item->writer;
+        if (item->writer && !item->writes_count)
+            core->stages_array[WRITER] |= UNKNOWN;
+        for (int64_t i = 0; item->writer && i < item->writes_count; i++)
+            core->stages_array[WRITER] |= INT64_C(1) << item->writes_array[i] % BANKS;
         core->stages_array[PROGRAM] = 1 + warp->pc;
         core->stages_array[MEMBER] = reader_of(core, warp);
     } else if (item->even || item->odd) {
@@ -212,7 +216,7 @@ static void move(Core *core, int64_t cycle, int64_t cycles) {
         move_on(core, cycle + i);
 }
 
-static void hold_writes(Sm *sm, Core *core, int64_t cycle);
+static void hold_writes(Sm *sm, Core *core, int64_t cycle, int64_t banks);
 
 static void pass_time(Sm *sm, Core *core, int64_t cycles) {
     int64_t late = 0;
@@ -220,9 +224,13 @@ static void pass_time(Sm *sm, Core *core, int64_t cycles) {
         const int64_t *reader = core->readers_array + READER * i;
         late |= reader[LATE] >> least(reader[SINCE] + 1, 63);
     }
-    for (int64_t ahead = 0; late >> ahead && ahead < least(cycles, LATEST); ahead++)
+    for (int64_t ahead = 0; ahead < least(cycles, LATEST) && (late >> ahead || ahead < core->depth); ahead++) {
+        int64_t banks = ahead < core->depth ? core->stages_array[STAGE * (core->depth - 1 - ahead) + WRITER] : 0;
         if (late >> ahead & 1)
-            hold_writes(sm, core, core->read_cycle + ahead);
+            banks = BOTH;
+        if (banks)
+            hold_writes(sm, core, core->read_cycle + ahead, banks);
+    }
     move(core, core->read_cycle, cycles);
     for (int64_t i = 0; i < core->reading; i++)
         core->readers_array[READER * i + SINCE] += cycles;
@@ -301,7 +309,7 @@ static int64_t give(Sm *sm, Core *core, int64_t accessed) {
         late |= reader[LATE] >> since & 1;
     }
     if (late)
-        hold_writes(sm, core, core->read_cycle);
+        hold_writes(sm, core, core->read_cycle, BOTH);
     int64_t pending = 0;
     for (int64_t i = 0; i < core->depth; i++)
         pending |= core->stages_array[STAGE * i + PENDING];
@@ -315,7 +323,11 @@ static int64_t give(Sm *sm, Core *core, int64_t accessed) {
     }
     retire(core);
     const int64_t *last = core->stages_array + STAGE * (core->depth - 1);
-    return last[PENDING] || (late && last[WRITER]) ? -1 : waits;
+    if (last[PENDING] || (late && last[WRITER]))
+        return -1;
+    if (last[WRITER])
+        hold_writes(sm, core, core->read_cycle, last[WRITER]);
+    return waits;
 }
 
 static uint64_t closed(const Core *core, int64_t begun) {
@@ -625,7 +637,13 @@ static int64_t oldest_arrival(const Core *core) {
     return most(core->accesses_begun - ARRIVALS, core->accesses_written);
 }
 
-static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
+/* `BankedPort.bank`. */
+static int64_t bank_of(const Core *core, const Arrival *access) {
+    const Item *item = &core->warps_array[access->warp]->items_array[access->pc];
+    return INT64_C(1) << item->writes_array[item->writes_count - access->unwritten] % BANKS;
+}
+
+static void hold_writes(Sm *sm, Core *core, int64_t cycle, int64_t banks) {
     while (core->accesses_written < core->accesses_begun && !arrival_at(core, core->accesses_written)->unwritten)
         core->accesses_written++;
     int put_off = 0;
@@ -636,7 +654,7 @@ static void hold_writes(Sm *sm, Core *core, int64_t cycle) {
             access->due += access->step;
             access->written = most(access->due, access->written + 1);
         }
-        put_off |= access->unwritten && access->written == cycle;
+        put_off |= access->unwritten && access->written == cycle && bank_of(core, access) & banks;
     }
     uint64_t taken = 1;
     for (int64_t number = oldest_arrival(core); put_off && number < core->accesses_begun; number++) {

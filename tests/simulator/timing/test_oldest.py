@@ -40,9 +40,9 @@ def operation(row: list[Any], warp: int) -> TimedOperation:
         *values, address = operands
         made = known.changed(line=0, writes=tuple(values), costs=costs, banks=odd_banks((address,)))
     elif name == "instruction":
-        pipe, slots = operands
+        pipe, slots, written = operands
         known = KNOWN["full f32"] if pipe == "tensor" else KNOWN["add"].changed(unit=UNITS[pipe], writer=True)
-        made = known.changed(line=0, writes=())
+        made = known.changed(line=0, writes=(written,))
         read_from(made, slots)
     else:
         clock = name == "clock"  # which does not wait for the pipe of products
@@ -76,27 +76,26 @@ def off(order: str, chains: bool) -> list[int]:
 
 
 def test_one_sub_core() -> None:
-    """159 of 178 codes have every clock as measured, the others are a cycle off."""
+    """All 178 codes have every clock as measured: a register that comes back waits a cycle for an integer result of its
+    bank, and integers wait for the address of a load."""
     found = off("0", chains=False) + off("0", chains=True)
-    assert len(found) == 178
-    assert found.count(0) >= 159
-    assert max(found) <= 1
+    assert found == [0] * 178
 
 
 def test_two_sub_cores() -> None:
-    """123 of 178. A second load that begins while `x4` of both are on their way comes 2 cycles earlier than on the
+    """124 of 178. A second load that begins while `x4` of both are on their way comes 2 cycles earlier than on the
     chip."""
     found = off("01", chains=False) + off("01", chains=True)
-    assert found.count(0) >= 123
+    assert found.count(0) >= 124
     assert max(found) <= 3
 
 
 def test_four_sub_cores() -> None:
-    """Without integers beside the loads 67 of 106 codes, with chains of them 44 of 72: what these write keeps registers
-    of loads from being written, and which sub-core's come next is not known."""
+    """Without integers beside the loads 71 of 106 codes, with chains of them 43 of 72: where registers have waited for
+    these, it is not known which sub-core's come next."""
     loads, chains = off("0123", chains=False), off("0123", chains=True)
     assert (len(loads), len(chains)) == (106, 72)
-    assert loads.count(0) >= 67
-    assert chains.count(0) >= 44
+    assert loads.count(0) >= 71
+    assert chains.count(0) >= 43
     assert max(loads) <= 8
-    assert max(chains) <= 4
+    assert max(chains) <= 6
