@@ -102,7 +102,7 @@ class BankedPort(Ring):
         arrival = self.arrivals[core.accesses_begun % ARRIVALS]
         core.accesses_begun += 1
         arrival.warp, arrival.pc, arrival.ready, arrival.unwritten = warp, pc, ready, count
-        arrival.step = 1 if operation.together else (last - first) // max(count - 1, 1)
+        arrival.step = 1 if operation.together else max((last - first) // max(count - 1, 1), 1)
         arrival.due = arrival.written = ready - core.result_stage - max(count - 1, 0) * arrival.step
 
     def arriving(self) -> Iterator[ArrivalRecord]:

@@ -1591,7 +1591,7 @@ static void begins(Sm *sm, const Head *head, int64_t cycle) {
     }
     become_ready(warp, item, access->ready, ready);
     if (head->core->depth && count) {
-        int64_t step = item->together ? 1 : (last - first) / most(count - 1, 1);
+        int64_t step = item->together ? 1 : most((last - first) / most(count - 1, 1), 1);
         int64_t due = ready - head->core->result_stage - (count - 1) * step;
         *arrival_at(head->core, head->core->accesses_begun++) = (Arrival){
             .warp = access->warp, .pc = access->pc, .ready = ready, .unwritten = count, .due = due, .written = due, .step = step};

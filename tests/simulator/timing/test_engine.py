@@ -1189,9 +1189,21 @@ UNLIKE_WAITS = f"""{HEAD}.warps 5
 .warp 2-2 {{ .repeat 4 {{ mad.lo.u32 %r0, %r0, %r0, %r0; bar.sync 0; }} {LAST} }}
 .warp 3-4 {{ .repeat 4 {{ {LARGE} bar.sync 0; }} {LAST} }}
 """  # the first wait of warp 2 is one for operands in part, the others are not
+AT_ONCE = f"""{HEAD}.warps 8
+.warp 0-7 {{ .repeat 2 {{
+.repeat 5 {{
+ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r1, %r2, %r3, %r4}}, [%r1];
+mad.lo.u32 %r0, %r0, %r0, %r0;
+mov.u32 %r0, %r0;
+}}
+.repeat 1 {{ mma.sp.sync.aligned.m16n8k64.row.col.f32.e4m3.e4m3.f32 {ALL}, {ALL}, {ALL}, {ALL}, %r0, 0; }}
+bar.sync 0;
+}} }}
+"""  # with costs that no chip has, a wavefront for four registers
 
 
 @example(UNLIKE_WAITS, Variant("greedy-round-robin", H100.loop, 1, 1, 2), 0, False)
+@example(AT_ONCE, Variant("greedy-oldest", H100.loop, 4, 1, 2), 70770, False)
 @given(programs(60), VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
 @QUIET
 def test_skipping_changes_nothing(folder: Path, text: str, variant: Variant, seed: int, vary: bool) -> None:
