@@ -18,6 +18,7 @@ from simulator.timing.warp import Warp
 H100 = load_config("h100_sxm")
 KNOWN = turns.accesses(H100)
 CLOCK = 1  # the line of a read of the clock; all else has another
+END = KNOWN["nothing"].changed(line=0, stall=15, yields=True)  # behind a code
 HINTED = 12  # the shortest wait with the yield hint
 Step = tuple[str, int, tuple[int, ...]]  # name, cycles until the next, accesses of the body that it waits for
 
@@ -75,13 +76,18 @@ def operations(body: Sequence[Step], warp: int) -> Iterator[TimedOperation]:
 def clocks_of(warps: Mapping[int, tuple[int, Sequence[Step]]], times: int = 1) -> list[list[int]]:
     """The clocks of each warp in the simulation, the first included, which it reads in a given cycle, 30 before its
     body begins, which it runs so many times."""
-    count, codes, clocks = max(warps) + 1, [], Clocks()
-    nothing = KNOWN["nothing"].changed(line=0, stall=15, yields=True)
+    codes = {}
     for warp, (_, body) in warps.items():
-        items: list[TimedOperation | TimedLoop] = [nothing.changed(line=CLOCK, writer=True), nothing]
-        items += [each for _ in range(times) for each in operations(body, warp)]
-        items.append(nothing)
-        codes.append(TimedCode((warp,), items, nesting(items), {}, scheduled=True))
-    starts = [warps[warp][0] if warp in warps else 0 for warp in range(count)]
-    simulate(H100, codes, count, starts=starts, observer=clocks)
-    return [clocks.of[warp] for warp in warps]
+        codes[warp] = [END.changed(line=CLOCK, writer=True), END]
+        codes[warp] += [each for _ in range(times) for each in operations(body, warp)]
+    return read_clocks(codes, [warps[warp][0] if warp in warps else 0 for warp in range(max(warps) + 1)])
+
+
+def read_clocks(codes: Mapping[int, Sequence[TimedOperation]], starts: Sequence[int]) -> list[list[int]]:
+    """The clocks of each warp that runs its code, and an instruction behind it, from a given cycle on."""
+    clocks, programs = Clocks(), list[TimedCode]()
+    for warp, code in codes.items():
+        items: list[TimedOperation | TimedLoop] = [*code, END]
+        programs.append(TimedCode((warp,), items, nesting(items), {}, scheduled=True))
+    simulate(H100, programs, len(starts), starts=starts, observer=clocks)
+    return [clocks.of[warp] for warp in codes]

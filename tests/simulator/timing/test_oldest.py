@@ -11,10 +11,9 @@ from typing import Any
 from isa.forms.record import Unit
 from simulator.studies.validation.slots import read_from, wait_for
 from simulator.timing.compile import odd_banks
-from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.model import Periodic, TimedOperation
 from tests.support.paths import TESTS
-from tests.support.straight_code import CLOCK, H100, KNOWN, Clocks
+from tests.support.straight_code import CLOCK, KNOWN, read_clocks
 
 LOADS = {"b32": "ld.b32", "v2": "ld.v2", "v4": "ld.v4"} | {f"x{n}": f"ldmatrix.x{n}" for n in (1, 2, 4)}
 CONFLICTS = {"b32": 4, "v2": 4}  # wavefronts of 32 lanes 16 bytes apart
@@ -55,13 +54,8 @@ def operation(row: list[Any], warp: int) -> TimedOperation:
 def simulated(rows: list[list[Any]], warps: int) -> list[list[int]]:
     """The clocks of each warp from its first one on. Of sub-cores that have not come to shared memory yet the first by
     number counts as the oldest."""
-    clocks, programs = Clocks(), list[TimedCode]()
-    for warp in range(warps):
-        items: list[TimedOperation | TimedLoop] = [operation(row, warp) for row in rows]
-        items.append(KNOWN["nothing"].changed(line=0, stall=15, yields=True))
-        programs.append(TimedCode((warp,), items, nesting(items), {}, scheduled=True))
-    simulate(H100, programs, warps, starts=[0] * warps, observer=clocks)
-    return [[clock - own[0] for clock in own[1:]] for own in (clocks.of[warp] for warp in range(warps))]
+    codes = {warp: [operation(row, warp) for row in rows] for warp in range(warps)}
+    return [[clock - own[0] for clock in own[1:]] for own in read_clocks(codes, [0] * warps)]
 
 
 def off(order: str, chains: bool) -> list[int]:
