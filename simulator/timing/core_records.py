@@ -60,6 +60,7 @@ class CoreRecord(ctypes.Structure):
             behind these of A and B of a matrix instruction; -1 for none.
         fetch_free: from which cycle on the unit is free that fetches instructions; `fetcher`: the place of the warp
             that it has fetched for last; `fetch_cycle`: the cycle that it has come to.
+        return_taken: the cycle in which its last return was taken (`simulator.timing.returns`).
     """
 
     number: int
@@ -115,6 +116,7 @@ class CoreRecord(ctypes.Structure):
     fetch_free: int
     fetcher: int
     fetch_cycle: int
+    return_taken: int
     warps: int
     warps_array: Records
 
@@ -134,7 +136,7 @@ class SmRecord(ctypes.Structure):
         policy: the number of the issue policy.
         others: tensor pipes of a sub-core beside one; `width` and `metadata_cycles` as in the config.
         sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
-        alone_until: until which cycle no other operation that is `alone` begins.
+        return_request, return_interval, under_way, last_served: see `simulator.timing.returns`.
         lines, line_interval, line_request, line_latency: of `[fetch]`; `lines` is 0 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
         reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
@@ -173,7 +175,8 @@ class SmRecord(ctypes.Structure):
     gap: int
     stores: int
     fetch: int
-    alone_until: int
+    return_request: int
+    return_interval: int
     lines: int
     line_interval: int
     line_request: int
@@ -236,6 +239,8 @@ class SmRecord(ctypes.Structure):
     senders_array: Integers
     returned_array: Integers
     returning_array: Integers
+    under_way_array: Integers
+    last_served_array: Integers
 
 
 RECORDS = (CoreRecord, SmRecord)  # of the compiled engine, behind those of `simulator.timing.records`

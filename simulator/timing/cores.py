@@ -288,6 +288,5 @@ class SubCore(Fetching):
             max(self.half_free - now, 0),
             max(self.fetch_free - now, 0),
             self.fetcher,
-            max(self.sm.alone_until - now, 0),
             *self.reads_state(now),
         ]

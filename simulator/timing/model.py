@@ -153,7 +153,7 @@ class TimedOperation:
         frees, fills: of an access in machine code: the scoreboards that tell when its registers have been read, and
             when its values are there (`BOARDS` and more); else -1.
         awaits: in machine code: these scoreboards, as far as it waits for them.
-        alone: cycles for which the SM begins no other operation of the kind; 0 if that does not matter.
+        returning: whether it is a return that waits for those of other sub-cores (`simulator.timing.returns`).
         cache_line: the line of the instruction cache that it is in; -1 if its address is not known.
     """
 
@@ -213,7 +213,7 @@ class TimedOperation:
     frees: int = -1
     fills: int = -1
     awaits: tuple[int, ...] = ()
-    alone: int = 0
+    returning: bool = False
     cache_line: int = -1
 
     @property

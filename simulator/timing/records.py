@@ -209,7 +209,7 @@ class ItemRecord(ctypes.Structure):
     runs: int
     frees: int
     fills: int
-    alone: int
+    returning: int
     cache_line: int
     awaits_count: int
     awaits_array: Integers
@@ -274,6 +274,8 @@ class WarpRecord(ctypes.Structure):
             there or on their way; `lines`: from when on, by line modulo `LINES`.
         requests: from which cycle on the next can be fetched; `asked`: what for (`simulator.timing.fetching`).
         redirected: when the target of its jump comes to the fetch unit, which is in line `target`.
+        return_issued .. return_served: when its return issued that is under way (NEVER: none is), when it is taken and
+            has its second step, and when it is served (`simulator.timing.returns`).
     """
 
     place: int
@@ -325,6 +327,10 @@ class WarpRecord(ctypes.Structure):
     redirected: int
     target: int
     lines_array: Integers
+    return_issued: int
+    return_taken: int
+    return_sent: int
+    return_served: int
 
 
 RECORDS = (

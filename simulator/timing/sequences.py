@@ -343,8 +343,8 @@ def machine_operation(
         return sent
     if row.kind in ("call", "return"):
         cycles = rules.returns if row.kind == "return" and rules.returns else rules.call
-        alone = rules.return_interval if row.kind == "return" else 0
-        return TimedOperation(Unit.CONTROL, cycles, 1, reads, writes, line, blocking=True, alone=alone)
+        returning = row.kind == "return" and rules.return_interval > 0
+        return TimedOperation(Unit.CONTROL, cycles, 1, reads, writes, line, blocking=True, returning=returning)
     unit = Unit.ALU if row.kind == "alu" else Unit.FMA
     halves = row.kind == "float" and config.registers is not None and config.registers.halves
     interval = rules.float_interval if row.kind == "float" and not halves else alu.interval

@@ -80,7 +80,9 @@ class Sequences:
         shuffle: cycles from a shuffle until an instruction that needs its result can issue.
         call: cycles from a call until the next instruction issues.
         returns: the same from a return; 0: as from a call.
-        return_interval: cycles for which the SM, all its sub-cores together, begins no other return; 0 for any number.
+        return_interval: cycles from one return that the SM serves, for all its sub-cores together, to the next; 0 for
+            any number at a time.
+        return_request: cycles from when the SM takes a return from a sub-core until it can serve it.
         fetch: cycles after a call, and after a return, in which the sub-core issues nothing.
         window: of how many of a warp's next instructions the compiler takes the one that can issue first.
         temporaries: registers that the compiler gives to operands and results of the matrix instructions of sequences
@@ -96,6 +98,7 @@ class Sequences:
     temporaries: Annotated[int, Between(1, 255, "registers")]
     returns: Delay = 0
     return_interval: Delay = 0
+    return_request: Delay = 0
     known: Mapping[str, Sequence] = field(default_factory=dict, compare=False, repr=False, metadata={"toml": False})
 
     def find(self, form: MmaForm) -> Sequence | None:

@@ -153,6 +153,8 @@ class Skipper:
             core.settle(now)
         sm.shared.serve_all(now)
         words = sm.shared.state(now)
+        for place in range(sm.ctas):
+            words += sm.returns.state(place, now)
         for core in sm.cores:
             words += core.state(now)
         for warp in sm.warps:

@@ -34,6 +34,7 @@ from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOpera
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.reasons import BY_NUMBER, PIPE_TAKEN, PRODUCED_BY
 from simulator.timing.records import ASLEEP, NEVER, plain
+from simulator.timing.returns import Returns
 from simulator.timing.schedule import extras
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp, warps_of
@@ -91,6 +92,7 @@ class Sm(Machine):
         self.shared = SharedMemory(
             config.shared, self.record, self.cores, len(placed), self.prepare, self.lasts, observer
         )
+        self.returns = Returns(config.sequences, self.record, placed, self.cores)
         self.extra = extras(config.alu)
         for core in self.cores:
             core.changes = self.extra
@@ -222,10 +224,8 @@ class Sm(Machine):
             return self.memory.launch(core, warp, operation, now) if self.memory is not None else 1
         if unit is _SHARED:
             return self.access(core, warp, operation, now)
-        if operation.alone:
-            begin = max(now, self.record.alone_until)
-            self.record.alone_until = begin + operation.alone
-            warp.issue_not_before += begin - now
+        if operation.returning:
+            self.returns.ask(warp, now)
         core.take(warp, operation, now)
         if unit is _TENSOR:
             self.share_port(core, warp, operation, now)

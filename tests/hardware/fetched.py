@@ -30,7 +30,8 @@ CLOCKS, SLOTS, FIRST, ROUNDS = 100, 900, 28, 6
 Item = tuple[str, int, bool]  # kind, cycles until the next, yield hint
 CALL, RETURN = (0x7944, 0x000FEA0003C00000), (0x0C007950, 0x000FEC0003C3FFFF)
 N1, C1, PAUSE = ("N", 1, False), ("C", 1, False), ("N", 15, True)
-JUMP = ("B", 5, False)
+JUMP, RET = ("B", 5, False), ("R", 6, False)
+DISPATCH = 18  # cycles by which a stream begins behind the one before
 
 
 class Segment(NamedTuple):
@@ -64,8 +65,32 @@ def codes() -> Iterator[Code]:
         yield close(source, number)
     source = random.Random(7)
     for number in range(300):
-        for jump in (("R", 6, False), ("R", 6, False), ("L", 5, False)):
+        for jump in (RET, RET, ("L", 5, False)):
             yield apart(source, jump, number % 3)
+    source = random.Random(8)
+    for number in range(600):
+        yield crowded(source, number)
+
+
+def crowded(source: random.Random, number: int) -> Code:
+    """One or two warps of each sub-core that return within a few cycles, with a clock before each return and behind."""
+    count, most = (4, 4, 8)[number % 3], (3, 6, 12, 24)[number // 3 % 4]
+    streams = []
+    for warp in range(count):
+        segments, before = list[Segment](), 0
+        for i in range(8 if count == 4 else 5):
+            gap = source.randint(0, most)
+            rest = (70 if i else 70 + DISPATCH * (count - 1 - warp)) + gap - before
+            before, parts = gap, list[int]()
+            while rest > 17:
+                parts.append(source.randint(7, 11))
+                rest -= parts[-1]
+            parts += [rest // 2, rest - rest // 2]
+            items = (("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts), ("C", 2, False), RET)
+            segments.append(Segment(source.randrange(4), items, 8))
+        segments.append(Segment(0, (("C", 2, False),), 8))
+        streams.append(tuple(segments))
+    return Code("crowded", tuple(streams), (count // 4,), 0)
 
 
 def apart(source: random.Random, jump: Item, few: int) -> Code:

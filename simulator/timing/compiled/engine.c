@@ -938,6 +938,89 @@ static void account(Sm *sm, const Core *core, const Warp *warp, const Item *item
     stalls[item->part ? sm->sequence : sm->issued]++;
 }
 
+/* returns.py */
+
+static int is_under_way(const Warp *warp, int64_t cta) { return warp->return_issued != NEVER && warp->cta == cta; }
+
+/* `Returns.settle`. */
+static void settle_returns(Sm *sm, int64_t cta, int64_t now) {
+    for (int64_t i = 0; i < sm->warps && sm->under_way_array[cta]; i++) {
+        Warp *warp = sm->warps_array[i];
+        if (!is_under_way(warp, cta))
+            continue;
+        Core *core = sm->cores_array[warp->core];
+        if (warp->return_taken < now)
+            core->return_taken = most(core->return_taken, warp->return_taken);
+        if (warp->return_sent < now) {
+            warp->return_issued = NEVER;
+            sm->under_way_array[cta]--;
+            sm->last_served_array[cta] = most(sm->last_served_array[cta], warp->return_served);
+        }
+    }
+}
+
+static void serve_return(Warp *warp, int64_t cycle) {
+    int64_t late = cycle - warp->return_served;
+    warp->return_served = cycle;
+    warp->issue_not_before += late;
+    if (warp->redirected != NEVER)
+        warp->redirected += late;
+}
+
+/* Whether a return is taken before another one. */
+static int asks_before(const int64_t *last, const Warp *warp, const Warp *other) {
+    int64_t its = last[warp->core], others = last[other->core];
+    return its < others || (its == others && warp->return_issued < other->return_issued);
+}
+
+/* `Returns.foresee`. */
+static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
+    int64_t served = sm->last_served_array[cta], count = 0, taken = 0, last[sm->cores];
+    Warp *waiting[sm->warps]; /* first those that have been taken, in order */
+    for (int64_t i = 0; i < sm->cores; i++)
+        last[i] = sm->cores_array[i]->return_taken;
+    for (int64_t i = 0; i < sm->warps; i++) {
+        Warp *warp = sm->warps_array[i];
+        if (!is_under_way(warp, cta))
+            continue;
+        int64_t at = count++;
+        if (warp->return_taken < now) {
+            waiting[at] = waiting[taken];
+            for (at = taken++; at > 0 && waiting[at - 1]->return_taken > warp->return_taken; at--)
+                waiting[at] = waiting[at - 1];
+        }
+        waiting[at] = warp;
+    }
+    for (int64_t cycle = now, sent = 0; sent < count; cycle++) {
+        if (taken < count) {
+            int64_t found = taken;
+            for (int64_t i = taken + 1; i < count; i++)
+                if (asks_before(last, waiting[i], waiting[found]))
+                    found = i;
+            Warp *warp = waiting[found];
+            waiting[found] = waiting[taken];
+            waiting[taken++] = warp;
+            warp->return_taken = last[warp->core] = cycle;
+        } else if (waiting[sent]->return_taken + sm->return_request <= cycle) {
+            Warp *warp = waiting[sent++];
+            warp->return_sent = cycle;
+            served = most(cycle, served + sm->return_interval);
+            serve_return(warp, served);
+        }
+    }
+}
+
+static void ask(Sm *sm, Warp *warp, int64_t now) {
+    settle_returns(sm, warp->cta, now);
+    warp->return_issued = now;
+    warp->return_taken = warp->return_sent = NEVER;
+    warp->return_served = now + sm->return_request;
+    sm->under_way_array[warp->cta]++;
+    foresee_returns(sm, warp->cta, now);
+}
+
+/* sm.py */
+
 static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
     int64_t latency = item->latency;
     warp->operands_not_before = now + item->operand_stall;
@@ -948,11 +1031,8 @@ static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t n
         access_shared(sm, core, warp, item, now);
         return 1;
     }
-    if (item->alone) {
-        int64_t begin = most(now, sm->alone_until);
-        sm->alone_until = begin + item->alone;
-        warp->issue_not_before += begin - now;
-    }
+    if (item->returning)
+        ask(sm, warp, now);
     take(sm, core, warp, item, now);
     if (item->unit == sm->tensor) {
         share_port(sm, core, warp, item, now);
@@ -1880,7 +1960,6 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
     put_left(out, core->half_free, now);
     put_left(out, core->fetch_free, now);
     put(out, core->fetcher);
-    put_left(out, sm->alone_until, now);
     if (!core->depth)
         return;
     put(out, core->frozen);
@@ -2018,6 +2097,28 @@ static void shared_state(const Sm *sm, Out *out) {
         put(out, sm->between_array[i]);
 }
 
+/* `Returns.state`. */
+static void returns_state(Sm *sm, int64_t cta, Out *out) {
+    int64_t each = sm->cores / sm->sms;
+    settle_returns(sm, cta, sm->now);
+    put(out, sm->under_way_array[cta]);
+    put_left(out, sm->last_served_array[cta] + sm->return_interval, sm->now);
+    for (int64_t i = cta * each; i < cta * each + each; i++) {
+        int64_t before_it = 0;
+        for (int64_t j = cta * each; j < cta * each + each; j++)
+            before_it += sm->cores_array[j]->return_taken < sm->cores_array[i]->return_taken;
+        put(out, before_it);
+    }
+    for (int64_t i = 0; i < sm->warps; i++) {
+        const Warp *warp = sm->warps_array[i];
+        if (!is_under_way(warp, cta))
+            continue;
+        put(out, warp->place);
+        put(out, warp->return_issued - sm->now);
+        put(out, least(warp->return_taken - sm->now, 0));
+    }
+}
+
 /* Writes the state into `words`; returns its length, which may be more than there is room for; -1 if Python must first
  * go on deciding what is served. */
 int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
@@ -2028,6 +2129,8 @@ int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
         if (!serve_accesses(sm, i, sm->now))
             return -1;
     shared_state(sm, &out);
+    for (int64_t i = 0; i < sm->sms; i++)
+        returns_state(sm, i, &out);
     for (int64_t i = 0; i < sm->cores; i++)
         core_state(sm, sm->cores_array[i], &out);
     for (int64_t i = 0; i < sm->warps; i++)
