@@ -115,6 +115,7 @@ class CoreRecord(ctypes.Structure):
     kept_array: Integers
     fetch_free: int
     fetcher: int
+    fetched_target: int
     fetch_cycle: int
     return_taken: int
     warps: int

@@ -288,5 +288,6 @@ class SubCore(Fetching):
             max(self.half_free - now, 0),
             max(self.fetch_free - now, 0),
             self.fetcher,
+            self.fetched_target,
             *self.reads_state(now),
         ]

@@ -30,11 +30,19 @@ class Fetching(Pipes):
         if warp.line < 0:  # it begins: nobody knows what is there, so all
             self.begin_lines(warp, operation.cache_line if operation.cache_line >= 0 else line)
         if jumped or line not in (operation.cache_line, operation.cache_line + 1):
+            if operation.ends_line:
+                self.leave_line(warp, operation.cache_line + 1, now)
             warp.redirected, warp.target = max(warp.issue_not_before - fetch.latency, now + 1), line
         elif line != operation.cache_line:
-            warp.line = line
-            if warp.requests == NEVER and warp.redirected == NEVER and warp.lines_end < line + fetch.lines:
-                warp.requests, warp.asked = now + fetch.request, SEQUENTIAL
+            self.leave_line(warp, line, now)
+
+    def leave_line(self, warp: Warp, line: int, now: int) -> None:
+        """Notes that a warp comes to the next line, as it has issued the last instruction of one."""
+        fetch = self.config.fetch
+        assert fetch is not None
+        warp.line = line
+        if warp.requests == NEVER and warp.redirected == NEVER and warp.lines_end < line + fetch.lines:
+            warp.requests, warp.asked = now + fetch.request, SEQUENTIAL
 
     def begin_lines(self, warp: Warp, line: int) -> None:
         """Gives a warp the lines from this one on."""
@@ -90,7 +98,7 @@ class Fetching(Pipes):
             if warp.line < 0 or warp.done or warp.requests > cycle:
                 continue
             last = place == self.fetcher and warp.asked == SEQUENTIAL
-            if last and warp.lines[warp.line % LINES] > cycle:
+            if last and self.fetched_target:
                 rank = 3
             elif warp.asked == QUEUED:
                 rank = 2
@@ -106,5 +114,6 @@ class Fetching(Pipes):
         assert fetch is not None
         warp.lines[warp.lines_end % LINES] = cycle + fetch.latency + (warp.asked != FRESH)
         warp.lines_end += 1
+        self.fetched_target = warp.asked != SEQUENTIAL
         self.fetcher, self.fetch_free, warp.asked = place, cycle + fetch.interval, SEQUENTIAL
         warp.requests = cycle + fetch.request if warp.lines_end < warp.line + fetch.lines else NEVER

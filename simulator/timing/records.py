@@ -211,6 +211,7 @@ class ItemRecord(ctypes.Structure):
     fills: int
     returning: int
     cache_line: int
+    ends_line: int
     awaits_count: int
     awaits_array: Integers
     upkeep_count: int

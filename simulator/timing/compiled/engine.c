@@ -1082,6 +1082,14 @@ static int is_reference(const Sm *sm, const Warp *candidate, int64_t now) {
 
 enum { SEQUENTIAL, QUEUED, FRESH };
 
+static void leave_line(const Sm *sm, Warp *warp, int64_t line, int64_t now) {
+    warp->line = line;
+    if (warp->requests == NEVER && warp->redirected == NEVER && warp->lines_end < line + sm->lines) {
+        warp->requests = now + sm->line_request;
+        warp->asked = SEQUENTIAL;
+    }
+}
+
 static void come_to(const Sm *sm, Warp *warp, const Item *item, int64_t now, int jumped) {
     int64_t line = next_of(warp)->cache_line, before = item->cache_line;
     if (!sm->lines || line < 0) {
@@ -1096,14 +1104,12 @@ static void come_to(const Sm *sm, Warp *warp, const Item *item, int64_t now, int
             warp->lines_array[i] = 0;
     }
     if (jumped || (line != before && line != before + 1)) {
+        if (item->ends_line)
+            leave_line(sm, warp, before + 1, now);
         warp->redirected = most(warp->issue_not_before - sm->line_latency, now + 1);
         warp->target = line;
     } else if (line != before) {
-        warp->line = line;
-        if (warp->requests == NEVER && warp->redirected == NEVER && warp->lines_end < line + sm->lines) {
-            warp->requests = now + sm->line_request;
-            warp->asked = SEQUENTIAL;
-        }
+        leave_line(sm, warp, line, now);
     }
 }
 
@@ -1134,7 +1140,7 @@ static int64_t served(const Core *core, int64_t cycle) {
             continue;
         int last = i == core->fetcher && warp->asked == SEQUENTIAL;
         int64_t rank = last || warp->asked == FRESH;
-        if (last && warp->lines_array[warp->line % LINES] > cycle)
+        if (last && core->fetched_target)
             rank = 3;
         else if (warp->asked == QUEUED)
             rank = 2;
@@ -1150,6 +1156,7 @@ static void fetch_line(const Sm *sm, Core *core, int64_t place, int64_t cycle) {
     Warp *warp = core->warps_array[place];
     warp->lines_array[warp->lines_end++ % LINES] = cycle + sm->line_latency + (warp->asked != FRESH);
     core->fetcher = place;
+    core->fetched_target = warp->asked != SEQUENTIAL;
     core->fetch_free = cycle + sm->line_interval;
     warp->asked = SEQUENTIAL;
     warp->requests = warp->lines_end < warp->line + sm->lines ? cycle + sm->line_request : NEVER;
@@ -1960,6 +1967,7 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
     put_left(out, core->half_free, now);
     put_left(out, core->fetch_free, now);
     put(out, core->fetcher);
+    put(out, core->fetched_target);
     if (!core->depth)
         return;
     put(out, core->frozen);
