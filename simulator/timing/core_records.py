@@ -137,7 +137,7 @@ class SmRecord(ctypes.Structure):
         policy: the number of the issue policy.
         others: tensor pipes of a sub-core beside one; `width` and `metadata_cycles` as in the config.
         sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
-        return_request, return_interval, under_way, last_served: see `simulator.timing.returns`.
+        return_request .. return_again, under_way, last_served: see `simulator.timing.returns`.
         lines, line_interval, line_request, line_latency: of `[fetch]`; `lines` is 0 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
         reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
@@ -178,6 +178,7 @@ class SmRecord(ctypes.Structure):
     fetch: int
     return_request: int
     return_interval: int
+    return_again: int
     lines: int
     line_interval: int
     line_request: int

@@ -1,8 +1,8 @@
 """How returns from routines wait for each other: a unit of the SM serves those of all its sub-cores.
 
 What sub-cores ask for comes to the unit over one path, in two steps, one step of one return a cycle. The first takes
-the return from its sub-core: from that from which one has been taken the longest ago, of those at which one waits. The
-second comes `return_request` cycles later, in the same order, or when no return is taken: first steps go first. Then
+the return from its sub-core: from that from which one has been taken the longest ago, of those at which one waits, but
+not from the same one for `return_again` cycles. The second comes `return_request` cycles later, in the same order, or when no return is taken: first steps go first. Then
 the return is served, no sooner than `return_interval` cycles behind the one before it.
 
 So of two returns that issue in one cycle, or in two that follow each other, only the second is late. One that issues
@@ -32,8 +32,8 @@ class Returns:
         cores: their sub-cores.
 
     Attributes:
-        request, interval: cycles from the first step of a return to its second, and from one that is served to the
-            next.
+        request, interval, again: cycles from the first step of a return to its second, from one that is served to the
+            next, and from one that is taken from a sub-core to the next of that.
         under_way: for each SM, how many returns have issued and may not have had their second step.
         last_served: for each SM, the cycle in which the last one is served of which nothing can change any more.
     """
@@ -44,13 +44,14 @@ class Returns:
         self.warps, self.cores = warps, cores
         self.request = record.return_request = rules.return_request if rules is not None else 0
         self.interval = record.return_interval = rules.return_interval if rules is not None else 0
+        self.again = record.return_again = rules.return_again if rules is not None else 0
         self.under_way = array("q", [0] * record.sms)
         self.last_served = array("q", [-self.interval] * record.sms)
         link(record, under_way=self.under_way, last_served=self.last_served)
         for warp in warps:
             warp.return_issued = NEVER
         for place, core in enumerate(cores):
-            core.return_taken = place - len(cores)
+            core.return_taken = place - len(cores) - self.again
 
     def ask(self, warp: WarpRecord, now: int) -> None:
         """Lets a return wait to be taken, which issues now: its warp, and others whose returns are under way, go on
@@ -88,12 +89,12 @@ class Returns:
         last = {warp.core: self.cores[warp.core].return_taken for warp in asking}
         cycle, served = now, self.last_served[sm]
         while asking or taken:
-            if asking:
-                warp = min(asking, key=lambda warp: (last[warp.core], warp.return_issued))
+            if able := [warp for warp in asking if last[warp.core] + self.again <= cycle]:
+                warp = min(able, key=lambda warp: (last[warp.core], warp.return_issued))
                 asking.remove(warp)
                 taken.append(warp)
                 warp.return_taken = last[warp.core] = cycle
-            elif taken[0].return_taken + self.request <= cycle:
+            elif taken and taken[0].return_taken + self.request <= cycle:
                 warp = taken.pop(0)
                 warp.return_sent, served = cycle, max(cycle, served + self.interval)
                 self.serve(warp, served)
@@ -114,6 +115,7 @@ class Returns:
         cores = self.cores[sm * len(self.cores) // len(self.under_way) :][: len(self.cores) // len(self.under_way)]
         state = [self.under_way[sm], max(self.last_served[sm] + self.interval - now, 0)]
         state += (sum(other.return_taken < core.return_taken for other in cores) for core in cores)
+        state += (max(core.return_taken + self.again - now, 0) for core in cores)
         for warp in self.waiting(sm):
             state += (warp.place, warp.return_issued - now, min(warp.return_taken - now, 0))
         return state

@@ -992,16 +992,17 @@ static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
         waiting[at] = warp;
     }
     for (int64_t cycle = now, sent = 0; sent < count; cycle++) {
-        if (taken < count) {
-            int64_t found = taken;
-            for (int64_t i = taken + 1; i < count; i++)
-                if (asks_before(last, waiting[i], waiting[found]))
-                    found = i;
+        int64_t found = -1;
+        for (int64_t i = taken; i < count; i++)
+            if (last[waiting[i]->core] + sm->return_again <= cycle &&
+                (found < 0 || asks_before(last, waiting[i], waiting[found])))
+                found = i;
+        if (found >= 0) {
             Warp *warp = waiting[found];
             waiting[found] = waiting[taken];
             waiting[taken++] = warp;
             warp->return_taken = last[warp->core] = cycle;
-        } else if (waiting[sent]->return_taken + sm->return_request <= cycle) {
+        } else if (sent < taken && waiting[sent]->return_taken + sm->return_request <= cycle) {
             Warp *warp = waiting[sent++];
             warp->return_sent = cycle;
             served = most(cycle, served + sm->return_interval);
@@ -2117,6 +2118,8 @@ static void returns_state(Sm *sm, int64_t cta, Out *out) {
             before_it += sm->cores_array[j]->return_taken < sm->cores_array[i]->return_taken;
         put(out, before_it);
     }
+    for (int64_t i = cta * each; i < cta * each + each; i++)
+        put_left(out, sm->cores_array[i]->return_taken + sm->return_again, sm->now);
     for (int64_t i = 0; i < sm->warps; i++) {
         const Warp *warp = sm->warps_array[i];
         if (!is_under_way(warp, cta))
