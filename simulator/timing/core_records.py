@@ -59,7 +59,9 @@ class CoreRecord(ctypes.Structure):
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
         fetch_free: from which cycle on the unit is free that fetches instructions; `fetcher`: the place of the warp
-            that it has fetched for last; `fetch_cycle`: the cycle that it has come to.
+            that it has fetched for last; `fetched_target`: whether that was the target of a jump; `fetch_cycle`: the cycle
+            that it has come to.
+        jumped, jump_place, jumper: when a warp has issued its last jump, where in its line that stands, and which warp.
         return_taken: the cycle in which its last return was taken (`simulator.timing.returns`).
     """
 
@@ -116,6 +118,9 @@ class CoreRecord(ctypes.Structure):
     fetch_free: int
     fetcher: int
     fetched_target: int
+    jumped: int
+    jump_place: int
+    jumper: int
     fetch_cycle: int
     return_taken: int
     warps: int
@@ -138,7 +143,7 @@ class SmRecord(ctypes.Structure):
         others: tensor pipes of a sub-core beside one; `width` and `metadata_cycles` as in the config.
         sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
         return_request .. return_again, under_way, last_served: see `simulator.timing.returns`.
-        lines, line_interval, line_request, line_latency: of `[fetch]`; `lines` is 0 where there is none.
+        lines, line_interval .. line_places, clash: of `[fetch]`; `lines` is 0 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
         reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
         extra: by consumer and producer, cycles beyond the producer's latency.
@@ -183,6 +188,8 @@ class SmRecord(ctypes.Structure):
     line_interval: int
     line_request: int
     line_latency: int
+    line_places: int
+    clash: int
     cycles: int
     wavefronts: int
     wavefront_interval: int

@@ -103,7 +103,10 @@ class SubCore(Fetching):
         """The first cycle in which the warp can issue its next operation, if no other warp issues before."""
         operation = warp.operation
         cycle = max(self.pipe_free(operation), warp.operands_ready, warp.issue_not_before)
-        return max(cycle, self.fetched(warp, operation)) if warp.line >= 0 else cycle
+        if warp.line < 0:
+            return cycle
+        cycle = max(cycle, self.fetched(warp, operation))
+        return cycle + self.clashes(warp, cycle)
 
     def queue_free(self, warp: Warp) -> int:
         """The cycle from which the queue of the SM's tcgen05 unit can take an instruction of this sub-core."""
@@ -163,7 +166,7 @@ class SubCore(Fetching):
         """Whether the warp can issue its next operation in this cycle."""
         if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
             return False
-        if warp.line >= 0 and self.fetched(warp, warp.operation) > now:
+        if warp.line >= 0 and (self.fetched(warp, warp.operation) > now or self.clashes(warp, now)):
             return False
         return self.pipe_free(warp.operation) <= now and not self.stalls(warp)
 
@@ -289,5 +292,6 @@ class SubCore(Fetching):
             max(self.fetch_free - now, 0),
             self.fetcher,
             self.fetched_target,
+            *self.last_jump(now),
             *self.reads_state(now),
         ]

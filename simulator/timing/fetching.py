@@ -30,10 +30,15 @@ class Fetching(Pipes):
         if warp.line < 0:  # it begins: nobody knows what is there, so all
             self.begin_lines(warp, operation.cache_line if operation.cache_line >= 0 else line)
         if jumped or line not in (operation.cache_line, operation.cache_line + 1):
-            if operation.ends_line:
+            if operation.line_place == fetch.line - 1:
                 self.leave_line(warp, operation.cache_line + 1, now)
+            self.jumped, self.jump_place, self.jumper = now, operation.line_place, self.mine.index(warp)
+            warp.landed = 0
             warp.redirected, warp.target = max(warp.issue_not_before - fetch.latency, now + 1), line
-        elif line != operation.cache_line:
+            return
+        if warp.landed != NEVER:
+            warp.landed = now if warp.landed in (0, now - 1) else NEVER
+        if line != operation.cache_line:
             self.leave_line(warp, line, now)
 
     def leave_line(self, warp: Warp, line: int, now: int) -> None:
@@ -48,7 +53,7 @@ class Fetching(Pipes):
         """Gives a warp the lines from this one on."""
         assert self.config.fetch is not None
         warp.line, warp.lines_end = line, line + self.config.fetch.lines
-        warp.requests = warp.redirected = NEVER
+        warp.requests = warp.redirected = warp.landed = NEVER
         for place in range(LINES):
             warp.lines[place] = 0
 
@@ -60,6 +65,21 @@ class Fetching(Pipes):
         if warp.redirected != NEVER or line >= warp.lines_end:
             return self.fetch_cycle + 1
         return warp.lines[line % LINES]
+
+    def clashes(self, warp: Warp, cycle: int) -> bool:
+        """Whether the warp's next operation cannot issue in a cycle because of another warp's jump: none since the
+        target of its own jump has been fetched early enough to wait."""
+        fetch = self.config.fetch
+        if fetch is None or not fetch.clash or self.jumped + fetch.clash != cycle or warp.landed not in (0, cycle - 1):
+            return False
+        odd = (warp.operation.line_place ^ self.jump_place) & 1
+        return not odd and self.mine[self.jumper] is not warp
+
+    def last_jump(self, now: int) -> tuple[int, int, int]:
+        """Of its state the last jump, if that can still make an instruction late, in cycles relative to `now`."""
+        if self.config.fetch is None or self.jumped + self.config.fetch.clash < now:
+            return 0, -1, -1
+        return self.jumped - now, self.jump_place & 1, self.jumper
 
     def next_fetch(self) -> int:
         """The next cycle in which the unit fetches, or a jump comes to it."""

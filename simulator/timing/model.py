@@ -155,7 +155,7 @@ class TimedOperation:
         awaits: in machine code: these scoreboards, as far as it waits for them.
         returning: whether it is a return that waits for those of other sub-cores (`simulator.timing.returns`).
         cache_line: the line of the instruction cache that it is in; -1 if its address is not known.
-        ends_line: whether it is the last instruction of that line.
+        line_place: its place in that line.
     """
 
     unit: Unit
@@ -216,7 +216,7 @@ class TimedOperation:
     awaits: tuple[int, ...] = ()
     returning: bool = False
     cache_line: int = -1
-    ends_line: bool = False
+    line_place: int = 0
 
     @property
     def jumps(self) -> bool:

@@ -1,7 +1,4 @@
-"""The tables of a config: for each of their numbers, what it means and which values are legal.
-
-`simulator.timing.config` reads them.
-"""
+"""The tables of a config (`simulator.timing.config` reads them): what each number means, and which values are legal."""
 
 from __future__ import annotations
 
@@ -129,9 +126,10 @@ class Fetch:
 
     Attributes:
         line, lines: instructions of a line of the instruction cache; lines of a warp, with the one that it is in.
-        interval: cycles for which a line takes the unit of a sub-core that fetches.
-        request: cycles that a request waits, unless it is for the target of a jump and the unit is free.
+        interval, request: cycles for which a line takes the unit of a sub-core that fetches; that a request waits,
+            unless it is for the target of a jump and the unit is free.
         latency: cycles from such a fetch until the target can issue; from others one more.
+        clash: cycles behind a jump in which another warp's may be late (`Fetching.clashes`); 0: none is.
     """
 
     line: Annotated[int, Between(1, 64, "instructions")]
@@ -139,6 +137,7 @@ class Fetch:
     interval: Cycles
     request: Cycles
     latency: Cycles
+    clash: Delay = 0
 
 
 @dataclass(frozen=True)

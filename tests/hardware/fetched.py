@@ -71,7 +71,7 @@ def codes() -> Iterator[Code]:
     for number in range(600):
         yield crowded(source, number)
     source = random.Random(9)
-    for number in range(900):
+    for number in range(600):
         yield facing(source, number)
 
 
@@ -84,14 +84,14 @@ def facing(source: random.Random, number: int) -> Code:
         segments, before = list[Segment](), 0
         for i in range(8):
             gap = source.randint(-10, 10) * warp
-            place, run = source.randrange(8), 0
+            place, run, each = source.randrange(8), 0, 1
             behind = source.choice((0, 0, 0, 1, 8 - place, 9 - place, 16 - place)) if i else 0
             rest = (90 if i else 120 - 40 * warp) + gap - before - behind - 4 - 30
             before = gap
             if warp and number % 3 == 2:
-                run = source.randint(4, 9)
-                rest -= run + 2
-                before += run + 2 + 5
+                run, each = source.randint(4, 9), source.choice((1, 2, 3))
+                rest -= run * each + 2
+                before += run * each + 2 + 5
             parts = list[int]()
             while rest > 17:
                 parts.append(source.randint(7, 11))
@@ -100,7 +100,7 @@ def facing(source: random.Random, number: int) -> Code:
             kind = source.choice(jumps)
             items = (*[N1] * behind, ("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts))
             if run:
-                items += (("C", 2, False), *[N1] * run)
+                items += (("C", 2, False), *[("N", each, False)] * run)
             items += (("C", 2, False), (kind, 6 if kind == "R" else 5, False))
             segments.append(Segment(place, items, 8))
         segments.append(Segment(source.randrange(8), (("C", 2, False),), 8))
@@ -167,7 +167,7 @@ def close(source: random.Random, number: int) -> Code:
                 rest -= parts[-1]
             parts.append(max(rest, 2))
             source.shuffle(parts)
-            items = (*[N1] * behind, ("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts), JUMP)
+            items = (*[N1] * behind, ("C", 2, False), PAUSE, *(("N", part, False) for part in parts), JUMP)
             segments.append(Segment(place, items, 8))
         segments.append(Segment(source.randrange(8), (("C", 2, False),), 8))
         streams.append(tuple(segments))

@@ -67,7 +67,7 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
     wait_for(timed, boards or (-1, -1))
     if config.fetch is not None and len(row) > ADDRESS:
         timed.cache_line = row[ADDRESS] // config.fetch.line
-        timed.ends_line = row[ADDRESS] % config.fetch.line == config.fetch.line - 1
+        timed.line_place = row[ADDRESS] % config.fetch.line
     if timed.unit is not Unit.TENSOR:
         timed.writer = any(register < PREDICATES for register in writes)
     return timed

@@ -241,6 +241,7 @@ class CompiledEngine:
         if config.fetch is not None and any(program.addressed for program in found):
             record.lines, record.line_interval = config.fetch.lines, config.fetch.interval
             record.line_request, record.line_latency = config.fetch.request, config.fetch.latency
+            record.line_places, record.clash = config.fetch.line, config.fetch.clash
         record.stores = STORES
         record.loop_minimum = config.loop.minimum
         record.units, record.reasons = len(Unit), len(StallReason)

@@ -1100,18 +1100,31 @@ static void come_to(const Sm *sm, Warp *warp, const Item *item, int64_t now, int
     if (warp->line < 0) {
         warp->line = before >= 0 ? before : line;
         warp->lines_end = warp->line + sm->lines;
-        warp->requests = warp->redirected = NEVER;
+        warp->requests = warp->redirected = warp->landed = NEVER;
         for (int64_t i = 0; i < LINES; i++)
             warp->lines_array[i] = 0;
     }
     if (jumped || (line != before && line != before + 1)) {
-        if (item->ends_line)
+        if (item->line_place == sm->line_places - 1)
             leave_line(sm, warp, before + 1, now);
+        Core *core = sm->cores_array[warp->core];
+        core->jumped = now;
+        core->jump_place = item->line_place;
+        core->jumper = reader_of(core, warp);
+        warp->landed = 0;
         warp->redirected = most(warp->issue_not_before - sm->line_latency, now + 1);
         warp->target = line;
-    } else if (line != before) {
-        leave_line(sm, warp, line, now);
+        return;
     }
+    if (warp->landed != NEVER)
+        warp->landed = !warp->landed || warp->landed == now - 1 ? now : NEVER;
+    if (line != before)
+        leave_line(sm, warp, line, now);
+}
+
+static int clashes(const Sm *sm, const Core *core, const Warp *warp, int64_t cycle) {
+    return sm->clash && core->jumped + sm->clash == cycle && (!warp->landed || warp->landed == cycle - 1) &&
+           !((next_of(warp)->line_place ^ core->jump_place) & 1) && core->warps_array[core->jumper] != warp;
 }
 
 static int64_t fetched(const Core *core, const Warp *warp) {
@@ -1285,7 +1298,10 @@ static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
 
 static int64_t earliest(const Sm *sm, const Core *core, const Warp *warp) {
     int64_t cycle = most(most(pipe_free(sm, core, next_of(warp)), warp->operands_ready), warp->issue_not_before);
-    return warp->line >= 0 ? most(cycle, fetched(core, warp)) : cycle;
+    if (warp->line < 0)
+        return cycle;
+    cycle = most(cycle, fetched(core, warp));
+    return cycle + clashes(sm, core, warp, cycle);
 }
 
 /* `SubCore.stalls`. */
@@ -1315,7 +1331,7 @@ static int64_t due(const Warp *warp) {
 static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
     if (warp->issue_not_before > now || warp->operands_ready > now || warp->done || warp->blocked)
         return 0;
-    return pipe_free(sm, core, next_of(warp)) <= now && !stalls(sm, warp) && (warp->line < 0 || fetched(core, warp) <= now);
+    return pipe_free(sm, core, next_of(warp)) <= now && !stalls(sm, warp) && (warp->line < 0 || (fetched(core, warp) <= now && !clashes(sm, core, warp, now)));
 }
 
 /* Whether the policy takes account of yield hints. */
@@ -1900,6 +1916,8 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
     put(out, warp->asked);
     for (int64_t line = warp->line; line < warp->lines_end; line++)
         put_left(out, warp->lines_array[line % LINES], now);
+    int64_t landed = warp->landed;
+    put(out, landed >= now - 1 && landed < NEVER ? landed - now : !landed);
 }
 
 /* What the policy remembers, as `SubCore.remembered` has it. */
@@ -1969,6 +1987,10 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
     put_left(out, core->fetch_free, now);
     put(out, core->fetcher);
     put(out, core->fetched_target);
+    int clash = sm->lines && core->jumped + sm->clash >= now;
+    put(out, clash ? core->jumped - now : 0);
+    put(out, clash ? core->jump_place & 1 : -1);
+    put(out, clash ? core->jumper : -1);
     if (!core->depth)
         return;
     put(out, core->frozen);
