@@ -59,9 +59,9 @@ class CoreRecord(ctypes.Structure):
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
         fetch_free: from which cycle on the unit is free that fetches instructions; `fetcher`: the place of the warp
-            that it has fetched for last; `fetched_target`: whether that was the target of a jump; `fetch_cycle`: the cycle
-            that it has come to.
-        jumped, jump_place, jumper: when a warp has issued its last jump, where in its line that stands, and which warp.
+            that it has fetched for last; `fetched_target`: whether that was the target of a jump; `fetch_cycle`: the
+            cycle that it has come to.
+        jumped, jump_place, jumper: when the last jump has issued, where in its line it stands, and of which warp it is.
         return_taken: the cycle in which its last return was taken (`simulator.timing.returns`).
     """
 

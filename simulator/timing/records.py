@@ -275,8 +275,8 @@ class WarpRecord(ctypes.Structure):
             there or on their way; `lines`: from when on, by line modulo `LINES`.
         requests: from which cycle on the next can be fetched; `asked`: what for (`simulator.timing.fetching`).
         redirected: when the target of its jump comes to the fetch unit, which is in line `target`.
-        landed: when it has issued the last instruction, if it has issued one each cycle since the target of its jump; 0 if
-            the target is to come, NEVER otherwise.
+        landed: when it has issued the last instruction, if it has issued one each cycle since the target of its jump;
+            0 if the target is to come, NEVER otherwise.
         return_issued .. return_served: when its return issued that is under way (NEVER: none is), when it is taken and
             has its second step, and when it is served (`simulator.timing.returns`).
     """

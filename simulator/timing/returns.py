@@ -1,14 +1,16 @@
 """How returns from routines wait for each other: a unit of the SM serves those of all its sub-cores.
 
 What sub-cores ask for comes to the unit over one path, in two steps, one step of one return a cycle. The first takes
-the return from its sub-core: from that from which one has been taken the longest ago, of those at which one waits, but
-not from the same one for `return_again` cycles. The second comes `return_request` cycles later, in the same order, or when no return is taken: first steps go first. Then
-the return is served, no sooner than `return_interval` cycles behind the one before it.
+the return from its sub-core: of those at which one waits, from that from which one has been taken the longest ago, but
+not from the same one again for `return_again` cycles. The second comes `return_request` cycles later, in the same
+order, or when no return is taken: first steps go first. Then the return is served, no sooner than `return_interval`
+cycles behind the one before it.
 
 So of two returns that issue in one cycle, or in two that follow each other, only the second is late. One that issues
 `return_request` cycles behind another is taken when that would have its second step, and makes it a cycle late, too.
 
-Measured: H200, 2026-11-27, `tests/hardware/fetched.py`, `crowded`: all of 12,800 returns of four warps to the cycle.
+Measured: H200, 2026-11-27, `tests/hardware/fetched.py`: all of 34,400 returns of one warp of each sub-core to the
+cycle (`apart`, `crowded`).
 
 The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """

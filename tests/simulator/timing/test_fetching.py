@@ -3,9 +3,6 @@ at other places of the memory (placed.py) on an H100."""
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -16,18 +13,15 @@ from simulator.studies.validation.machine_code import ADDRESS, loops, machine_lo
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
 from simulator.timing.config import load_config
+from tests.support.jumping import codes, items
 from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")
 RESULTS = TESTS / "hardware" / "results"
-CODES = json.loads(gzip.decompress((RESULTS / "fetched.json.gz").read_bytes()))["codes"]
+CODES = codes()
 PLACED = read_rows(RESULTS / "placed.csv")
 LENGTHS = {"mma_mma_m8n8k32_s32_s4_s4_c1_none": 11, "mma_mma_m8n8k32_s32_s4_s4_c2_none": 27}  # of loops; others: 43
 FIRST = 60  # where a loop of placed.py begins that is moved on by nothing
-
-
-def items(text: str) -> list[tuple[str, int, bool]]:
-    return [(kind, int(wait), bool(hint)) for kind, wait, hint in re.findall(r"([A-Z])(\d+)(h?)", text)]
 
 
 def clocks(stream: list[Any]) -> list[int]:
@@ -82,23 +76,6 @@ def test_calls_of_sub_cores_do_not_meet() -> None:
     assert H100.sequences is not None
     took = Counter(took for code in CODES if code["kind"] == "apart L" for row in jumps(code) for _, took in row)
     assert set(took) == {H100.sequences.call}
-
-
-def test_returns_of_sub_cores_wait_for_each_other() -> None:
-    """Of four returns each begins 4 cycles behind the one before it, but for a cycle or two of some that are two
-    cycles apart."""
-    assert H100.sequences is not None
-    late, total = Counter[int](), 0
-    for code in CODES:
-        for row in jumps(code) if code["kind"] == "apart R" else ():
-            free = 0
-            for at, took in row:
-                begin = max(at, free)
-                free = begin + H100.sequences.return_interval
-                late[took - (begin - at) - H100.sequences.returns] += 1
-                total += 1
-    assert late[0] / total > 0.98
-    assert max(map(abs, late)) <= 2
 
 
 def moved(name: str, place: int) -> Loop:

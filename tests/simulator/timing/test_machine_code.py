@@ -38,7 +38,7 @@ def test_packed_additions_take_the_half_of_products() -> None:
     loop = machine_loop(H100, entry["body"], forms)
     for warps in ("8", "32"):
         simulated = iteration(loop, int(warps), entry["begins"][warps])
-        assert abs(simulated / entry["cycles"][warps] - 1) < 0.002
+        assert abs(simulated / entry["cycles"][warps] - 1) < 0.005
 
 
 def test_waits_are_the_compilers() -> None:

@@ -1,0 +1,143 @@
+"""Returns that wait for each other, and jumps of two warps of a sub-core that meet: against clocks of an H200
+(tests/hardware/fetched.py)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from simulator.studies.validation.machine_code import loops, machine_loop
+from simulator.timing.core_records import SmRecord
+from simulator.timing.engine import simulate
+from simulator.timing.records import NEVER, plain
+from simulator.timing.returns import Returns
+from tests.support.cases import examples
+from tests.support.jumping import Segment, codes, operations, pauses, segments, whole
+from tests.support.straight_code import H100, read_clocks
+
+CROWDED = [code for code in codes() if code["kind"] == "crowded"]
+FACING = [code for code in codes() if code["kind"] == "facing"]
+SUB_CORES, FAR = 4, 1000  # cycles behind other returns
+CLOSE = 16  # cycles between two jumps that may meet
+
+
+class Return(SimpleNamespace):
+    """A warp that returns."""
+
+    def __init__(self, at: int, back: int, core: int) -> None:
+        super().__init__(at=at, back=back, core=core, cta=0, redirected=NEVER, issue_not_before=at + returns())
+
+
+def returns() -> int:
+    assert H100.sequences is not None
+    return H100.sequences.returns
+
+
+def returned(code: dict[str, Any]) -> list[Any]:
+    """The returns of a code, in order."""
+    found = []
+    for warp, (stream, read) in enumerate(zip(code["streams"], code["clocks"], strict=True)):
+        own = segments(stream, read)
+        found += [Return(one.jump, min(other.clocks.values()), warp % SUB_CORES) for one, other in pairwise(own)]
+    return sorted(found, key=lambda each: each.at)
+
+
+def order(code: dict[str, Any]) -> list[int]:
+    """The sub-cores by when each has returned last in the round before, which was the same."""
+    return sorted(range(SUB_CORES), key=lambda core: max(read[-1] for read in code["clocks"][core::SUB_CORES]))
+
+
+def late(code: dict[str, Any]) -> Counter[int]:
+    """How many returns are by how many cycles later than the SM's unit for itself says."""
+    found, record = returned(code), plain(SmRecord)()
+    record.sms = 1
+    cores: Any = [SimpleNamespace(return_taken=0) for _ in range(SUB_CORES)]
+    unit = Returns(H100.sequences, record, found, cores)
+    for place, core in enumerate(order(code)):
+        cores[core].return_taken = place - SUB_CORES - FAR
+    for each in found:
+        unit.ask(each, each.at)
+    return Counter(each.back - each.issue_not_before for each in found)
+
+
+def test_the_unit_alone() -> None:
+    """Of 21,600 returns of four warps that are seldom together, and 12,800 that are, each is as late as the unit says;
+    of 8,000 of eight warps, whose instructions wait for each other as well, 7,658 at least."""
+    apart = [code for code in codes() if code["kind"] == "apart R"]
+    four = [code for code in CROWDED if len(code["clocks"]) == SUB_CORES]
+    eight = [code for code in CROWDED if len(code["clocks"]) == 2 * SUB_CORES]
+    assert sum((late(code) for code in apart), Counter()) == {0: 21_600}
+    assert sum((late(code) for code in four), Counter()) == {0: 12_800}
+    found = sum((late(code) for code in eight), Counter[int]())
+    assert found.total() == 8_000
+    assert found[0] >= 7_658
+
+
+def test_four_warps_that_return() -> None:
+    """Every clock of 400 codes, or of the first hundred, from the first one on; before it each warp returns once, in
+    the order of the round before."""
+    four = [code for code in CROWDED if len(code["clocks"]) == SUB_CORES]
+    assert len(four) == 400
+    for code in four[: examples(400, 100)]:
+        starts = [20 * order(code).index(warp) for warp in range(SUB_CORES)]
+        own = {}
+        for warp, stream in enumerate(code["streams"]):
+            wait = FAR + code["clocks"][warp][0] - starts[warp] - returns()
+            place = stream[0][0]
+            own[warp] = [*operations([("R", 6, False)], [place]), *pauses(place, [wait]), *whole(stream)]
+        read = read_clocks(own, starts)
+        assert [[clock - FAR for clock in each] for each in read] == code["clocks"]
+
+
+def met(pair: Sequence[tuple[Segment, Segment]]) -> list[list[int]]:
+    """By how many cycles the clocks of two warps of a sub-core are off in the simulation, from the first clock of a
+    segment to the first of the next."""
+    first = min(min(one.clocks.values()) for one, _ in pair)
+    starts, own = [0] * (SUB_CORES + 1), {}
+    for warp, (one, other) in zip((0, SUB_CORES), pair, strict=True):
+        begin, end = min(one.clocks), min(other.clocks) + 1
+        own[warp] = list(operations(one.items[begin:], one.places[begin:]))
+        own[warp] += operations(other.items[: end + 2], other.places[: end + 2])
+        starts[warp] = min(one.clocks.values()) - first
+    read = read_clocks(own, starts)
+    known = [(*one.clocks.values(), min(other.clocks.values())) for one, other in pair]
+    return [[a + first - b for a, b in zip(*each, strict=True)] for each in zip(read, known, strict=True)]
+
+
+def test_jumps_that_meet() -> None:
+    """Of two jumps of a sub-core within 16 cycles of each other, whose own clocks are as measured, 824 of 1,066 have
+    both targets as measured."""
+    found = Counter[bool]()
+    for code in FACING:
+        one, other = (segments(*each) for each in zip(code["streams"], code["clocks"], strict=True))
+        for number in range(len(one) - 1):
+            pair = [(own[number], own[number + 1]) for own in (one, other)]
+            if abs(pair[0][0].jump - pair[1][0].jump) > CLOSE:
+                continue
+            off = met(pair)
+            if not any(cycles for each in off for cycles in each[:-1]):
+                found[off[0][-1] == off[1][-1] == 0] += 1
+    assert found.total() == 1_066
+    assert found[True] >= 824
+
+
+@pytest.mark.parametrize("warps", [5, 8])
+def test_repetitions_of_returns_are_skipped(warps: int) -> None:
+    """What is left out of loops that return changes nothing."""
+    forms, known = loops()
+    body = next(entry["body"] for entry in known if entry["name"] == "mma_mma_m16n8k32_s32_u4_u4_c4_none")
+    loop = machine_loop(H100, body, forms)
+    code = replace(loop.code, warps=tuple(range(warps)))
+    (end,) = code.ends.values()
+    end.count = 60
+    starts = [3 * warp for warp in range(warps)]
+    skipped, every = (simulate(H100, [code], warps, skip=skip, starts=starts) for skip in (True, False))
+    assert skipped.cycles == every.cycles
+    assert skipped.skipped > 0
+    assert skipped.waits == every.waits
