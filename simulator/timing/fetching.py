@@ -67,13 +67,14 @@ class Fetching(Pipes):
         return warp.lines[line % LINES]
 
     def clashes(self, warp: Warp, cycle: int) -> bool:
-        """Whether the warp's next operation cannot issue in a cycle because of another warp's jump: none since the
-        target of its own jump has been fetched early enough to wait."""
+        """Whether the warp's next operation cannot issue in a cycle because another warp has jumped `clash` cycles
+        before. That is so if both stand at even or both at odd places, and if the operation had no time to wait: the
+        target of the warp's own last jump, and one behind it if one has issued in each cycle since."""
         fetch = self.config.fetch
         if fetch is None or not fetch.clash or self.jumped + fetch.clash != cycle or warp.landed not in (0, cycle - 1):
             return False
-        odd = (warp.operation.line_place ^ self.jump_place) & 1
-        return not odd and self.mine[self.jumper] is not warp
+        unlike = (warp.operation.line_place ^ self.jump_place) & 1
+        return not unlike and self.mine[self.jumper] is not warp
 
     def last_jump(self, now: int) -> tuple[int, int, int]:
         """Of its state the last jump, if that can still make an instruction late, in cycles relative to `now`."""
@@ -109,9 +110,9 @@ class Fetching(Pipes):
     def served(self, cycle: int) -> int:
         """The place of the warp for which the unit fetches in this cycle; -1 for none.
 
-        First the one for which it has fetched last, while that has nothing to issue; then the target of a jump that has
-        waited; of the target of a jump that has just come, and more lines of the warp before, that of the higher
-        number; then all others.
+        First the one for which it has just fetched the target of a jump; then the target of a jump that has waited; of
+        the target of a jump that has just come, and more lines of the warp before, that of the higher number; then all
+        others.
         """
         best, found = -1, -1
         for place, warp in enumerate(self.mine):
