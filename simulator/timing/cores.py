@@ -51,6 +51,7 @@ class SubCore(Fetching):
         super().__init__(number, config, warps)
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
         self.width, self.greedy = config.issue.width, config.issue.greedy
+        self.jumped = -NEVER  # none of its warps has
         self.counting = config.issue.policy == "least-issued"
         self.hinted = self.counting or config.issue.policy == "greedy-round-robin"
         self.most_counted, self.counted_behind = config.issue.most_counted, config.issue.counted_behind
