@@ -91,12 +91,15 @@ class Returns:
         last = {warp.core: self.cores[warp.core].return_taken for warp in asking}
         cycle, served = now, self.last_served[sm]
         while asking or taken:
+            first = min((last[warp.core] + self.again for warp in asking), default=NEVER)
+            second = taken[0].return_taken + self.request if taken else NEVER
+            cycle = max(cycle, min(first, second))
             if able := [warp for warp in asking if last[warp.core] + self.again <= cycle]:
                 warp = min(able, key=lambda warp: (last[warp.core], warp.return_issued))
                 asking.remove(warp)
                 taken.append(warp)
                 warp.return_taken = last[warp.core] = cycle
-            elif taken and taken[0].return_taken + self.request <= cycle:
+            else:
                 warp = taken.pop(0)
                 warp.return_sent, served = cycle, max(cycle, served + self.interval)
                 self.serve(warp, served)

@@ -992,7 +992,10 @@ static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
         waiting[at] = warp;
     }
     for (int64_t cycle = now, sent = 0; sent < count; cycle++) {
-        int64_t found = -1;
+        int64_t found = -1, soonest = sent < taken ? waiting[sent]->return_taken + sm->return_request : NEVER;
+        for (int64_t i = taken; i < count; i++)
+            soonest = least(soonest, last[waiting[i]->core] + sm->return_again);
+        cycle = most(cycle, soonest);
         for (int64_t i = taken; i < count; i++)
             if (last[waiting[i]->core] + sm->return_again <= cycle &&
                 (found < 0 || asks_before(last, waiting[i], waiting[found])))
@@ -1002,7 +1005,7 @@ static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
             waiting[found] = waiting[taken];
             waiting[taken++] = warp;
             warp->return_taken = last[warp->core] = cycle;
-        } else if (sent < taken && waiting[sent]->return_taken + sm->return_request <= cycle) {
+        } else {
             Warp *warp = waiting[sent++];
             warp->return_sent = cycle;
             served = most(cycle, served + sm->return_interval);
