@@ -183,7 +183,7 @@ class Warp(WarpRecord):
         if self.line >= 0:
             state += (self.lines_end, left(self.requests, now), left(self.redirected, now), self.target, self.asked)
             state += (max(self.lines[line % LINES] - now, 0) for line in range(self.line, self.lines_end))
-            state.append(self.landed - now if now - 1 <= self.landed < NEVER else int(self.landed == 0))
+            state.append(self.landed - now + 3 if now - 1 <= self.landed < NEVER else int(self.landed == 0))
         return state
 
 

@@ -1920,7 +1920,7 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
     for (int64_t line = warp->line; line < warp->lines_end; line++)
         put_left(out, warp->lines_array[line % LINES], now);
     int64_t landed = warp->landed;
-    put(out, landed >= now - 1 && landed < NEVER ? landed - now : !landed);
+    put(out, landed >= now - 1 && landed < NEVER ? landed - now + 3 : !landed);
 }
 
 /* What the policy remembers, as `SubCore.remembered` has it. */
