@@ -75,6 +75,15 @@ def codes() -> Iterator[Code]:
         yield facing(source, number)
 
 
+def cut(source: random.Random, cycles: int, between: tuple[int, int], most: int) -> tuple[list[int], int]:
+    """Waits of random lengths, and what is left of the cycles: at most so many."""
+    waits = list[int]()
+    while cycles > most:
+        waits.append(source.randint(*between))
+        cycles -= waits[-1]
+    return waits, cycles
+
+
 def facing(source: random.Random, number: int) -> Code:
     """Two warps of a sub-core, with a clock before each jump, at its target, or behind instructions from there on; in
     each third code the second warp crosses a line while the first jumps."""
@@ -92,10 +101,7 @@ def facing(source: random.Random, number: int) -> Code:
                 run, each = source.randint(4, 9), source.choice((1, 2, 3))
                 rest -= run * each + 2
                 before += run * each + 2 + 5
-            parts = list[int]()
-            while rest > 17:
-                parts.append(source.randint(7, 11))
-                rest -= parts[-1]
+            parts, rest = cut(source, rest, (7, 11), 17)
             parts += [max(rest // 2, 2), max(rest - rest // 2, 2)]
             kind = source.choice(jumps)
             items = (*[N1] * behind, ("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts))
@@ -117,10 +123,8 @@ def crowded(source: random.Random, number: int) -> Code:
         for i in range(8 if count == 4 else 5):
             gap = source.randint(0, most)
             rest = (70 if i else 70 + DISPATCH * (count - 1 - warp)) + gap - before
-            before, parts = gap, list[int]()
-            while rest > 17:
-                parts.append(source.randint(7, 11))
-                rest -= parts[-1]
+            before = gap
+            parts, rest = cut(source, rest, (7, 11), 17)
             parts += [rest // 2, rest - rest // 2]
             items = (("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts), ("C", 2, False), RET)
             segments.append(Segment(source.randrange(4), items, 8))
@@ -137,10 +141,8 @@ def apart(source: random.Random, jump: Item, few: int) -> Code:
         for _i in range(9):
             gap = source.randint(0, (4, 12, 30)[few])
             rest = 70 + gap - before
-            before, parts = gap, list[int]()
-            while rest > 11:
-                parts.append(source.randint(3, 9))
-                rest -= parts[-1]
+            before = gap
+            parts, rest = cut(source, rest, (3, 9), 11)
             parts.append(max(rest, 2))
             items = (("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts), jump)
             segments.append(Segment(source.randrange(4), items, 8))
@@ -161,10 +163,8 @@ def close(source: random.Random, number: int) -> Code:
             place = source.randrange(8)
             behind = source.choice((0, 0, 0, 1, 8 - place, 9 - place, 16 - place)) if i else 0
             rest = (50 if i else 80 - lag * warp) + gap - before - behind - 2 - 15
-            before, parts = gap, list[int]()
-            while rest > 11:
-                parts.append(source.randint(3, 9))
-                rest -= parts[-1]
+            before = gap
+            parts, rest = cut(source, rest, (3, 9), 11)
             parts.append(max(rest, 2))
             source.shuffle(parts)
             items = (*[N1] * behind, ("C", 2, False), PAUSE, *(("N", part, False) for part in parts), JUMP)

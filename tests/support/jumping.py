@@ -75,14 +75,6 @@ def operations(own: Sequence[Item], places: Sequence[int]) -> Iterator[TimedOper
         yield made
 
 
-def pauses(place: int, cycles: Sequence[int]) -> list[TimedOperation]:
-    """NOPs with these waits, all at one address."""
-    made = list(operations([("N", 1, False)] * len(cycles), [place] * len(cycles)))
-    for each, wait in zip(made, cycles, strict=True):
-        each.stall = wait
-    return made
-
-
 def whole(stream: Stream) -> list[TimedOperation]:
     """All that a warp does."""
     found = list[TimedOperation]()

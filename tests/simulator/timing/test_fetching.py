@@ -3,8 +3,8 @@ at other places of the memory (placed.py) on an H100."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from simulator.studies.validation.machine_code import ADDRESS, loops, machine_lo
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
 from simulator.timing.config import load_config
-from tests.support.jumping import codes, items
+from tests.support.jumping import codes, items, segments
 from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")
@@ -60,22 +60,13 @@ def test_every_clock_of_one_warp(kind: str) -> None:
         )
 
 
-def jumps(code: dict[str, Any]) -> list[list[tuple[int, int]]]:
-    """Of each segment the cycles of the jumps of the four sub-cores, and how long each took."""
-    rows = []
-    for number in range(len(code["streams"][0]) - 1):
-        row = []
-        for stream, read in zip(code["streams"], code["clocks"], strict=True):
-            at = read[number] + sum(wait for _, wait, _ in items(stream[number][1])[:-1])
-            row.append((at, read[number + 1] - at))
-        rows.append(sorted(row))
-    return rows
-
-
 def test_calls_of_sub_cores_do_not_meet() -> None:
     assert H100.sequences is not None
-    took = Counter(took for code in CODES if code["kind"] == "apart L" for row in jumps(code) for _, took in row)
-    assert set(took) == {H100.sequences.call}
+    took = set[int]()
+    for code in (code for code in CODES if code["kind"] == "apart L"):
+        for stream, read in zip(code["streams"], code["clocks"], strict=True):
+            took |= {there.clocks[0] - one.jump for one, there in pairwise(segments(stream, read))}
+    assert took == {H100.sequences.call}
 
 
 def moved(name: str, place: int) -> Loop:

@@ -18,7 +18,7 @@ from simulator.timing.engine import simulate
 from simulator.timing.records import NEVER, plain
 from simulator.timing.returns import Returns
 from tests.support.cases import examples
-from tests.support.jumping import Segment, codes, operations, pauses, segments, whole
+from tests.support.jumping import Segment, codes, operations, segments, whole
 from tests.support.straight_code import H100, read_clocks
 
 CROWDED = [code for code in codes() if code["kind"] == "crowded"]
@@ -89,8 +89,8 @@ def test_four_warps_that_return() -> None:
         own = {}
         for warp, stream in enumerate(code["streams"]):
             wait = FAR + code["clocks"][warp][0] - starts[warp] - returns()
-            place = stream[0][0]
-            own[warp] = [*operations([("R", 6, False)], [place]), *pauses(place, [wait]), *whole(stream)]
+            before = operations([("R", 6, False), ("N", wait, False)], [stream[0][0]] * 2)
+            own[warp] = [*before, *whole(stream)]
         read = read_clocks(own, starts)
         assert [[clock - FAR for clock in each] for each in read] == code["clocks"]
 
