@@ -51,7 +51,7 @@ class SubCore(Fetching):
         super().__init__(number, config, warps)
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
         self.width, self.greedy = config.issue.width, config.issue.greedy
-        self.jumped = -NEVER  # none of its warps has
+        self.begin_fetching()
         self.counting = config.issue.policy == "least-issued"
         self.hinted = self.counting or config.issue.policy == "greedy-round-robin"
         self.most_counted, self.counted_behind = config.issue.most_counted, config.issue.counted_behind
@@ -133,6 +133,7 @@ class SubCore(Fetching):
                 return None
         if self.issued_in(now) + 1 == self.width:
             self.postpone(now)
+        self.begin(place, now)
         warp = self.act(place, now)
         warp.gives_way = warp.operation.yields
         self.favourite = (place + (self.policy == "round-robin")) % len(self.mine)
@@ -213,6 +214,9 @@ class SubCore(Fetching):
 
     def keep_up(self, place: int, now: int) -> None:
         """Lets an instruction of the warp's upkeep issue in this cycle."""
+        stands = self.mine[place].next_place
+        if stands >= 0:
+            self.note_issue(place, now, stands + self.mine[place].upkeep_seen, pauses=False)
         warp = self.act(place, now)
         warp.gives_way = warp.upkeep[warp.upkeep_seen] & 1
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
@@ -293,6 +297,6 @@ class SubCore(Fetching):
             max(self.fetch_free - now, 0),
             self.fetcher,
             self.fetched_target,
-            *self.last_jump(now),
+            *self.last_issues(now),
             *self.reads_state(now),
         ]

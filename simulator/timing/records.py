@@ -20,6 +20,8 @@ MORE_ACCESSES = 8  # that a sub-core's ring has room for, beyond those that can 
 ARRIVALS = 24  # loads of a sub-core whose values come, at most
 BOARDS = 6  # scoreboards of a warp in machine code; each counts for registers that are read, and for values
 LINES = 8  # of the instruction cache that a warp can have, at most
+ISSUED = 16  # cycles of which a sub-core knows what has issued; a power of two
+FOLLOWS = 2  # cycles behind the target of a jump, from which on an operation loses its read to any other warp
 NO_MORE = 1 << 61  # ends the part of a state that varies in length
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
 
@@ -275,8 +277,10 @@ class WarpRecord(ctypes.Structure):
             there or on their way; `lines`: from when on, by line modulo `LINES`.
         requests: from which cycle on the next can be fetched; `asked`: what for (`simulator.timing.fetching`).
         redirected: when the target of its jump comes to the fetch unit, which is in line `target`.
-        landed: when it has issued the last instruction, if it has issued one each cycle since the target of its jump;
-            0 if the target is to come, NEVER otherwise.
+        landed: when it has issued the last instruction, if the target of its jump was read without time to spare and it
+            has issued one each cycle since; 0 if the target is to come, NEVER otherwise. `began`: when that target
+            issued; `queued`: whether it waited for its line.
+        next_place: the place in its line of the instruction behind its last operation; -1 if that is not known.
         return_issued .. return_served: when its return issued that is under way (NEVER: none is), when it is taken and
             has its second step, and when it is served (`simulator.timing.returns`).
     """
@@ -331,6 +335,9 @@ class WarpRecord(ctypes.Structure):
     target: int
     lines_array: Integers
     landed: int
+    began: int
+    queued: int
+    next_place: int
     return_issued: int
     return_taken: int
     return_sent: int

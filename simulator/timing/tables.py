@@ -129,7 +129,8 @@ class Fetch:
         interval, request: cycles for which a line takes the unit of a sub-core that fetches; that a request waits,
             unless it is for the target of a jump and the unit is free.
         latency: cycles from such a fetch until the target can issue; from others one more.
-        clash: cycles behind a jump in which another warp's may be late (`Fetching.clashes`); 0: none is.
+        clash: cycles behind an instruction in which another warp's may be late (`Fetching.clashes`); 0: none is.
+        pause: wait of an instruction with the yield hint behind which that is not so.
     """
 
     line: Annotated[int, Between(1, 64, "instructions")]
@@ -137,7 +138,8 @@ class Fetch:
     interval: Cycles
     request: Cycles
     latency: Cycles
-    clash: Delay = 0
+    clash: Annotated[int, Between(0, 15, "cycles")] = 0
+    pause: Cycles = 12
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
 from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
-from simulator.timing.records import BOARDS, LINES, NEVER, CostRecord, WarpRecord, left, link, relative
+from simulator.timing.records import BOARDS, FOLLOWS, LINES, NEVER, CostRecord, WarpRecord, left, link, relative
 
 _ZERO = array("q", [0])
 
@@ -39,7 +39,7 @@ class Warp(WarpRecord):
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
         self.ready, self.pinned, self.boards = _zeros(registers), _zeros(registers), _zeros(2 * BOARDS)
-        self.readable, self.lines, self.line = _zeros(registers), _zeros(LINES), -1
+        self.readable, self.lines, self.line, self.next_place = _zeros(registers), _zeros(LINES), -1, -1
         self.producers = array("q", [Unit.TENSOR]) * registers
         self.counts, self.starts, self.turns = _zeros(self.loops), _zeros(self.loops), _zeros(self.items)
         self.upkeep = _zeros(max(upkeep, 1))
@@ -184,6 +184,9 @@ class Warp(WarpRecord):
             state += (self.lines_end, left(self.requests, now), left(self.redirected, now), self.target, self.asked)
             state += (max(self.lines[line % LINES] - now, 0) for line in range(self.line, self.lines_end))
             state.append(self.landed - now + 3 if now - 1 <= self.landed < NEVER else int(self.landed == 0))
+            state.append(min(now - self.began, FOLLOWS))
+            state.append(self.queued)
+            state.append(self.next_place & 1 if self.upkeep_seen < self.upkeep_count else -1)
         return state
 
 

@@ -19,6 +19,7 @@ import json
 import random
 import subprocess
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +74,9 @@ def codes() -> Iterator[Code]:
     source = random.Random(9)
     for number in range(600):
         yield facing(source, number)
+    source = random.Random(10)
+    for number in range(600):
+        yield beside(source, number)
 
 
 def cut(source: random.Random, cycles: int, between: tuple[int, int], most: int) -> tuple[list[int], int]:
@@ -112,6 +116,34 @@ def facing(source: random.Random, number: int) -> Code:
         segments.append(Segment(source.randrange(8), (("C", 2, False),), 8))
         streams.append(tuple(segments))
     return Code("facing", tuple(streams), (2,), 1)
+
+
+def beside(source: random.Random, number: int) -> Code:
+    """Two warps of a sub-core: one jumps every hundred cycles, with a clock at the target or a few NOPs behind it; of
+    the other a few NOPs issue in the cycles around that target, and it jumps far from it."""
+    jumps, others = list[Segment](), list[Segment]()
+    late = [0, 40] if number % 2 == 0 else [40, 0]  # by how much each begins later
+    for i in range(8):
+        behind, wait = (source.choice((0, 0, 1, 2, 3, 4)) if i else 0), source.choice((2, 2, 2, 3, 4, 6))
+        rest = (100 - behind if i else 170 - late[0]) - 2 - 30 - wait - 10
+        kind = source.choice("BBL")
+        items = (*[N1] * behind, ("C", 2, False), PAUSE, PAUSE, *waits(source, rest), ("C", wait, False))
+        jumps.append(Segment(source.randrange(8), (*items, (kind, 5, False)), 8))
+        first = source.choice((-12, -9, -9))
+        at = sorted(source.sample(range(first, 3), source.choice((1, 2, 2, 3, 3, 4, 6))))
+        rest = (55 if i else 170 - late[1]) + at[0] - 17
+        run = [("N", after - before, False) for before, after in pairwise(at)] + waits(source, 33 - at[-1])
+        items = (("C", 2, False), PAUSE, *waits(source, rest), *run, ("C", 2, False), JUMP)
+        others.append(Segment(source.randrange(8), items, 8))
+    streams = [(*own, Segment(source.randrange(8), (("C", 2, False),), 8)) for own in (jumps, others)]
+    return Code("beside", tuple(streams if number % 2 == 0 else streams[::-1]), (2,), 1)
+
+
+def waits(source: random.Random, cycles: int) -> list[Item]:
+    """NOPs that take so many cycles together."""
+    parts, rest = cut(source, cycles, (7, 11), 17)
+    parts += [max(rest // 2, 1), max(rest - rest // 2, 1)]
+    return [("N", part, False) for part in parts]
 
 
 def crowded(source: random.Random, number: int) -> Code:

@@ -238,10 +238,12 @@ class CompiledEngine:
             for name in names:
                 setattr(record, name, getattr(table, name))
         record.fetch = config.sequences.fetch if config.sequences is not None else -1
+        if config.fetch is not None:
+            record.clash, record.pause = config.fetch.clash, config.fetch.pause
         if config.fetch is not None and any(program.addressed for program in found):
             record.lines, record.line_interval = config.fetch.lines, config.fetch.interval
             record.line_request, record.line_latency = config.fetch.request, config.fetch.latency
-            record.line_places, record.clash = config.fetch.line, config.fetch.clash
+            record.line_places = config.fetch.line
         record.stores = STORES
         record.loop_minimum = config.loop.minimum
         record.units, record.reasons = len(Unit), len(StallReason)

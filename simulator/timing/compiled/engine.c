@@ -1096,6 +1096,7 @@ static void leave_line(const Sm *sm, Warp *warp, int64_t line, int64_t now) {
 
 static void come_to(const Sm *sm, Warp *warp, const Item *item, int64_t now, int jumped) {
     int64_t line = next_of(warp)->cache_line, before = item->cache_line;
+    warp->next_place = before >= 0 ? item->line_place + 1 : -1;
     if (!sm->lines || line < 0) {
         warp->line = -1;
         return;
@@ -1110,24 +1111,13 @@ static void come_to(const Sm *sm, Warp *warp, const Item *item, int64_t now, int
     if (jumped || (line != before && line != before + 1)) {
         if (item->line_place == sm->line_places - 1)
             leave_line(sm, warp, before + 1, now);
-        Core *core = sm->cores_array[warp->core];
-        core->jumped = now;
-        core->jump_place = item->line_place;
-        core->jumper = reader_of(core, warp);
         warp->landed = 0;
         warp->redirected = most(warp->issue_not_before - sm->line_latency, now + 1);
         warp->target = line;
         return;
     }
-    if (warp->landed != NEVER)
-        warp->landed = !warp->landed || warp->landed == now - 1 ? now : NEVER;
     if (line != before)
         leave_line(sm, warp, line, now);
-}
-
-static int clashes(const Sm *sm, const Core *core, const Warp *warp, int64_t cycle) {
-    return sm->clash && core->jumped + sm->clash == cycle && (!warp->landed || warp->landed == cycle - 1) &&
-           !((next_of(warp)->line_place ^ core->jump_place) & 1) && core->warps_array[core->jumper] != warp;
 }
 
 static int64_t fetched(const Core *core, const Warp *warp) {
@@ -1137,6 +1127,61 @@ static int64_t fetched(const Core *core, const Warp *warp) {
     if (warp->redirected != NEVER || line >= warp->lines_end)
         return core->fetch_cycle + 1;
     return warp->lines_array[line % LINES];
+}
+
+static void note_issue(Core *core, int64_t place, int64_t now, int64_t stands, int pauses) {
+    int64_t *at = core->issued_array + 2 * (now & (ISSUED - 1));
+    const Warp *warp = core->warps_array[place];
+    int again = core->favourite == place;
+    at[0] = pauses || (again && warp->gives_way) ? -NEVER : now;
+    at[1] = 4 * place + 2 * (stands & 1) + again;
+}
+
+static int meets(const Core *core, const Warp *warp, int64_t cycle) {
+    if (cycle < warp->began + FOLLOWS)
+        return 0;
+    for (int64_t i = 0; i < core->warps; i++) {
+        const Warp *other = core->warps_array[i];
+        if (other != warp && !other->landed && other->line >= 0 && !other->done && other->redirected == NEVER &&
+            !((next_of(other)->line_place ^ next_of(warp)->line_place) & 1) &&
+            most(other->issue_not_before, fetched(core, other)) == cycle)
+            return 1;
+    }
+    return 0;
+}
+
+static int clashes(const Sm *sm, const Core *core, const Warp *warp, int64_t cycle) {
+    if (!sm->clash)
+        return 0;
+    if (warp->queued && warp->landed == cycle - 1 && meets(core, warp, cycle))
+        return 1;
+    const int64_t *at = core->issued_array + 2 * ((cycle - sm->clash) & (ISSUED - 1));
+    if (at[0] != cycle - sm->clash || core->warps_array[at[1] >> 2] == warp || ((next_of(warp)->line_place ^ at[1] >> 1) & 1))
+        return 0;
+    int64_t there = fetched(core, warp);
+    if (!warp->landed)
+        return (at[1] & 1) && cycle == most(warp->issue_not_before, there);
+    if (warp->landed != cycle - 1 && there != cycle)
+        return 0;
+    return (at[1] & 1) || cycle >= warp->began + FOLLOWS;
+}
+
+static void begin(const Sm *sm, Core *core, int64_t place, int64_t now) {
+    Warp *warp = core->warps_array[place];
+    const Item *item = next_of(warp);
+    if (!sm->lines || item->cache_line < 0)
+        return;
+    note_issue(core, place, now, item->line_place, item->yields && item->stall >= sm->pause);
+    if (warp->line < 0)
+        return;
+    int64_t there = most(warp->issue_not_before, fetched(core, warp));
+    if (!warp->landed) {
+        warp->began = now;
+        warp->queued = there > warp->issue_not_before;
+        warp->landed = now == there + clashes(sm, core, warp, there) ? now : NEVER;
+    } else {
+        warp->landed = warp->landed == now - 1 ? now : NEVER;
+    }
 }
 
 static int64_t next_fetch(const Core *core) {
@@ -1417,6 +1462,8 @@ static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations
 /* Lets an instruction of the warp's upkeep issue in this cycle. */
 static void keep_up(Core *core, int64_t place, int64_t now) {
     Warp *warp = core->warps_array[place];
+    if (warp->next_place >= 0)
+        note_issue(core, place, now, warp->next_place + warp->upkeep_seen, 0);
     act(core, place, now);
     int64_t compares = warp->counter >> warp->upkeep_seen & 1;
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
@@ -1804,6 +1851,7 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
         sm->now = now;
         core->tick = NEVER;
         if (warp) {
+            begin(sm, core, chosen, now);
             act(core, chosen, now);
             core->favourite = chosen + (sm->policy == ROUND_ROBIN);
             if (core->favourite == core->warps)
@@ -1921,6 +1969,9 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
         put_left(out, warp->lines_array[line % LINES], now);
     int64_t landed = warp->landed;
     put(out, landed >= now - 1 && landed < NEVER ? landed - now + 3 : !landed);
+    put(out, least(now - warp->began, FOLLOWS));
+    put(out, warp->queued);
+    put(out, warp->upkeep_seen < warp->upkeep_count ? warp->next_place & 1 : -1);
 }
 
 /* What the policy remembers, as `SubCore.remembered` has it. */
@@ -1946,6 +1997,14 @@ static void remembered(const Sm *sm, const Core *core, Out *out) {
         put(out, at[1]);
     }
     put(out, -1);
+}
+
+/* `Fetching.last_issues`. */
+static void put_last_issues(const Sm *sm, const Core *core, Out *out, int64_t now) {
+    for (int64_t cycle = now; cycle >= now - sm->clash; cycle--) {
+        const int64_t *at = core->issued_array + 2 * (cycle & (ISSUED - 1));
+        put(out, at[0] == cycle ? at[1] : -1);
+    }
 }
 
 static void core_state(const Sm *sm, const Core *core, Out *out) {
@@ -1990,10 +2049,7 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
     put_left(out, core->fetch_free, now);
     put(out, core->fetcher);
     put(out, core->fetched_target);
-    int clash = sm->lines && core->jumped + sm->clash >= now;
-    put(out, clash ? core->jumped - now : 0);
-    put(out, clash ? core->jump_place & 1 : -1);
-    put(out, clash ? core->jumper : -1);
+    put_last_issues(sm, core, out, now);
     if (!core->depth)
         return;
     put(out, core->frozen);

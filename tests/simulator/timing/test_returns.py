@@ -111,7 +111,7 @@ def met(pair: Sequence[tuple[Segment, Segment]]) -> list[list[int]]:
 
 
 def test_jumps_that_meet() -> None:
-    """Of two jumps of a sub-core within 16 cycles of each other, whose own clocks are as measured, 824 of 1,066 have
+    """Of two jumps of a sub-core within 16 cycles of each other, whose own clocks are as measured, 842 of 1,074 have
     both targets as measured."""
     found = Counter[bool]()
     for code in FACING:
@@ -123,8 +123,8 @@ def test_jumps_that_meet() -> None:
             off = met(pair)
             if not any(cycles for each in off for cycles in each[:-1]):
                 found[off[0][-1] == off[1][-1] == 0] += 1
-    assert found.total() == 1_066
-    assert found[True] >= 824
+    assert found.total() == 1_074
+    assert found[True] >= 842
 
 
 @pytest.mark.parametrize("warps", [5, 8])
@@ -135,7 +135,7 @@ def test_repetitions_of_returns_are_skipped(warps: int) -> None:
     loop = machine_loop(H100, body, forms)
     code = replace(loop.code, warps=tuple(range(warps)))
     (end,) = code.ends.values()
-    end.count = 60
+    end.count = 200
     starts = [3 * warp for warp in range(warps)]
     skipped, every = (simulate(H100, [code], warps, skip=skip, starts=starts) for skip in (True, False))
     assert skipped.cycles == every.cycles
