@@ -126,11 +126,10 @@ class Fetch:
 
     Attributes:
         line, lines: instructions of a line of the instruction cache; lines of a warp, with the one that it is in.
-        interval, request: cycles for which a line takes the unit of a sub-core that fetches; that a request waits,
-            unless it is for the target of a jump and the unit is free.
-        latency: cycles from such a fetch until the target can issue; from others one more.
-        clash: cycles behind an instruction in which another warp's may be late (`Fetching.clashes`); 0: none is.
-        pause: wait of an instruction with the yield hint behind which that is not so.
+        interval, latency: cycles for which a line takes the unit; from its fetch until the target of a jump can issue.
+        request: cycles that a request waits, if it is not for the target of a jump, or the unit is not free.
+        clash, pause: cycles behind an instruction in which another warp's may be late (`Fetching.clashes`; 0: none is);
+            not behind one that has the yield hint and waits so long.
     """
 
     line: Annotated[int, Between(1, 64, "instructions")]

@@ -830,7 +830,21 @@ LOOP{index}:
 {f"SKIP{index}:" if test else ""}"""
 
 
-def ptx_kernel(program: Program) -> str:
+@dataclass(frozen=True)
+class Around:
+    """What a kernel has more, in PTX: parameters, registers, and code in the place of the barrier before the first
+    clock and behind the loop."""
+
+    parameters: str = ""
+    registers: str = ""
+    before: str = "bar.sync 0;"
+    behind: str = ""
+
+
+PLAIN = Around()
+
+
+def ptx_kernel(program: Program, around: Around = PLAIN) -> str:
     """One kernel: read registers and shared memory, time one run of the loop, keep the results alive, store the two
     clock values."""
     used = sorted(
@@ -864,7 +878,7 @@ DONE:"""
     keep = "\n    ".join(f"xor.b32 %acc, %acc, %r{r};" for r in program.live)
     return f"""
 .visible .entry {program.name}(.param .u64 p_in, .param .u64 p_shared, .param .u64 p_sink, .param .u64 p_start,
-.param .u64 p_stop, .param .u32 p_n)
+.param .u64 p_stop, .param .u32 p_n{around.parameters})
 {{
     .shared .align 1024 .b8 memory[{SHARED_BYTES}];
     .reg .b32 %r<{TABLE_REGISTERS}>; .reg .b32 %it, %n, %thread, %lane, %warp, %threads, %i, %word, %base, %acc,
@@ -872,6 +886,7 @@ DONE:"""
     .reg .b32 %zero_loaded, %n_loaded;
     .reg .b64 %in, %shared, %sink, %start, %stop, %t0, %t1, %offset; .reg .pred %p<16>;
     .reg .pred %again, %other, %hit, %first;
+    {around.registers}
     ld.param.u64 %in, [p_in]; ld.param.u64 %shared, [p_shared]; ld.param.u64 %sink, [p_sink];
     ld.param.u64 %start, [p_start]; ld.param.u64 %stop, [p_stop]; ld.param.u32 %n, [p_n];
     mov.u32 %thread, %tid.x; mov.u32 %threads, %ntid.x; and.b32 %lane, %thread, 31; shr.u32 %warp, %thread, 5;
@@ -885,9 +900,10 @@ FILL:
     {loads}
     ld.global.b32 %zero_loaded, [%in+{128 * TABLE_REGISTERS}];
     add.u32 %n_loaded, %n, %zero_loaded;
-    bar.sync 0;
+    {around.before}
     mov.u64 %t0, %clock64;
     {loop}
+    {around.behind}
     mov.u32 %acc, 0;
     {keep}
     setp.eq.u32 %hit, %acc, 0x12345679;
@@ -907,8 +923,8 @@ def _text(program: Program) -> str:
     return " ".join(line for part in program.parts for line in part.body)
 
 
-def ptx_module(programs: Sequence[Program]) -> str:
-    return HEADER + "\n".join(map(ptx_kernel, programs)) + "\n"
+def ptx_module(programs: Sequence[Program], around: Around = PLAIN) -> str:
+    return HEADER + "\n".join(ptx_kernel(program, around) for program in programs) + "\n"
 
 
 def register_table(program: Program, base: int) -> Words:

@@ -1,0 +1,238 @@
+"""A clock in the place of each instruction of a loop, in turn: emulated dense FP8 in two warps of a sub-core.
+
+    python stepped.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   the cubin and its codes; no GPU
+    python stepped.py run   [--build DIR] [--results DIR] [--date D]              results/stepped.json.gz; needs cupy
+
+`build` needs the root of the repository in PYTHONPATH. The loops are those of `measure.py`, behind a barrier at which
+their warps wait while another warp of each sub-core issues NOPs: whenever its count comes to 15 those of all are
+halved, to 0 in the end. Ten NOPs later a warp reads the clock, and the loop begins. All that happens twice, and the
+second time is kept. So it is known how far apart warps begin and how many instructions each has issued before.
+
+In the results, of each loop: `forms` of its matrix instructions; `code`, rows as in machine_code.py from the first
+clock on (kinds `clock` and `nothing` for what that leaves out there), of which the loop begins with number `loop`;
+`clocks`: [row, iterations, when each warp has read its first clock, when it has read the one in the place of the row
+for the last time].
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import programs as p
+import sass
+from patched import MARK, Word, command, control, halves, machine_code
+
+EVENT, NOP = 0x100007801, 0x7918  # lower halves of `pmevent 0` and of a NOP
+PAUSE, ISSUED, LOOPS, ROUNDS = 10, 6, 32, 2  # NOPs before the clock, and in the loop of other warps, and its iterations
+SUB_CORES, WARPS, LAUNCHED = 4, 5, 12
+ITERATIONS = (1, 2, 3)
+REGISTER, REGISTERS = 100, 104  # the one that a clock is read into, and how many a kernel then has
+REGINFO = (0x2F04, ".nv.info")  # where a cubin has the number of a kernel's registers once more
+LEFT = ("HMMA", "NOP", "CS2R", "BAR", "BSSY", "BRA", "VIADD", "IADD3", "ISETP")  # no clock in their places
+NAMES = [
+    f"mma_mma_m16n8k{k}_{accumulator}_e4m3_e4m3_c{chains}_{new}"
+    for k in (16, 32)
+    for accumulator in ("f16", "f32")
+    for chains in (1, 2, 4)
+    for new in ("b", "all")
+]
+
+
+def beside(number: int) -> str:
+    """What warps do in a round that are not measured: some issue NOPs while all others wait."""
+    return f"""
+    bar.sync 0;
+    @!%issues bra.uni QUIET{number};
+    mov.u32 %i, 0;
+ISSUE{number}:
+    .pragma "nounroll";
+    {"pmevent 0; " * ISSUED}
+    add.u32 %i, %i, 1; setp.lt.u32 %hit, %i, {LOOPS}; @%hit bra.uni ISSUE{number};
+QUIET{number}:
+    bar.sync 0;"""
+
+
+AROUND = p.Around(
+    parameters=", .param .u32 p_warps",
+    registers=".reg .pred %measured, %issues; .reg .b32 %round, %ours;",
+    before=f"""
+    ld.param.u32 %ours, [p_warps]; setp.lt.u32 %measured, %warp, %ours;
+    shr.u32 %threads, %threads, 5; sub.u32 %threads, %threads, {SUB_CORES}; setp.ge.u32 %issues, %warp, %threads;
+    @%measured bra.uni MEASURED;
+    {"".join(map(beside, range(ROUNDS)))}
+    ret;
+MEASURED:
+    mov.u32 %round, 0;
+ROUND:
+    bar.sync 0;
+    bar.sync 0;
+    {"pmevent 0; " * PAUSE}""",
+    behind=f"""
+    add.u32 %round, %round, 1; setp.lt.u32 %hit, %round, {ROUNDS}; @%hit bra.uni ROUND;""",
+)
+
+
+def wanted() -> list[p.Program]:
+    found = {x.name: x for x in p.all_programs()}
+    return [found[name] for name in NAMES]
+
+
+def paused(raw: bytes) -> bytes:
+    """The cubin with NOPs of 15 cycles in the place of events."""
+    event, nop = EVENT.to_bytes(8, "little"), machine_code([(NOP, control(0, 15, yields=True))])
+    words = [raw[at : at + 16] for at in range(0, len(raw), 16)]
+    assert sum(word[:8] == event for word in words) == len(NAMES) * (PAUSE + ROUNDS * ISSUED)
+    return b"".join(nop if word[:8] == event else word for word in words)
+
+
+class Loop:
+    """A loop in the cubin, and the codes with a clock in it.
+
+    Attributes:
+        code: the kernel's instructions; of these `start` reads the first clock and `stop` the last, the loop goes from
+            `first` to `last`.
+        offset: where the kernel's machine code is.
+    """
+
+    def __init__(self, name: str, raw: bytes, lines: list[sass.Instruction | str], clock: Word, move: Word) -> None:
+        self.name, self.clock, self.move = name, clock, move
+        self.code = [x for x in lines if isinstance(x, sass.Instruction)]
+        self.start, self.stop = (i for i, x in enumerate(self.code) if "SR_CLOCK" in x.text)
+        (loop,) = sass.loops(lines[lines.index(self.code[self.start]) : lines.index(self.code[self.stop])])[:1]
+        self.first, self.last = (next(i for i, x in enumerate(self.code) if x is loop[at]) for at in (0, -1))
+        self.offset = raw.index(machine_code(map(halves, self.code)))
+
+    def places(self) -> list[int]:
+        """The instructions of the loop that a clock can take the place of."""
+        found = []
+        for i in range(self.first, self.last):
+            x = self.code[i]
+            if x.written is None and x.freed is None and not x.opcode.startswith(LEFT):
+                found.append(i)
+        return found
+
+    def words(self, place: int) -> list[tuple[int, Word]]:
+        """What differs with a clock there: it reads it into a register, and the last clock gives that one's value."""
+        low, high = self.clock
+        clock = low & ~(0xFF << 16) | REGISTER << 16, high & ~MARK | self.code[place].upper & MARK & ~(0xF << 58)
+        target = int(re.search(r"R(\d+)", self.code[self.stop].text)[1])  # type: ignore[index] # it has one
+        low, high = self.move
+        move = low & ~(0xFF << 16) | target << 16, high & ~0xFF & ~MARK | REGISTER | self.code[self.stop].upper & MARK
+        return [(place, clock), (self.stop, move)]
+
+    def rows(self) -> tuple[list[list[Any]], int, list[int]]:
+        """Rows from the first clock on, how many are in front of the loop, and the address of each."""
+        from tests.hardware import machine_code as ours
+
+        head = list[list[Any]]()
+        for i in range(self.start, self.first):
+            x = self.code[i]
+            if i > self.start and ours.kind_of(x):
+                break
+            head.append(["nothing" if head else "clock", x.cycles, [], [], [int(x.yields)], [], [], i])
+        parts = [(self.start + len(head), self.first), (self.first, self.last + 1)]
+        made = [ours.rows([(self.code[i], i) for i in range(*part)]) if part[0] < part[1] else [] for part in parts]
+        for rows in made:
+            for before, row in pairwise(rows):
+                row[-1] += before[-1]
+        every = [*head, *made[0], *made[1]]
+        return every, len(head) + len(made[0]), [row[-1] for row in every]
+
+
+def registers(raw: bytearray, name: str) -> None:
+    """Gives a kernel of a cubin more registers: in the section of its code, and in the list of all kernels'."""
+    at, size, count = (int.from_bytes(raw[i : i + n], "little") for i, n in ((0x28, 8), (0x3A, 2), (0x3C, 2)))
+    heads = [at + size * number for number in range(count)]
+
+    def number(place: int, length: int) -> int:
+        return int.from_bytes(raw[place : place + length], "little")
+
+    strings = number(heads[number(0x3E, 2)] + 24, 8)
+
+    def title(head: int) -> str:
+        begin = strings + number(head, 4)
+        return raw[begin : raw.index(0, begin)].decode()
+
+    (code,) = (head for head in heads if title(head) == f".text.{name}")
+    symbol = number(code + 44, 4) & 0xFFFFFF
+    raw[code + 44 : code + 48] = (symbol | REGISTERS << 24).to_bytes(4, "little")
+    (listed,) = (head for head in heads if title(head) == REGINFO[1])
+    place, end = (number(listed + 24, 8) + more for more in (0, number(listed + 32, 8)))
+    while place < end:
+        if number(place, 2) == REGINFO[0] and number(place + 4, 4) == symbol:
+            raw[place + 8 : place + 12] = REGISTERS.to_bytes(4, "little")
+        place += 4 + (number(place + 2, 2) if raw[place] == 4 else 0)
+
+
+def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    source, cubin = folder / "stepped.ptx", folder / "stepped.cubin"
+    source.write_text(p.ptx_module(wanted(), AROUND))
+    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
+    raw = bytearray(paused(cubin.read_bytes()))
+    cubin.write_bytes(raw)
+    listings = sass.listings(cubin, nvdisasm)
+    every = [x for lines in listings.values() for x in lines if isinstance(x, sass.Instruction)]
+    clock = next(halves(x) for x in every if re.match(r"CS2R(\.32)? R\d+, SR_CLOCKLO", x.text))
+    move = next(halves(x) for x in every if re.fullmatch(r"IMAD\.MOV\.U32 R\d+, RZ, RZ, R\d+", x.text))
+    loops = []
+    for name in NAMES:
+        loop = Loop(name, bytes(raw), listings[name], clock, move)
+        rows, first, addresses = loop.rows()
+        codes = [[addresses.index(place), loop.words(place)] for place in loop.places()]
+        forms = list(dict.fromkeys(row[0] for row in rows if row[0].startswith("mma")))
+        for row in rows:
+            row[0] = forms.index(row[0]) if row[0] in forms else row[0]
+        registers(raw, name)
+        known = {"name": name, "forms": forms, "code": rows, "loop": first}
+        loops.append({**known, "offset": loop.offset, "codes": codes})
+        print(name, len(rows), "rows,", len(codes), "clocks")
+    cubin.write_bytes(raw)
+    (folder / "stepped.json").write_text(json.dumps(loops))
+
+
+def run(folder: Path, results: Path, date: str) -> None:
+    import measure
+    import numpy as np
+
+    device = measure.Device()
+    cupy = device.cupy
+    base = int(json.loads((Path(__file__).parent / "results" / "device.json").read_text())["shared_base"])
+    raw = (folder / "stepped.cubin").read_bytes()
+    programs = {x.name: x for x in wanted()}
+    rows = []
+    for loop in json.loads((folder / "stepped.json").read_text()):
+        program = programs[loop["name"]]
+        memory = [cupy.asarray(made(x, base)) for made, x in ((p.register_table, program), (p.image, program.image))]
+        clocks = []
+        for row, words in loop.pop("codes"):
+            code = bytearray(raw)
+            for place, word in words:
+                at = loop["offset"] + 16 * place
+                code[at : at + 16] = machine_code([tuple(word)])
+            module = cupy.cuda.function.Module()
+            module.load(bytes(code))
+            for count in ITERATIONS:
+                for _ in range(2):  # the first launch fetches the code
+                    found = device.clocks
+                    arguments = (*memory, device.sink, found[0], found[1], cupy.uint32(count), cupy.uint32(WARPS))
+                    module.get_function(loop["name"])((1,), (32 * LAUNCHED,), arguments)
+                    begun, read = cupy.asnumpy(found)[:, :WARPS].astype(np.int64) & 0xFFFFFFFF
+                first = begun.min()
+                clocks.append([row, count, (begun - first).tolist(), ((read - first) & 0xFFFFFFFF).tolist()])
+        del loop["offset"]
+        rows.append({**loop, "clocks": clocks})
+    head = json.dumps({"gpu": device.name, "date": date})[:-1]
+    text = head + ', "loops": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in rows) + "\n]}\n"
+    (results / "stepped.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    print(sum(len(x["clocks"]) for x in rows), "clocks")
+
+
+if __name__ == "__main__":
+    command(__doc__, build, run, ("ptxas", "nvdisasm"))
