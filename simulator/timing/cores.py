@@ -14,12 +14,14 @@ from isa.forms.record import Unit
 from simulator.timing.config import Config
 from simulator.timing.core_records import SmRecord
 from simulator.timing.fetching import Fetching
+from simulator.timing.model import StallReason
 from simulator.timing.records import NEVER, left, link
 from simulator.timing.warp import Warp
 from simulator.timing.yielding import try_waiting
 
 # found sooner than members of their enums
 _TCGEN05 = Unit.TCGEN05
+_BRANCH = StallReason.BRANCH
 _TENSOR = Unit.TENSOR
 _SHORT = (Unit.ALU, Unit.FMA, Unit.CONTROL)  # pipes for which nothing waits longer than a cycle
 
@@ -222,6 +224,8 @@ class SubCore(Fetching):
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
             self.enter(warp, warp.runs, 0, 0, bool(warp.gives_way))
         warp.upkeep_seen += 1
+        if warp.upkeep_seen == warp.upkeep_count and warp.issue_not_before_reason == _BRANCH:
+            warp.gone = now + self.depth  # the last is the branch
 
     def postpone(self, now: int) -> None:
         """Lets the upkeep that is due in this cycle come a cycle later."""

@@ -81,7 +81,10 @@ static const int64_t of_bank[BANKS] = {0x15, 0x2a};
 static void warp_stands_still(Warp *warp, int64_t cycle) {
     for (int64_t i = warp->upkeep_seen; i < warp->upkeep_count; i++)
         warp->upkeep_array[i] += 2 * (warp->upkeep_array[i] >> 1 >= cycle);
-    warp->issue_not_before += warp->issue_not_before >= cycle && cycle <= warp->gone;
+    if (cycle <= warp->issue_not_before && (cycle <= warp->gone || (!warp->landed && warp->redirected == NEVER))) {
+        warp->issue_not_before++;
+        warp->redirected += cycle <= warp->redirected && warp->redirected < NEVER;
+    }
     warp->operands_not_before += warp->operands_not_before >= cycle;
 }
 
@@ -1460,7 +1463,7 @@ static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations
 }
 
 /* Lets an instruction of the warp's upkeep issue in this cycle. */
-static void keep_up(Core *core, int64_t place, int64_t now) {
+static void keep_up(const Sm *sm, Core *core, int64_t place, int64_t now) {
     Warp *warp = core->warps_array[place];
     if (warp->next_place >= 0)
         note_issue(core, place, now, warp->next_place + warp->upkeep_seen, 0);
@@ -1469,6 +1472,8 @@ static void keep_up(Core *core, int64_t place, int64_t now) {
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
     if (core->depth && compares)
         enter(core, warp, warp->runs, 0, 0, warp->gives_way);
+    if (warp->upkeep_seen == warp->upkeep_count && warp->issue_not_before_reason == sm->branch)
+        warp->gone = now + core->depth; /* the last is the branch */
 }
 
 /* Lets the upkeep that is due in this cycle come a cycle later. */
@@ -1506,14 +1511,14 @@ static void settle(Sm *sm, Core *core, int64_t now) {
         see(core, cycle);
         int64_t slots = sm->width - issued_in(core, cycle);
         if (alone && slots > 0) {
-            keep_up(core, place, cycle);
+            keep_up(sm, core, place, cycle);
             if (due(core->warps_array[place]) != cycle)
                 continue;
             slots--;
         }
         for (; slots > 0; slots--)
             if ((place = first(sm, core, cycle, 0)) >= 0)
-                keep_up(core, place, cycle);
+                keep_up(sm, core, place, cycle);
         postpone(core, cycle);
     }
     if (core->depth)
@@ -1528,7 +1533,7 @@ static int64_t choose_hinted(const Sm *sm, Core *core, int64_t now) {
         int64_t place = first(sm, core, now, 1);
         if (place < 0 || due(core->warps_array[place]) != now)
             return place;
-        keep_up(core, place, now);
+        keep_up(sm, core, place, now);
         core->issues = issued_in(core, now) + 1;
         core->last_issue = now;
     }

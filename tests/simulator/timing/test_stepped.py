@@ -29,11 +29,7 @@ LOOPS: list[dict[str, Any]] = json.loads(
 COUNTED = 10  # instructions that a warp has issued before the first clock since its count was 0
 CLOCK, BEGIN = 77, 200  # the line of the clock; the cycle of the first
 PAIR = (0, 4)  # the two warps of the first sub-core
-DRIFT = (
-    "k16_f16_e4m3_e4m3_c2_all",
-    "k32_f16_e4m3_e4m3_c2_all",
-    "k32_f32_e4m3_e4m3_c1_all",
-)  # a few cycles an iteration
+DRIFT = "k32_f16_e4m3_e4m3_c2_all"  # it comes to differ by a few cycles an iteration
 
 
 class Steps(TimingObserver):
@@ -129,7 +125,7 @@ def test_the_first_iteration(loop: dict[str, Any], monkeypatch: pytest.MonkeyPat
 
 @over("loop", LOOPS, ids=lambda loop: loop["name"], distinct=lambda loop: loop["name"].split("_c")[0])
 def test_the_third_iteration(loop: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all but three loops 87 % of the clocks at least are as simulated, behind two jumps of each warp."""
+    """Of all but one loop 86 % of the clocks at least are as simulated, behind two jumps of each warp."""
     if not loop["name"].endswith(DRIFT):
         found = [cycles for each in late(loop, 3, reads(monkeypatch)).values() for cycles in each]
-        assert found.count(0) > 0.87 * len(found)
+        assert found.count(0) > 0.86 * len(found)
