@@ -224,7 +224,7 @@ class SubCore(Fetching):
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
             self.enter(warp, warp.runs, 0, 0, bool(warp.gives_way))
         warp.upkeep_seen += 1
-        if warp.upkeep_seen == warp.upkeep_count and warp.issue_not_before_reason == _BRANCH:
+        if stands >= 0 and warp.upkeep_seen == warp.upkeep_count and warp.issue_not_before_reason == _BRANCH:
             warp.gone = now + self.depth  # the last is the branch
 
     def postpone(self, now: int) -> None:

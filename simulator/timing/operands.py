@@ -83,6 +83,7 @@ class Reads(CoreRecord):
         free: by `Unit`, the cycle from which each pipe can take its next instruction.
         stages, readers, kept: the arrays of its record.
         changes: cycles beyond the producer's latency, by units of consumer and producer.
+        fetch_latency: cycles from the fetch of a jump's target until that can issue.
         port: reads the registers of accesses to shared memory.
     """
 
@@ -90,6 +91,7 @@ class Reads(CoreRecord):
     free: array[int]
     port: Accesses
     changes: Sequence[Sequence[int]]
+    fetch_latency: int
 
     def begin_reads(self, stages: int) -> None:
         """Sets up so many stages; none: registers are there when an instruction issues."""
@@ -321,7 +323,7 @@ class Reads(CoreRecord):
     def stand_still(self, cycle: int) -> None:
         """Lets nothing issue in this cycle. The waits of all warps, and those for the pipes, last a cycle longer."""
         for warp in self.mine:
-            warp.stand_still(cycle)
+            warp.stand_still(cycle, self.fetch_latency)
         for unit in _FIXED:
             late = self.result_until if unit is Unit.TENSOR else 0  # until when the last result can hold one up
             self.free[unit] += self.free[unit] + late >= cycle

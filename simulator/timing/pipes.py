@@ -36,6 +36,7 @@ class Pipes(Reads):
         self.others = array("q", bytes(24 * (config.sm.tensor_pipes - 1)))
         link(self, free=self.free, others=self.others)
         self.begin_reads(config.reading_stages)
+        self.fetch_latency = config.fetch.latency if config.fetch is not None else 0
         self.result_stage = config.registers.written if config.registers is not None else 0
         self.stored = max(config.registers.stored - config.alu.latency, 0) if config.registers is not None else 0
 

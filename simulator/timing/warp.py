@@ -87,14 +87,13 @@ class Warp(WarpRecord):
         if self.comparison >= now:
             self.comparison += cycles
 
-    def stand_still(self, cycle: int) -> None:
+    def stand_still(self, cycle: int, fetched: int) -> None:
         """Lets what it waits for as compiled, and its upkeep, come a cycle later, if that is not over by `cycle`; but
-        not the target of a jump that has left the stages, until that has been fetched. What comes later and has not
-        been fetched is fetched later, too."""
+        not the target of a jump that has left the stages, until it has been `fetched`, so many cycles before it can
+        issue. What comes later and has not been fetched is fetched later, too."""
         for place in range(self.upkeep_seen, self.upkeep_count):
             self.upkeep[place] += 2 * (self.upkeep[place] >> 1 >= cycle)
-        fetched = self.landed == 0 and self.redirected == NEVER
-        if cycle <= self.issue_not_before and (cycle <= self.gone or fetched):
+        if cycle <= self.issue_not_before and (cycle <= self.gone or cycle > self.issue_not_before - fetched + 1):
             self.issue_not_before += 1
             self.redirected += cycle <= self.redirected < NEVER
         self.operands_not_before += self.operands_not_before >= cycle

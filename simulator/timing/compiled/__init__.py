@@ -240,9 +240,10 @@ class CompiledEngine:
         record.fetch = config.sequences.fetch if config.sequences is not None else -1
         if config.fetch is not None:
             record.clash, record.pause = config.fetch.clash, config.fetch.pause
+            record.line_latency = config.fetch.latency
         if config.fetch is not None and any(program.addressed for program in found):
             record.lines, record.line_interval = config.fetch.lines, config.fetch.interval
-            record.line_request, record.line_latency = config.fetch.request, config.fetch.latency
+            record.line_request = config.fetch.request
             record.line_places = config.fetch.line
         record.stores = STORES
         record.loop_minimum = config.loop.minimum

@@ -78,10 +78,10 @@ enum { PENDING, USED, WRITER, FROM, GIVEN = FROM + SLOTS, PROGRAM = GIVEN + SLOT
 enum { SINCE, EVEN, ODD, LATE, METADATA, CLOSED }; /* numbers of a matrix instruction that reads */
 static const int64_t of_bank[BANKS] = {0x15, 0x2a};
 
-static void warp_stands_still(Warp *warp, int64_t cycle) {
+static void warp_stands_still(Warp *warp, int64_t cycle, int64_t fetched) {
     for (int64_t i = warp->upkeep_seen; i < warp->upkeep_count; i++)
         warp->upkeep_array[i] += 2 * (warp->upkeep_array[i] >> 1 >= cycle);
-    if (cycle <= warp->issue_not_before && (cycle <= warp->gone || (!warp->landed && warp->redirected == NEVER))) {
+    if (cycle <= warp->issue_not_before && (cycle <= warp->gone || cycle > warp->issue_not_before - fetched + 1)) {
         warp->issue_not_before++;
         warp->redirected += cycle <= warp->redirected && warp->redirected < NEVER;
     }
@@ -91,7 +91,7 @@ static void warp_stands_still(Warp *warp, int64_t cycle) {
 static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
     int64_t units[] = {sm->tensor, sm->alu, sm->fma};
     for (int64_t i = 0; i < core->warps; i++)
-        warp_stands_still(core->warps_array[i], cycle);
+        warp_stands_still(core->warps_array[i], cycle, sm->line_latency);
     for (int64_t i = 0; i < 3; i++)
         core->free_array[units[i]] += core->free_array[units[i]] + (i ? 0 : core->result_until) >= cycle;
     core->half_free += core->half_free >= cycle;
@@ -1472,7 +1472,7 @@ static void keep_up(const Sm *sm, Core *core, int64_t place, int64_t now) {
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
     if (core->depth && compares)
         enter(core, warp, warp->runs, 0, 0, warp->gives_way);
-    if (warp->upkeep_seen == warp->upkeep_count && warp->issue_not_before_reason == sm->branch)
+    if (warp->next_place >= 0 && warp->upkeep_seen == warp->upkeep_count && warp->issue_not_before_reason == sm->branch)
         warp->gone = now + core->depth; /* the last is the branch */
 }
 
