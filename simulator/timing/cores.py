@@ -216,15 +216,15 @@ class SubCore(Fetching):
 
     def keep_up(self, place: int, now: int) -> None:
         """Lets an instruction of the warp's upkeep issue in this cycle."""
-        stands = self.mine[place].next_place
-        if stands >= 0:
-            self.note_issue(place, now, stands + self.mine[place].upkeep_seen, pauses=False)
-        warp = self.act(place, now)
+        warp = self.mine[place]
+        if warp.next_place >= 0:
+            self.note_issue(place, now, warp.next_place + warp.upkeep_seen, pauses=False)
+        self.act(place, now)
         warp.gives_way = warp.upkeep[warp.upkeep_seen] & 1
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
             self.enter(warp, warp.runs, 0, 0, bool(warp.gives_way))
         warp.upkeep_seen += 1
-        if stands >= 0 and warp.upkeep_seen == warp.upkeep_count and warp.issue_not_before_reason == _BRANCH:
+        if warp.next_place >= 0 and warp.due == NEVER and warp.issue_not_before_reason == _BRANCH:
             warp.gone = now + self.depth  # the last is the branch
 
     def postpone(self, now: int) -> None:

@@ -121,7 +121,7 @@ class Loop:
         """What differs with a clock there: it reads it into a register, and the last clock gives that one's value."""
         low, high = self.clock
         clock = low & ~(0xFF << 16) | REGISTER << 16, high & ~MARK | self.code[place].upper & MARK & ~(0xF << 58)
-        target = int(re.search(r"R(\d+)", self.code[self.stop].text)[1])  # type: ignore[index] # it has one
+        target = int(re.findall(r"R(\d+)", self.code[self.stop].text)[0])
         low, high = self.move
         move = low & ~(0xFF << 16) | target << 16, high & ~0xFF & ~MARK | REGISTER | self.code[self.stop].upper & MARK
         return [(place, clock), (self.stop, move)]

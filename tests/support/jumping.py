@@ -5,14 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from isa.forms.record import Unit
 from simulator.timing.model import TimedOperation
 from tests.support.paths import TESTS
-from tests.support.straight_code import CLOCK, H100, KNOWN
+from tests.support.straight_code import CLOCK, H100, KNOWN, read_clocks
 
 Stream = list[Any]  # of a warp: segments, [address, text]
 Item = tuple[str, int, bool]  # kind, cycles until the next, yield hint
@@ -73,6 +73,28 @@ def operations(own: Sequence[Item], places: Sequence[int]) -> Iterator[TimedOper
             made = made.changed(unit=Unit.CONTROL, latency=cycles, stall=max(cycles, wait), returning=kind == "R")
         made.cache_line, made.line_place = divmod(place, H100.fetch.line)
         yield made
+
+
+def over_jump(one: Segment, other: Segment) -> tuple[list[TimedOperation], list[int]]:
+    """What a warp does from the first clock of a segment to behind the first of the next, and these clocks."""
+    begin, end = min(one.clocks), min(other.clocks)
+    found = [*operations(one.items[begin:], one.places[begin:])]
+    found += operations(other.items[: end + 3], other.places[: end + 3])
+    return found, [*one.clocks.values(), other.clocks[end]]
+
+
+def later(codes: Mapping[int, tuple[Sequence[TimedOperation], Sequence[int]]]) -> list[list[int]]:
+    """By how many cycles each clock of some warps comes later in the simulation than on the chip: of what each does
+    from its first clock on, and its clocks there."""
+    first = min(known[0] for _, known in codes.values())
+    starts = [0] * (max(codes) + 1)
+    for warp, (_, known) in codes.items():
+        starts[warp] = known[0] - first
+    read = read_clocks({warp: own for warp, (own, _) in codes.items()}, starts)
+    return [
+        [cycle + first - clock for cycle, clock in zip(found, known, strict=True)]
+        for found, (_, known) in zip(read, codes.values(), strict=True)
+    ]
 
 
 def whole(stream: Stream) -> list[TimedOperation]:

@@ -241,10 +241,9 @@ class CompiledEngine:
         if config.fetch is not None:
             record.clash, record.pause = config.fetch.clash, config.fetch.pause
             record.line_latency = config.fetch.latency
-        if config.fetch is not None and any(program.addressed for program in found):
-            record.lines, record.line_interval = config.fetch.lines, config.fetch.interval
-            record.line_request = config.fetch.request
-            record.line_places = config.fetch.line
+            if any(program.addressed for program in found):
+                record.lines, record.line_interval = config.fetch.lines, config.fetch.interval
+                record.line_request, record.line_places = config.fetch.request, config.fetch.line
         record.stores = STORES
         record.loop_minimum = config.loop.minimum
         record.units, record.reasons = len(Unit), len(StallReason)

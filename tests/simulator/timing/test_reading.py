@@ -13,12 +13,11 @@ import pytest
 from simulator.errors import ConfigError
 from simulator.timing.config import load_config
 from tests.support.cases import examples
-from tests.support.jumping import Segment, codes, operations, segments
-from tests.support.straight_code import H100, read_clocks
+from tests.support.jumping import Segment, codes, later, operations, over_jump, segments
+from tests.support.straight_code import H100
 
 BESIDE = [code for code in codes() if code["kind"] == "beside"]
 SUB_CORES, NEAR = 4, 12
-BEGINS = 3  # cycles from a jump back to the clock before it, at least 2
 
 
 class Pair(NamedTuple):
@@ -96,23 +95,13 @@ def test_a_target_read_late() -> None:
     assert found[False].total() == 332
 
 
-def off(pair: Pair) -> tuple[list[int], list[int]]:
-    """By how many cycles the clocks of both warps are off in the simulation: up to the target of the jump, and from the
-    other's first to its second."""
-    begin, end = min(pair.jump.clocks), pair.behind + 1
-    own = list(operations(pair.jump.items[begin:], pair.jump.places[begin:]))
-    own += operations(pair.target.items[: end + 2], pair.target.places[: end + 2])
+def off(pair: Pair) -> list[int]:
+    """By how many cycles the clocks of the warp that jumps are off in the simulation, up to the target of its jump."""
     second = list(pair.other.clocks)[1] + 2
     other = list(operations(pair.other.items[:second], pair.other.places[:second]))
-    known = [*pair.jump.clocks.values(), pair.target.clocks[pair.behind]], list(pair.other.clocks.values())[:2]
-    first = min(known[0][0], known[1][0])
-    places = (0, SUB_CORES) if pair.jumper == 0 else (SUB_CORES, 0)
-    starts = [0] * (SUB_CORES + 1)
-    for place, clocks in zip(places, known, strict=True):
-        starts[place] = clocks[0] - first
-    read = read_clocks(dict(zip(places, (own, other), strict=True)), starts)
-    found = [[a + first - b for a, b in zip(*each, strict=True)] for each in zip(read, known, strict=True)]
-    return found[0], found[1]
+    jumper, beside = (0, SUB_CORES) if pair.jumper == 0 else (SUB_CORES, 0)
+    known = list(pair.other.clocks.values())[:2]
+    return later({jumper: over_jump(pair.jump, pair.target), beside: (other, known)})[0]
 
 
 def test_jumps_beside_straight_code() -> None:
@@ -121,7 +110,7 @@ def test_jumps_beside_straight_code() -> None:
     found = Counter[int]()
     for place, pair in enumerate(pairs()):
         if place % (4 if examples(2, 1) == 2 else 12) == 0:
-            own, _ = off(pair)
+            own = off(pair)
             found[own[-1]] += not any(own[:-1])
     assert found.total() > 250
     assert found[0] >= 0.93 * found.total()

@@ -18,7 +18,7 @@ from simulator.timing.engine import simulate
 from simulator.timing.records import NEVER, plain
 from simulator.timing.returns import Returns
 from tests.support.cases import examples
-from tests.support.jumping import Segment, codes, operations, segments, whole
+from tests.support.jumping import Segment, codes, later, operations, over_jump, segments, whole
 from tests.support.straight_code import H100, read_clocks
 
 CROWDED = [code for code in codes() if code["kind"] == "crowded"]
@@ -98,16 +98,7 @@ def test_four_warps_that_return() -> None:
 def met(pair: Sequence[tuple[Segment, Segment]]) -> list[list[int]]:
     """By how many cycles the clocks of two warps of a sub-core are off in the simulation, from the first clock of a
     segment to the first of the next."""
-    first = min(min(one.clocks.values()) for one, _ in pair)
-    starts, own = [0] * (SUB_CORES + 1), {}
-    for warp, (one, other) in zip((0, SUB_CORES), pair, strict=True):
-        begin, end = min(one.clocks), min(other.clocks) + 1
-        own[warp] = list(operations(one.items[begin:], one.places[begin:]))
-        own[warp] += operations(other.items[: end + 2], other.places[: end + 2])
-        starts[warp] = min(one.clocks.values()) - first
-    read = read_clocks(own, starts)
-    known = [(*one.clocks.values(), min(other.clocks.values())) for one, other in pair]
-    return [[a + first - b for a, b in zip(*each, strict=True)] for each in zip(read, known, strict=True)]
+    return later({warp: over_jump(*each) for warp, each in zip((0, SUB_CORES), pair, strict=True)})
 
 
 def test_jumps_that_meet() -> None:
