@@ -60,9 +60,7 @@ class CoreRecord(ctypes.Structure):
             behind these of A and B of a matrix instruction; -1 for none.
         fetch_free: from which cycle on the unit is free that fetches instructions; `fetcher`: the place of the warp
             that it has fetched for last; `fetched_target`: whether that was the target of a jump; `fetch_cycle`: the
-            cycle that it has come to.
-        issued: by cycle modulo `ISSUED`: the cycle in which an instruction has issued of which it is known where it
-            stands, and a code (`Fetching.note_issue`).
+            cycle that it and the reads of instructions have come to; `addressed`: whether addresses of any are known.
         return_taken: the cycle in which its last return was taken (`simulator.timing.returns`).
     """
 
@@ -119,8 +117,8 @@ class CoreRecord(ctypes.Structure):
     fetch_free: int
     fetcher: int
     fetched_target: int
-    issued_array: Integers
     fetch_cycle: int
+    addressed: int
     return_taken: int
     warps: int
     warps_array: Records
@@ -142,7 +140,7 @@ class SmRecord(ctypes.Structure):
         others: tensor pipes of a sub-core beside one; `width` and `metadata_cycles` as in the config.
         sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
         return_request .. return_again, under_way, last_served: see `simulator.timing.returns`.
-        lines, line_interval .. line_places, clash, pause: of `[fetch]`; `lines` is 0 where there is none.
+        lines, line_interval .. line_places, line_read, line_room: of `[fetch]`; `lines` is 0 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
         reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
         extra: by consumer and producer, cycles beyond the producer's latency.
@@ -188,8 +186,8 @@ class SmRecord(ctypes.Structure):
     line_request: int
     line_latency: int
     line_places: int
-    clash: int
-    pause: int
+    line_read: int
+    line_room: int
     cycles: int
     wavefronts: int
     wavefront_interval: int

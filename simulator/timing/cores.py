@@ -13,8 +13,8 @@ from typing import Protocol
 from isa.forms.record import Unit
 from simulator.timing.config import Config
 from simulator.timing.core_records import SmRecord
-from simulator.timing.fetching import Fetching
 from simulator.timing.model import StallReason
+from simulator.timing.reading import Reading
 from simulator.timing.records import NEVER, left, link
 from simulator.timing.warp import Warp
 from simulator.timing.yielding import try_waiting
@@ -36,7 +36,7 @@ class Queues(Protocol):
     def room_since(self) -> Sequence[int]: ...
 
 
-class SubCore(Fetching):
+class SubCore(Reading):
     """One of the SM's partitions: its warps, its pipes, its scheduler.
 
     Args:
@@ -53,7 +53,6 @@ class SubCore(Fetching):
         super().__init__(number, config, warps)
         self.sm, self.policy, self.unlike_margin = sm, config.issue.policy, unlike_margin
         self.width, self.greedy = config.issue.width, config.issue.greedy
-        self.begin_fetching()
         self.counting = config.issue.policy == "least-issued"
         self.hinted = self.counting or config.issue.policy == "greedy-round-robin"
         self.most_counted, self.counted_behind = config.issue.most_counted, config.issue.counted_behind
@@ -108,8 +107,7 @@ class SubCore(Fetching):
         cycle = max(self.pipe_free(operation), warp.operands_ready, warp.issue_not_before)
         if warp.line < 0:
             return cycle
-        cycle = max(cycle, self.fetched(warp, operation))
-        return cycle + self.clashes(warp, cycle)
+        return max(cycle, self.fetched(warp, operation))
 
     def queue_free(self, warp: Warp) -> int:
         """The cycle from which the queue of the SM's tcgen05 unit can take an instruction of this sub-core."""
@@ -170,7 +168,7 @@ class SubCore(Fetching):
         """Whether the warp can issue its next operation in this cycle."""
         if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
             return False
-        if warp.line >= 0 and (self.fetched(warp, warp.operation) > now or self.clashes(warp, now)):
+        if warp.line >= 0 and self.fetched(warp, warp.operation) > now:
             return False
         return self.pipe_free(warp.operation) <= now and not self.stalls(warp)
 
@@ -200,13 +198,17 @@ class SubCore(Fetching):
         upkeep.
 
         With policy `greedy-round-robin` for `greedy` cycles. Where issues are counted, too, and behind that unless its
-        unit has just become free: then it has no more right to it than all that have waited. To pipes that take an
+        instruction has just been read or its unit just become free: then it has no more right than all that have
+        waited. To pipes that take an
         instruction every second cycle it has that right for a cycle longer.
         """
         since = now - self.turned
         if due or since < self.greedy:
             return True
-        operation = self.mine[self.favourite].operation
+        warp = self.mine[self.favourite]
+        operation = warp.operation
+        if warp.line >= 0 and self.fetched(warp, operation) >= now:
+            return False
         soon = since == self.greedy and operation.unit in _SHORT
         return bool(self.counting) and (soon or self.pipe_free(operation) < now)
 
@@ -217,14 +219,14 @@ class SubCore(Fetching):
     def keep_up(self, place: int, now: int) -> None:
         """Lets an instruction of the warp's upkeep issue in this cycle."""
         warp = self.mine[place]
-        if warp.next_place >= 0:
-            self.note_issue(place, now, warp.next_place + warp.upkeep_seen, pauses=False)
+        if warp.stands >= 0:
+            self.make_room(place, now, bool(warp.upkeep[warp.upkeep_seen] & 1))
         self.act(place, now)
         warp.gives_way = warp.upkeep[warp.upkeep_seen] & 1
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
             self.enter(warp, warp.runs, 0, 0, bool(warp.gives_way))
         warp.upkeep_seen += 1
-        if warp.next_place >= 0 and warp.due == NEVER and warp.issue_not_before_reason == _BRANCH:
+        if warp.line >= 0 and warp.due == NEVER and warp.issue_not_before_reason == _BRANCH:
             warp.gone = now + self.depth  # the last is the branch
 
     def postpone(self, now: int) -> None:
@@ -243,6 +245,7 @@ class SubCore(Fetching):
                 self.catch_up(cycle)
                 continue  # it may have been put off
             self.see(cycle)
+            self.fetch(cycle)
             for _ in range(self.width - self.issued_in(cycle)):
                 if due := self.due(cycle):
                     self.keep_up(self.first([], due, cycle), cycle)
@@ -301,6 +304,6 @@ class SubCore(Fetching):
             max(self.fetch_free - now, 0),
             self.fetcher,
             self.fetched_target,
-            *self.last_issues(now),
+            *self.reading_state(now),
             *self.reads_state(now),
         ]

@@ -20,8 +20,7 @@ MORE_ACCESSES = 8  # that a sub-core's ring has room for, beyond those that can 
 ARRIVALS = 24  # loads of a sub-core whose values come, at most
 BOARDS = 6  # scoreboards of a warp in machine code; each counts for registers that are read, and for values
 LINES = 8  # of the instruction cache that a warp can have, at most
-ISSUED = 16  # cycles of which a sub-core knows what has issued; a power of two
-FOLLOWS = 2  # cycles behind the target of a jump, from which on an operation loses its read to any other warp
+ROOMS = 8  # for instructions that a warp has read from its lines, at most
 NO_MORE = 1 << 61  # ends the part of a state that varies in length
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
 
@@ -277,10 +276,10 @@ class WarpRecord(ctypes.Structure):
             there or on their way; `lines`: from when on, by line modulo `LINES`.
         requests: from which cycle on the next can be fetched; `asked`: what for (`simulator.timing.fetching`).
         redirected: when the target of its jump comes to the fetch unit, which is in line `target`.
-        landed: when it has issued the last instruction, if the target of its jump was read without time to spare and it
-            has issued one each cycle since; 0 if the target is to come, NEVER otherwise. `began`: when that target
-            issued; `queued`: whether it waited for its line.
-        next_place: the place in its line of the instruction behind its last operation; -1 if that is not known.
+        stands: the address of the instruction that issues next, in instructions, -1 if that is not known; `reads`: of
+            that which it reads next; `landed`: of the target of its last jump; `queued`: whether that waited for its
+            line. By address modulo `[fetch] room`: `freed`, when an instruction has left its room, with two flags
+            (`Reading.make_room`), and `there`, from when on the one that is in it can issue.
         return_issued .. return_served: when its return issued that is under way (NEVER: none is), when it is taken and
             has its second step, and when it is served (`simulator.timing.returns`).
     """
@@ -334,10 +333,12 @@ class WarpRecord(ctypes.Structure):
     redirected: int
     target: int
     lines_array: Integers
+    stands: int
+    reads: int
     landed: int
-    began: int
     queued: int
-    next_place: int
+    freed_array: Integers
+    there_array: Integers
     return_issued: int
     return_taken: int
     return_sent: int

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
 from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
-from simulator.timing.records import BOARDS, FOLLOWS, LINES, NEVER, CostRecord, WarpRecord, left, link, relative
+from simulator.timing.records import BOARDS, LINES, NEVER, ROOMS, CostRecord, WarpRecord, left, link, relative
 
 _ZERO = array("q", [0])
 
@@ -23,7 +23,8 @@ class Warp(WarpRecord):
 
     Attributes:
         id: its number over all CTAs.
-        ready, producers, readable, pinned, boards, counts, starts, turns, upkeep, lines: the arrays of its record.
+        ready, producers, readable, pinned, boards, counts, starts, turns, upkeep, lines, freed, there: the arrays of
+            its record.
         complete: when all that it has queued at the tcgen05 unit is complete; what is not started does not count yet.
         moves: when all its tcgen05.ld, and all its tcgen05.st, are complete.
         arrived: whether it is at the barrier of the cluster, in its current phase.
@@ -39,7 +40,8 @@ class Warp(WarpRecord):
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)
         self.ready, self.pinned, self.boards = _zeros(registers), _zeros(registers), _zeros(2 * BOARDS)
-        self.readable, self.lines, self.line, self.next_place = _zeros(registers), _zeros(LINES), -1, -1
+        self.readable, self.lines, self.freed, self.there = map(_zeros, (registers, LINES, ROOMS, ROOMS))
+        self.line = self.stands = -1
         self.producers = array("q", [Unit.TENSOR]) * registers
         self.counts, self.starts, self.turns = _zeros(self.loops), _zeros(self.loops), _zeros(self.items)
         self.upkeep = _zeros(max(upkeep, 1))
@@ -55,6 +57,8 @@ class Warp(WarpRecord):
             turns=self.turns,
             upkeep=self.upkeep,
             lines=self.lines,
+            freed=self.freed,
+            there=self.there,
         )
         self.complete = 0
         self.moves = [0, 0]
@@ -84,6 +88,8 @@ class Warp(WarpRecord):
         for place in range(self.upkeep_seen, self.upkeep_count):
             self.upkeep[place] += 2 * cycles
         self.issue_not_before += cycles
+        if now < self.redirected < NEVER:
+            self.redirected += cycles
         if self.comparison >= now:
             self.comparison += cycles
 
@@ -186,10 +192,6 @@ class Warp(WarpRecord):
         if self.line >= 0:
             state += (self.lines_end, left(self.requests, now), left(self.redirected, now), self.target, self.asked)
             state += (max(self.lines[line % LINES] - now, 0) for line in range(self.line, self.lines_end))
-            state.append(self.landed - now + 3 if now - 1 <= self.landed < NEVER else int(self.landed == 0))
-            state.append(min(now - self.began, FOLLOWS))
-            state.append(self.queued)
-            state.append(self.next_place & 1 if self.upkeep_seen < self.upkeep_count else -1)
         return state
 
 

@@ -74,7 +74,7 @@ def _header() -> str:
     more than the standard library."""
     known = _run(RECORDS[0], {})
     sm = _run(RECORDS[1], {"simulator.timing.records": known})
-    names = ("ARRIVALS", "ASLEEP", "BOARDS", "FOLLOWS", "ISSUED", "LINES", "MORE_ACCESSES", "NEVER", "NO_MORE")
+    names = ("ARRIVALS", "ASLEEP", "BOARDS", "LINES", "MORE_ACCESSES", "NEVER", "NO_MORE", "ROOMS")
     text = ["#include <stdint.h>", *(f"#define {name} INT64_C({known[name]})" for name in names)]
     for kind in (*known["RECORDS"], *sm["RECORDS"]):
         text.append(f"struct {kind.__name__} {{")

@@ -239,7 +239,7 @@ class CompiledEngine:
                 setattr(record, name, getattr(table, name))
         record.fetch = config.sequences.fetch if config.sequences is not None else -1
         if config.fetch is not None:
-            record.clash, record.pause = config.fetch.clash, config.fetch.pause
+            record.line_read, record.line_room = config.fetch.read, config.fetch.room
             record.line_latency = config.fetch.latency
             if any(program.addressed for program in found):
                 record.lines, record.line_interval = config.fetch.lines, config.fetch.interval

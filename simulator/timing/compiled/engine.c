@@ -65,6 +65,8 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
     for (int64_t i = warp->upkeep_seen; i < warp->upkeep_count; i++)
         warp->upkeep_array[i] += 2 * cycles;
     warp->issue_not_before += cycles;
+    if (warp->redirected > now && warp->redirected < NEVER)
+        warp->redirected += cycles;
     if (warp->comparison >= now)
         warp->comparison += cycles;
 }
@@ -1097,94 +1099,31 @@ static void leave_line(const Sm *sm, Warp *warp, int64_t line, int64_t now) {
     }
 }
 
-static void come_to(const Sm *sm, Warp *warp, const Item *item, int64_t now, int jumped) {
+static void come_to(const Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now, int jumped) {
     int64_t line = next_of(warp)->cache_line, before = item->cache_line;
-    warp->next_place = before >= 0 ? item->line_place + 1 : -1;
     if (!sm->lines || line < 0) {
-        warp->line = -1;
+        warp->line = warp->stands = -1;
         return;
     }
+    core->addressed = 1;
     if (warp->line < 0) {
         warp->line = before >= 0 ? before : line;
         warp->lines_end = warp->line + sm->lines;
-        warp->requests = warp->redirected = warp->landed = NEVER;
+        warp->requests = warp->redirected = NEVER;
         for (int64_t i = 0; i < LINES; i++)
             warp->lines_array[i] = 0;
     }
     if (jumped || (line != before && line != before + 1)) {
         if (item->line_place == sm->line_places - 1)
             leave_line(sm, warp, before + 1, now);
-        warp->landed = 0;
         warp->redirected = most(warp->issue_not_before - sm->line_latency, now + 1);
-        warp->target = line;
+        warp->target = line * sm->line_places + next_of(warp)->line_place;
         return;
     }
     if (line != before)
         leave_line(sm, warp, line, now);
-}
-
-static int64_t fetched(const Core *core, const Warp *warp) {
-    int64_t line = next_of(warp)->cache_line;
-    if (line < 0)
-        return 0;
-    if (warp->redirected != NEVER || line >= warp->lines_end)
-        return core->fetch_cycle + 1;
-    return warp->lines_array[line % LINES];
-}
-
-static void note_issue(Core *core, int64_t place, int64_t now, int64_t stands, int pauses) {
-    int64_t *at = core->issued_array + 2 * (now & (ISSUED - 1));
-    const Warp *warp = core->warps_array[place];
-    int again = core->favourite == place;
-    at[0] = pauses || (again && warp->gives_way) ? -NEVER : now;
-    at[1] = 4 * place + 2 * (stands & 1) + again;
-}
-
-static int meets(const Core *core, const Warp *warp, int64_t cycle) {
-    if (cycle < warp->began + FOLLOWS)
-        return 0;
-    for (int64_t i = 0; i < core->warps; i++) {
-        const Warp *other = core->warps_array[i];
-        if (other != warp && !other->landed && other->line >= 0 && !other->done && other->redirected == NEVER &&
-            !((next_of(other)->line_place ^ next_of(warp)->line_place) & 1) &&
-            most(other->issue_not_before, fetched(core, other)) == cycle)
-            return 1;
-    }
-    return 0;
-}
-
-static int clashes(const Sm *sm, const Core *core, const Warp *warp, int64_t cycle) {
-    if (!sm->clash)
-        return 0;
-    if (warp->queued && warp->landed == cycle - 1 && meets(core, warp, cycle))
-        return 1;
-    const int64_t *at = core->issued_array + 2 * ((cycle - sm->clash) & (ISSUED - 1));
-    if (at[0] != cycle - sm->clash || core->warps_array[at[1] >> 2] == warp || ((next_of(warp)->line_place ^ at[1] >> 1) & 1))
-        return 0;
-    int64_t there = fetched(core, warp);
-    if (!warp->landed)
-        return (at[1] & 1) && cycle == most(warp->issue_not_before, there);
-    if (warp->landed != cycle - 1 && there != cycle)
-        return 0;
-    return (at[1] & 1) || cycle >= warp->began + FOLLOWS;
-}
-
-static void begin(const Sm *sm, Core *core, int64_t place, int64_t now) {
-    Warp *warp = core->warps_array[place];
-    const Item *item = next_of(warp);
-    if (!sm->lines || item->cache_line < 0)
-        return;
-    note_issue(core, place, now, item->line_place, item->yields && item->stall >= sm->pause);
-    if (warp->line < 0)
-        return;
-    int64_t there = most(warp->issue_not_before, fetched(core, warp));
-    if (!warp->landed) {
-        warp->began = now;
-        warp->queued = there > warp->issue_not_before;
-        warp->landed = now == there + clashes(sm, core, warp, there) ? now : NEVER;
-    } else {
-        warp->landed = warp->landed == now - 1 ? now : NEVER;
-    }
+    if (next_of(warp)->line_place != (item->line_place + 1 + item->upkeep_count) % sm->line_places)
+        warp->stands = -1; /* nobody knows what is between */
 }
 
 static int64_t next_fetch(const Core *core) {
@@ -1222,33 +1161,142 @@ static void fetch_line(const Sm *sm, Core *core, int64_t place, int64_t cycle) {
     warp->lines_array[warp->lines_end++ % LINES] = cycle + sm->line_latency + (warp->asked != FRESH);
     core->fetcher = place;
     core->fetched_target = warp->asked != SEQUENTIAL;
+    if (core->fetched_target)
+        warp->queued = warp->asked == QUEUED;
     core->fetch_free = cycle + sm->line_interval;
     warp->asked = SEQUENTIAL;
     warp->requests = warp->lines_end < warp->line + sm->lines ? cycle + sm->line_request : NEVER;
 }
 
-static void fetch(const Sm *sm, Core *core, int64_t now) {
-    if (!sm->lines)
-        return;
-    for (int64_t cycle, place; (cycle = next_fetch(core)) <= now;) {
-        for (int64_t i = 0; i < core->warps; i++) {
-            Warp *warp = core->warps_array[i];
-            if (warp->redirected == cycle) {
-                warp->line = warp->lines_end = warp->target;
-                warp->redirected = NEVER;
-                warp->requests = cycle;
-                warp->asked = FRESH;
-            }
+static void come_to_target(Warp *warp) {
+    warp->stands = warp->reads = warp->landed = warp->target;
+    for (int64_t i = 0; i < ROOMS; i++)
+        warp->freed_array[i] = 0;
+}
+
+static void fetch_in(const Sm *sm, Core *core, int64_t cycle) {
+    int64_t place;
+    for (int64_t i = 0; i < core->warps; i++) {
+        Warp *warp = core->warps_array[i];
+        if (warp->redirected == cycle) {
+            warp->line = warp->lines_end = warp->target / sm->line_places;
+            warp->redirected = NEVER;
+            warp->requests = cycle;
+            warp->asked = FRESH;
+            if (warp->stands >= 0)
+                come_to_target(warp);
         }
-        if (core->fetch_free <= cycle && (place = served(core, cycle)) >= 0)
-            fetch_line(sm, core, place, cycle);
-        for (int64_t i = 0; i < core->warps; i++) {
-            Warp *warp = core->warps_array[i];
-            if (warp->requests == cycle && warp->asked == FRESH) {
-                warp->requests = cycle + sm->line_request;
+    }
+    int idle = core->fetch_free < cycle;
+    if (core->fetch_free <= cycle && (place = served(core, cycle)) >= 0)
+        fetch_line(sm, core, place, cycle);
+    for (int64_t i = 0; i < core->warps; i++) {
+        Warp *warp = core->warps_array[i];
+        if (warp->requests == cycle && warp->asked == FRESH) {
+            warp->requests = cycle + sm->line_request;
+            if (!idle)
                 warp->asked = QUEUED;
-            }
         }
+    }
+}
+
+/* reading.py */
+
+enum { AGAIN = 1, QUIET = 2, FLAGS = 4, FIRST = 2 };
+
+static void begin_reading(const Sm *sm, Warp *warp, int64_t address) {
+    warp->stands = address;
+    warp->reads = address + sm->line_room;
+    warp->landed = address - sm->line_room;
+    for (int64_t i = 0; i < ROOMS; i++)
+        warp->there_array[i] = 0;
+}
+
+static void make_room(const Sm *sm, const Core *core, int64_t place, int64_t now, int hinted) {
+    Warp *warp = core->warps_array[place];
+    int again = core->favourite == place, quiet = hinted || (again && warp->gives_way);
+    warp->freed_array[warp->stands % sm->line_room] = FLAGS * now + QUIET * quiet + AGAIN * again;
+    warp->stands++;
+    warp->reads = most(warp->reads, warp->stands);
+}
+
+static void begin(const Sm *sm, const Core *core, int64_t place, int64_t now) {
+    Warp *warp = core->warps_array[place];
+    const Item *item = next_of(warp);
+    if (!sm->lines || !sm->line_read || item->cache_line < 0)
+        return;
+    int64_t address = item->cache_line * sm->line_places + item->line_place;
+    if (warp->stands != address)
+        begin_reading(sm, warp, address);
+    make_room(sm, core, place, now, item->yields);
+}
+
+static int64_t fetched(const Sm *sm, const Core *core, const Warp *warp) {
+    int64_t line = next_of(warp)->cache_line;
+    if (line < 0)
+        return 0;
+    if (warp->redirected != NEVER)
+        return core->fetch_cycle + 1;
+    if (warp->stands < 0)
+        return line >= warp->lines_end ? core->fetch_cycle + 1 : warp->lines_array[line % LINES];
+    int64_t address = line * sm->line_places + next_of(warp)->line_place;
+    return address < warp->reads ? warp->there_array[address % sm->line_room] : core->fetch_cycle + 1 + sm->line_read;
+}
+
+static int64_t reads_from(const Sm *sm, const Warp *warp) {
+    if (warp->stands < 0 || warp->line < 0 || warp->done || warp->reads >= warp->stands + sm->line_room)
+        return NEVER;
+    int64_t line = warp->reads / sm->line_places;
+    if (line >= warp->lines_end)
+        return NEVER;
+    return most(warp->freed_array[warp->reads % sm->line_room] / FLAGS + 1, warp->lines_array[line % LINES] - sm->line_read);
+}
+
+static int64_t next_reading(const Sm *sm, const Core *core) {
+    int64_t soonest = NEVER;
+    for (int64_t i = 0; i < core->warps; i++)
+        soonest = least(soonest, reads_from(sm, core->warps_array[i]));
+    return most(soonest, core->fetch_cycle + 1);
+}
+
+static int rank(const Sm *sm, const Warp *warp, int64_t cycle) {
+    int64_t behind = warp->reads - warp->landed, freed = warp->freed_array[warp->reads % sm->line_room];
+    if (behind >= 0 && behind < sm->line_room)
+        return warp->queued && !behind ? 5 : behind < FIRST ? 3 : 1;
+    if (freed & QUIET)
+        return 0;
+    return (freed & AGAIN) && freed / FLAGS + 1 == cycle ? 4 : 2;
+}
+
+static void read_ahead(const Sm *sm, Core *core, int64_t cycle) {
+    int best[2] = {-1, -1};
+    Warp *found[2] = {0, 0};
+    for (int64_t i = 0; i < core->warps; i++) {
+        Warp *warp = core->warps_array[i];
+        if (reads_from(sm, warp) > cycle)
+            continue;
+        int64_t bank = warp->reads & 1;
+        int its = rank(sm, warp, cycle);
+        if (its >= best[bank]) {
+            best[bank] = its;
+            found[bank] = warp;
+        }
+    }
+    for (int bank = 0; bank < 2; bank++)
+        if (found[bank])
+            found[bank]->there_array[found[bank]->reads++ % sm->line_room] = cycle + sm->line_read;
+    core->fetch_cycle = cycle;
+}
+
+static void fetch(const Sm *sm, Core *core, int64_t now) {
+    while (core->addressed) {
+        int64_t line = next_fetch(core), read = next_reading(sm, core);
+        if (least(line, read) > now)
+            break;
+        if (line <= read)
+            fetch_in(sm, core, line);
+        else
+            read_ahead(sm, core, read);
     }
     core->fetch_cycle = now;
 }
@@ -1318,7 +1366,7 @@ static int advance(Sm *sm, Warp *warp, int64_t now) {
         prepare(sm, warp);
         if (sm->policy == LEAST_ISSUED)
             come_to_wait(warp, item);
-        come_to(sm, warp, item, now, item->unit == sm->control || pc <= last);
+        come_to(sm, sm->cores_array[warp->core], warp, item, now, item->unit == sm->control || pc <= last);
         return found;
     }
     warp->done = 1;
@@ -1351,8 +1399,7 @@ static int64_t earliest(const Sm *sm, const Core *core, const Warp *warp) {
     int64_t cycle = most(most(pipe_free(sm, core, next_of(warp)), warp->operands_ready), warp->issue_not_before);
     if (warp->line < 0)
         return cycle;
-    cycle = most(cycle, fetched(core, warp));
-    return cycle + clashes(sm, core, warp, cycle);
+    return most(cycle, fetched(sm, core, warp));
 }
 
 /* `SubCore.stalls`. */
@@ -1382,7 +1429,7 @@ static int64_t due(const Warp *warp) {
 static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
     if (warp->issue_not_before > now || warp->operands_ready > now || warp->done || warp->blocked)
         return 0;
-    return pipe_free(sm, core, next_of(warp)) <= now && !stalls(sm, warp) && (warp->line < 0 || (fetched(core, warp) <= now && !clashes(sm, core, warp, now)));
+    return pipe_free(sm, core, next_of(warp)) <= now && !stalls(sm, warp) && (warp->line < 0 || fetched(sm, core, warp) <= now);
 }
 
 /* Whether the policy takes account of yield hints. */
@@ -1425,6 +1472,8 @@ static int goes_on(const Sm *sm, const Core *core, const Warp *warp, int64_t now
     int64_t since = now - core->turned;
     if (due(warp) == now || since < core->greedy)
         return 1;
+    if (warp->line >= 0 && fetched(sm, core, warp) >= now)
+        return 0;
     const Item *item = next_of(warp);
     int is_short = item->unit == sm->alu || item->unit == sm->fma || item->unit == sm->control;
     return core->counting && ((is_short && since == core->greedy) || pipe_free(sm, core, item) < now);
@@ -1465,14 +1514,14 @@ static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations
 /* Lets an instruction of the warp's upkeep issue in this cycle. */
 static void keep_up(const Sm *sm, Core *core, int64_t place, int64_t now) {
     Warp *warp = core->warps_array[place];
-    if (warp->next_place >= 0)
-        note_issue(core, place, now, warp->next_place + warp->upkeep_seen, 0);
+    if (warp->stands >= 0)
+        make_room(sm, core, place, now, warp->upkeep_array[warp->upkeep_seen] & 1);
     act(core, place, now);
     int64_t compares = warp->counter >> warp->upkeep_seen & 1;
     warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
     if (core->depth && compares)
         enter(core, warp, warp->runs, 0, 0, warp->gives_way);
-    if (warp->next_place >= 0 && warp->upkeep_seen == warp->upkeep_count && warp->issue_not_before_reason == sm->branch)
+    if (warp->line >= 0 && warp->upkeep_seen == warp->upkeep_count && warp->issue_not_before_reason == sm->branch)
         warp->gone = now + core->depth; /* the last is the branch */
 }
 
@@ -1509,6 +1558,7 @@ static void settle(Sm *sm, Core *core, int64_t now) {
             continue;
         }
         see(core, cycle);
+        fetch(sm, core, cycle);
         int64_t slots = sm->width - issued_in(core, cycle);
         if (alone && slots > 0) {
             keep_up(sm, core, place, cycle);
@@ -1972,11 +2022,6 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
     put(out, warp->asked);
     for (int64_t line = warp->line; line < warp->lines_end; line++)
         put_left(out, warp->lines_array[line % LINES], now);
-    int64_t landed = warp->landed;
-    put(out, landed >= now - 1 && landed < NEVER ? landed - now + 3 : !landed);
-    put(out, least(now - warp->began, FOLLOWS));
-    put(out, warp->queued);
-    put(out, warp->upkeep_seen < warp->upkeep_count ? warp->next_place & 1 : -1);
 }
 
 /* What the policy remembers, as `SubCore.remembered` has it. */
@@ -2004,11 +2049,25 @@ static void remembered(const Sm *sm, const Core *core, Out *out) {
     put(out, -1);
 }
 
-/* `Fetching.last_issues`. */
-static void put_last_issues(const Sm *sm, const Core *core, Out *out, int64_t now) {
-    for (int64_t cycle = now; cycle >= now - sm->clash; cycle--) {
-        const int64_t *at = core->issued_array + 2 * (cycle & (ISSUED - 1));
-        put(out, at[0] == cycle ? at[1] : -1);
+static void reading_state(const Sm *sm, const Core *core, Out *out, int64_t now) {
+    for (int64_t i = 0; core->addressed && i < core->warps; i++) {
+        const Warp *warp = core->warps_array[i];
+        if (warp->done || warp->line < 0)
+            continue;
+        if (warp->stands < 0) {
+            put(out, -1);
+            continue;
+        }
+        put(out, warp->stands & 1);
+        put(out, warp->reads - warp->stands);
+        put(out, least(warp->reads - warp->landed, sm->line_room));
+        put(out, warp->queued);
+        for (int64_t place = warp->stands; place < warp->reads; place++)
+            put(out, most(warp->there_array[place % sm->line_room] - now, -1));
+        for (int64_t place = warp->reads; place < warp->stands + sm->line_room; place++) {
+            int64_t freed = warp->freed_array[place % sm->line_room];
+            put(out, freed / FLAGS >= now ? freed % FLAGS + FLAGS : freed & QUIET);
+        }
     }
 }
 
@@ -2054,7 +2113,7 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
     put_left(out, core->fetch_free, now);
     put(out, core->fetcher);
     put(out, core->fetched_target);
-    put_last_issues(sm, core, out, now);
+    reading_state(sm, core, out, now);
     if (!core->depth)
         return;
     put(out, core->frozen);

@@ -85,8 +85,9 @@ def test_a_target_read_late() -> None:
         taken = {0, -1, -jump, -jump - 1, pair.jump.clocks[max(pair.jump.clocks)] - pair.comes}
         if pair.behind or not pair.undisturbed() or taken & set(issues) or pair.late > 1:
             continue
-        before = [cycle for cycle in issues if -jump < cycle < -H100.fetch.clash]
-        stands = issues.get(-H100.fetch.clash)
+        clash = -H100.fetch.read - 1
+        before = [cycle for cycle in issues if -jump < cycle < clash]
+        stands = issues.get(clash)
         alike = stands is not None and not (stands ^ pair.target.places[0]) & 1
         found[alike and bool(before)][pair.late] += 1
     assert set(found[True]) == {1}
@@ -105,21 +106,22 @@ def off(pair: Pair) -> list[int]:
 
 
 def test_jumps_beside_straight_code() -> None:
-    """Of every fourth jump, or twelfth, whose first clock is as measured, 93 % have the clock behind the target to the
-    cycle: 737 of 789. Without reads that meet 658 would."""
+    """Of every fourth jump, or twelfth, whose first clock is as measured, 94 % have the clock behind the target to the
+    cycle: 746 of 789. Without reads that meet 658 would."""
     found = Counter[int]()
     for place, pair in enumerate(pairs()):
         if place % (4 if examples(2, 1) == 2 else 12) == 0:
             own = off(pair)
             found[own[-1]] += not any(own[:-1])
     assert found.total() > 250
-    assert found[0] >= 0.93 * found.total()
+    assert found[0] >= 0.94 * found.total()
 
 
 def test_a_table_without_it() -> None:
-    """No instruction waits for another warp's read where the table has no `clash`."""
-    without = load_config("h100_sxm", {"fetch.clash": 0})
+    """No instruction waits for its read where the table has no `read`."""
+    without = load_config("h100_sxm", {"fetch.read": 0})
     assert without.fetch is not None
-    assert without.fetch.clash == 0
-    with pytest.raises(ConfigError, match=r"fetch\.clash"):
-        load_config("h100_sxm", {"fetch.clash": 16})
+    assert without.fetch.read == 0
+    for key, value in (("read", 16), ("room", 0), ("room", 9)):
+        with pytest.raises(ConfigError, match=rf"fetch\.{key}"):
+            load_config("h100_sxm", {f"fetch.{key}": value})

@@ -102,7 +102,7 @@ def met(pair: Sequence[tuple[Segment, Segment]]) -> list[list[int]]:
 
 
 def test_jumps_that_meet() -> None:
-    """Of two jumps of a sub-core within 16 cycles of each other, whose own clocks are as measured, 842 of 1,074 have
+    """Of two jumps of a sub-core within 16 cycles of each other, whose own clocks are as measured, 837 of 1,076 have
     both targets as measured."""
     found = Counter[bool]()
     for code in FACING:
@@ -114,19 +114,19 @@ def test_jumps_that_meet() -> None:
             off = met(pair)
             if not any(cycles for each in off for cycles in each[:-1]):
                 found[off[0][-1] == off[1][-1] == 0] += 1
-    assert found.total() == 1_074
-    assert found[True] >= 842
+    assert found.total() == 1_076
+    assert found[True] >= 837
 
 
-@pytest.mark.parametrize("warps", [5, 8])
-def test_repetitions_of_returns_are_skipped(warps: int) -> None:
+@pytest.mark.parametrize(("warps", "iterations"), [(5, 1000), (8, 200)])
+def test_repetitions_of_returns_are_skipped(warps: int, iterations: int) -> None:
     """What is left out of loops that return changes nothing."""
     forms, known = loops()
     body = next(entry["body"] for entry in known if entry["name"] == "mma_mma_m16n8k32_s32_u4_u4_c4_none")
     loop = machine_loop(H100, body, forms)
     code = replace(loop.code, warps=tuple(range(warps)))
     (end,) = code.ends.values()
-    end.count = 200
+    end.count = iterations
     starts = [3 * warp for warp in range(warps)]
     skipped, every = (simulate(H100, [code], warps, skip=skip, starts=starts) for skip in (True, False))
     assert skipped.cycles == every.cycles

@@ -1,0 +1,210 @@
+"""A clock in the place of each instruction of a routine, in turn, and of the loop that calls it: emulated 4-bit forms.
+
+    python called.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   the cubin and its codes; no GPU
+    python called.py run   [--build DIR] [--results DIR] [--date D]              results/called.json.gz; needs cupy
+
+`build` needs the root of the repository in PYTHONPATH. The loops are those of `measure.py` behind a known start, as in
+`stepped.py`; each calls one routine several times in an iteration. A clock in the routine is read in every call, and
+the loop saves what has been read in one of them, in the place of its next copy of a register.
+
+In the results, of each loop: `forms`, `code`, `loop` and `clocks` as in `stepped.py`, with the routine in the place of
+each call, for one iteration; `cycles`, by number of warps: those of an iteration, the difference of two runs, and, for
+each of these warps, when it begins.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import programs as p
+import sass
+import stepped
+from patched import MARK, Word, command, halves, machine_code
+
+SPARE = 10  # registers that a kernel keeps for clocks
+STEP = 5  # of how many instructions of a routine one has a clock in its place, but for the first few
+FIRST = 6
+WARPS = (5, 8, 12, 16, 24)
+COUNTS = (8, 72)
+LEFT = ("HMMA", "IMMA", "NOP", "CALL", "RET", "BRA", "MOV", "VIADD", "IADD3", "ISETP", "PLOP3")  # no clock there
+COPY = re.compile(r"IMAD\.MOV\.U32 R(\d+), RZ, RZ, R\d+")
+PLACES = [f"%dd{i}" for i in range(SPARE)]
+AROUND = replace(
+    stepped.AROUND,
+    registers=f"{stepped.AROUND.registers} .reg .b32 %dd<{SPARE}>;",
+    before="".join(f"ld.volatile.global.b32 {x}, [%in+{128 * i}];" for i, x in enumerate(PLACES))
+    + stepped.AROUND.before,
+    behind=stepped.AROUND.behind
+    + "".join(
+        f"setp.eq.u32 %hit, {x}, {i + 1}; @%hit st.volatile.global.b32 [%sink], {x};" for i, x in enumerate(PLACES)
+    ),
+)
+
+
+def wanted() -> list[p.Program]:
+    return [x for x in p.all_programs() if x.group == "mma" and x.labels["emulated"] and re.search("_[su]4_", x.name)]
+
+
+class Loop(stepped.Loop):
+    """A loop that calls a routine.
+
+    Attributes:
+        routine: its instructions.
+        body: those of the loop, with the routine in the place of each call.
+        spare: registers that nothing else uses: the clock is read into the first, and saved in the third.
+        copies: behind each call the copy of a register whose place a saved clock can take; None where there is none.
+    """
+
+    def __init__(self, name: str, raw: bytes, lines: list[sass.Instruction | str], clock: Word, move: Word) -> None:
+        super().__init__(name, raw, lines, clock, move)
+        begin = 1 + max(i for i, x in enumerate(self.code) if x.opcode == "EXIT")
+        end = next(i for i in range(begin, len(self.code)) if self.code[i].opcode.startswith("RET"))
+        self.routine = list(range(begin, end + 1))
+        self.body = list[int]()
+        for i in range(self.first, self.last + 1):
+            self.body += [i, *self.routine] if self.code[i].opcode.startswith("CALL") else [i]
+        loaded = [re.match(r"LDG\.E\.STRONG\.SYS R(\d+),", x.text) for x in self.code[: self.start]]
+        kept = sorted(int(found[1]) for found in loaded if found)
+        pair = next(r for r in kept if not r % 2 and r + 1 in kept)
+        self.spare = [pair, pair + 1, next(r for r in kept if r not in (pair, pair + 1))]
+        calls = [i for i in range(self.first, self.last) if self.code[i].opcode.startswith("CALL")]
+        self.copies = [
+            next((i for i in range(one + 1, other) if COPY.fullmatch(self.code[i].text)), None)
+            for one, other in pairwise([*calls, self.last])
+        ]
+
+    def places(self) -> list[int]:
+        free = [x for x in self.routine if not self.code[x].opcode.startswith(LEFT) and not self.returns(self.code[x])]
+        found = [x for number, x in enumerate(free) if number < FIRST or number % STEP == 0]
+        return [*(x for x in range(self.first, self.last) if COPY.fullmatch(self.code[x].text)), *found]
+
+    def returns(self, x: sass.Instruction) -> bool:
+        """Whether an instruction writes a register that the routine returns by."""
+        by = int(re.findall(r"R(\d+)", self.code[self.routine[-1]].text)[0])
+        written = re.findall(r"R(\d+)", x.text.split(x.opcode, 1)[1].split(",")[0])
+        return any(int(r) in (by, by + 1) for r in written)
+
+    def copied(self, place: int, written: int, read: int) -> tuple[int, Word]:
+        """A copy of a register in the place of an instruction."""
+        low, high = self.move
+        upper = high & ~0xFF & ~MARK | read | self.code[place].upper & MARK
+        return place, (low & ~(0xFF << 16) | written << 16, upper)
+
+    def codes(self) -> Iterator[tuple[int, list[tuple[int, Word]]]]:
+        """Where in the body a clock is, and what differs with it."""
+        clock, _, saved = self.spare
+        target = int(re.findall(r"R(\d+)", self.code[self.stop].text)[0])
+        for place in self.places():
+            low, high = self.clock
+            word = low & ~(0xFF << 16) | clock << 16, high & ~MARK | self.code[place].upper & MARK & ~(0xF << 58)
+            rows = [row for row, i in enumerate(self.body) if i == place]
+            for row, copy in zip(rows, self.copies, strict=False):
+                if place not in self.routine or (copy is None and row == rows[-1]):
+                    yield row, [(place, word), self.copied(self.stop, target, clock)]
+                elif copy is not None:
+                    yield row, [(place, word), self.copied(copy, saved, clock), self.copied(self.stop, target, saved)]
+
+    def rows(self) -> tuple[list[list[Any]], int, list[int]]:
+        from tests.hardware import machine_code as ours
+
+        head = list[list[Any]]()
+        for i in range(self.start, self.first):
+            x = self.code[i]
+            assert i == self.start or not ours.kind_of(x) or x.opcode.startswith("IMAD.MOV"), x
+            head.append(["nothing" if head else "clock", x.cycles, [], [], [int(x.yields)], [], [], i])
+        rows = ours.rows([(self.code[i], i) for i in self.body])
+        for before, row in pairwise(rows):
+            row[-1] += before[-1]
+        every = [*head, *rows]
+        return every, len(head), [row[-1] for row in every]
+
+
+def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    source, cubin = folder / "called.ptx", folder / "called.cubin"
+    source.write_text(p.ptx_module(wanted(), AROUND))
+    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True, capture_output=True)
+    raw = stepped.paused(cubin.read_bytes(), len(wanted()))
+    cubin.write_bytes(raw)
+    listings = sass.listings(cubin, nvdisasm)
+    every = [x for lines in listings.values() for x in lines if isinstance(x, sass.Instruction)]
+    clock = next(halves(x) for x in every if re.match(r"CS2R(\.32)? R\d+, SR_CLOCKLO", x.text))
+    move = next(halves(x) for x in every if COPY.fullmatch(x.text))
+    loops = []
+    for program in wanted():
+        try:
+            loop = Loop(program.name, raw, listings[program.name], clock, move)
+        except StopIteration:
+            print(program.name, "is left out: it keeps no pair of registers")
+            continue
+        rows, first, addresses = loop.rows()
+        codes = []
+        for place, words in loop.codes():
+            at = [i for i, x in enumerate(loop.body[: place + 1]) if x == loop.body[place]]
+            kept = [i for i, x in enumerate(addresses) if i >= first and x == loop.body[place]]
+            if kept:
+                codes.append([kept[len(at) - 1], words])
+        forms = list(dict.fromkeys(row[0] for row in rows if row[0].startswith("mma")))
+        for row in rows:
+            row[0] = forms.index(row[0]) if row[0] in forms else row[0]
+        known = {"name": program.name, "forms": forms, "code": rows, "loop": first}
+        loops.append({**known, "offset": loop.offset, "codes": codes})
+        print(program.name, len(rows), "rows,", len(codes), "clocks")
+    (folder / "called.json").write_text(json.dumps(loops))
+
+
+def run(folder: Path, results: Path, date: str) -> None:
+    import measure
+    import numpy as np
+
+    device = measure.Device()
+    cupy = device.cupy
+    base = int(json.loads((Path(__file__).parent / "results" / "device.json").read_text())["shared_base"])
+    raw = (folder / "called.cubin").read_bytes()
+    programs = {x.name: x for x in wanted()}
+    rows = []
+    for loop in json.loads((folder / "called.json").read_text()):
+        program = programs[loop["name"]]
+        memory = [cupy.asarray(made(x, base)) for made, x in ((p.register_table, program), (p.image, program.image))]
+
+        def times(code: bytes, warps: int, count: int, name: str, memory: list[Any]) -> tuple[list[int], list[int]]:
+            module = cupy.cuda.function.Module()
+            module.load(code)
+            threads = 32 * (-(-warps // stepped.SUB_CORES) + 1) * stepped.SUB_CORES
+            for _ in range(2):  # the first launch fetches the code
+                found = device.clocks
+                arguments = (*memory, device.sink, found[0], found[1], cupy.uint32(count), cupy.uint32(warps))
+                module.get_function(name)((1,), (threads,), arguments)
+                begun, read = cupy.asnumpy(found)[:, :warps].astype(np.int64) & 0xFFFFFFFF
+            first = begun.min()
+            return (begun - first).tolist(), ((read - first) & 0xFFFFFFFF).tolist()
+
+        clocks = []
+        for row, words in loop.pop("codes"):
+            code = bytearray(raw)
+            for place, word in words:
+                at = loop["offset"] + 16 * place
+                code[at : at + 16] = machine_code([tuple(word)])
+            clocks.append([row, 1, *times(bytes(code), stepped.WARPS, 1, loop["name"], memory)])
+        del loop["offset"]
+        cycles = {}
+        for warps in WARPS:
+            few, many = (times(raw, warps, count, loop["name"], memory) for count in COUNTS)
+            cycles[warps] = [(max(many[1]) - max(few[1])) / (COUNTS[1] - COUNTS[0]), many[0]]
+        rows.append({**loop, "clocks": clocks, "cycles": cycles})
+    head = json.dumps({"gpu": device.name, "date": date})[:-1]
+    text = head + ', "loops": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in rows) + "\n]}\n"
+    (results / "called.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    print(sum(len(x["clocks"]) for x in rows), "clocks")
+
+
+if __name__ == "__main__":
+    command(__doc__, build, run, ("ptxas", "nvdisasm"))
