@@ -21,7 +21,8 @@ and before all others. It does not wait for them in a stage. The metadata of a s
 behind all others; if it is not got there, then in the next cycle and before all others. One whose C is RZ does not read
 in the cycles of C. It begins a cycle later, too, if an access to shared memory reads in that cycle
 (`simulator.timing.banked_port`). While it waits, nothing issues, and what is ahead of it in the stages goes on. An
-instruction that writes a register is late in the cycles `late` of the class. A register that comes back from shared
+instruction that writes a register is late in the cycles `late` of the class, and what comes to the register file in
+one of them it reads in the next. A register that comes back from shared
 memory waits a cycle if an instruction that writes one of its bank leaves the last stage in its own.
 
 Measured: H100 80GB, 2026-11-26, and H200, the same SM, 2026-11-27, `tests/hardware/banks.py` and `pieces.py`.
@@ -263,8 +264,11 @@ class Reads(CoreRecord):
             since = readers[at]
             taken |= (readers[at + 1] >> since & 1) | (readers[at + 2] >> since & 1) << 1
             late = late or bool(readers[at + 3] >> since & 1)
+        last = STAGE * (self.depth - 1)
         if late:
             self.port.hold_writes(self.read_cycle, BOTH)
+            if self.stages[last + WRITER]:
+                self.miss(last)
         for bank in range(BANKS):
             if not taken >> bank & 1:
                 taken |= self.serve(bank) << bank
@@ -272,13 +276,19 @@ class Reads(CoreRecord):
             if readers[at] < 0 and not taken & readers[at + 4]:
                 readers[at + 4] = 0
         self.retire()
-        last = STAGE * (self.depth - 1)
         writes = self.stages[last + WRITER]
         if self.stages[last] or (late and writes):
             return -1
         if writes:
             self.port.hold_writes(self.read_cycle, writes)
         return held
+
+    def miss(self, last: int) -> None:
+        """Lets the instruction in the last stage, which is late in this cycle, have what comes to the register file in
+        it only in the next."""
+        for slot in range(SLOTS):
+            if self.stages[last + FROM + slot] == self.read_cycle:
+                self.stages[last + FROM + slot] = self.stages[last + GIVEN + slot] = self.read_cycle + 1
 
     def serve(self, bank: int) -> bool:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""

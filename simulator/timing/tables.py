@@ -128,8 +128,8 @@ class Fetch:
         line, lines: instructions of a line of the instruction cache; lines of a warp, with the one that it is in.
         interval, latency: cycles for which a line takes the unit; from its fetch until the target of a jump can issue.
         request: cycles that a request waits, if it is not for the target of a jump, or the unit is not free.
-        read, room: cycles from when a warp reads an instruction from its line until it can issue (0: it waits for nothing
-            but its line); for how many instructions that are read a warp has room (`simulator.timing.reading`).
+        read, room: cycles from when a warp reads an instruction from its line until it can issue (0: it waits for its
+            line alone); for how many instructions that are read a warp has room (`simulator.timing.reading`).
     """
 
     line: Annotated[int, Between(1, 64, "instructions")]

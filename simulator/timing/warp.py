@@ -96,10 +96,13 @@ class Warp(WarpRecord):
     def stand_still(self, cycle: int, fetched: int) -> None:
         """Lets what it waits for as compiled, and its upkeep, come a cycle later, if that is not over by `cycle`; but
         not the target of a jump that has left the stages, until it has been `fetched`, so many cycles before it can
-        issue. What comes later and has not been fetched is fetched later, too."""
+        issue. What comes later and has not been fetched is fetched later, too. A NOP with the yield hint that would
+        issue in the next cycle comes later, but not what follows: that waits a cycle for the hint in any case."""
+        last, begins = self.upkeep_seen + 1 == self.upkeep_count, self.issue_not_before
+        hinted = last and begins == cycle + 3 and self.upkeep[self.upkeep_seen] == 2 * (cycle + 1) + 1
         for place in range(self.upkeep_seen, self.upkeep_count):
             self.upkeep[place] += 2 * (self.upkeep[place] >> 1 >= cycle)
-        if cycle <= self.issue_not_before and (cycle <= self.gone or cycle > self.issue_not_before - fetched + 1):
+        if cycle <= begins and not hinted and (cycle <= self.gone or cycle > begins - fetched + 1):
             self.issue_not_before += 1
             self.redirected += cycle <= self.redirected < NEVER
         self.operands_not_before += self.operands_not_before >= cycle

@@ -81,9 +81,12 @@ enum { SINCE, EVEN, ODD, LATE, METADATA, CLOSED }; /* numbers of a matrix instru
 static const int64_t of_bank[BANKS] = {0x15, 0x2a};
 
 static void warp_stands_still(Warp *warp, int64_t cycle, int64_t fetched) {
+    int last = warp->upkeep_seen + 1 == warp->upkeep_count;
+    int64_t begins = warp->issue_not_before;
+    int hinted = last && begins == cycle + 3 && warp->upkeep_array[warp->upkeep_seen] == 2 * (cycle + 1) + 1;
     for (int64_t i = warp->upkeep_seen; i < warp->upkeep_count; i++)
         warp->upkeep_array[i] += 2 * (warp->upkeep_array[i] >> 1 >= cycle);
-    if (cycle <= warp->issue_not_before && (cycle <= warp->gone || cycle > warp->issue_not_before - fetched + 1)) {
+    if (cycle <= begins && !hinted && (cycle <= warp->gone || cycle > begins - fetched + 1)) {
         warp->issue_not_before++;
         warp->redirected += cycle <= warp->redirected && warp->redirected < NEVER;
     }
@@ -291,6 +294,12 @@ static int serve(Core *core, int64_t bank) {
     return 0;
 }
 
+static void miss(const Core *core, int64_t *last) {
+    for (int64_t slot = 0; slot < SLOTS; slot++)
+        if (last[FROM + slot] == core->read_cycle)
+            last[FROM + slot] = last[GIVEN + slot] = core->read_cycle + 1;
+}
+
 static int64_t give(Sm *sm, Core *core, int64_t accessed) {
     int64_t taken = accessed, waits = 0, late = 0, *readers = core->readers_array;
     for (int64_t i = 0; i < core->reading; i++) {
@@ -313,8 +322,12 @@ static int64_t give(Sm *sm, Core *core, int64_t accessed) {
         taken |= (reader[EVEN] >> since & 1) | (reader[ODD] >> since & 1) << 1;
         late |= reader[LATE] >> since & 1;
     }
-    if (late)
+    int64_t *last = core->stages_array + STAGE * (core->depth - 1);
+    if (late) {
         hold_writes(sm, core, core->read_cycle, BOTH);
+        if (last[WRITER])
+            miss(core, last);
+    }
     int64_t pending = 0;
     for (int64_t i = 0; i < core->depth; i++)
         pending |= core->stages_array[STAGE * i + PENDING];
@@ -327,7 +340,6 @@ static int64_t give(Sm *sm, Core *core, int64_t accessed) {
             reader[METADATA] = 0;
     }
     retire(core);
-    const int64_t *last = core->stages_array + STAGE * (core->depth - 1);
     if (last[PENDING] || (late && last[WRITER]))
         return -1;
     if (last[WRITER])
