@@ -216,13 +216,16 @@ class Chip:
             matrix.cycle += 1
             taken = taken | {bank for bank in (0, 1) if matrix.cycle in matrix.banks[bank]}
             late = late or matrix.cycle in matrix.late
+        last = self.stages[-1]
+        if late and last and last.writes:  # what comes to the register file now it reads in the next cycle
+            for place in [place for place, cycle in last.filed.items() if cycle == self.time]:
+                last.filed[place] = last.given[place] = self.time + 1
         for bank in {0, 1} - taken:
             if self._give(bank):
                 taken = taken | {bank}
         for matrix in self.matrices:
             if not matrix.entered and matrix.metadata not in taken:
                 matrix.metadata = None
-        last = self.stages[-1]
         self._move(waits, bool(last and (last.missing or (late and last.writes))))
 
     def _move(self, waits: bool, stands_still: bool) -> None:
