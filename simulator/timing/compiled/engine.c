@@ -90,7 +90,7 @@ static void warp_stands_still(Warp *warp, int64_t cycle, int64_t fetched) {
         warp->issue_not_before++;
         warp->redirected += cycle <= warp->redirected && warp->redirected < NEVER;
     }
-    warp->operands_not_before += warp->operands_not_before >= cycle;
+    warp->operands_not_before += !hinted && warp->operands_not_before >= cycle;
 }
 
 static void stand_still(const Sm *sm, Core *core, int64_t cycle) {
