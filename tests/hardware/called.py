@@ -14,7 +14,6 @@ each of these warps, when it begins.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import subprocess
@@ -27,7 +26,7 @@ from typing import Any
 import programs as p
 import sass
 import stepped
-from patched import MARK, Word, command, halves, machine_code
+from patched import MARK, Word, command
 
 SPARE = 10  # registers that a kernel keeps for clocks
 STEP = 5  # of how many instructions of a routine one has a clock in its place, but for the first few
@@ -35,7 +34,6 @@ FIRST = 6
 WARPS = (5, 8, 12, 16, 24)
 COUNTS = (8, 72)
 LEFT = ("HMMA", "IMMA", "NOP", "CALL", "RET", "BRA", "MOV", "VIADD", "IADD3", "ISETP", "PLOP3")  # no clock there
-COPY = re.compile(r"IMAD\.MOV\.U32 R(\d+), RZ, RZ, R\d+")
 PLACES = [f"%dd{i}" for i in range(SPARE)]
 AROUND = replace(
     stepped.AROUND,
@@ -77,14 +75,14 @@ class Loop(stepped.Loop):
         self.spare = [pair, pair + 1, next(r for r in kept if r not in (pair, pair + 1))]
         calls = [i for i in range(self.first, self.last) if self.code[i].opcode.startswith("CALL")]
         self.copies = [
-            next((i for i in range(one + 1, other) if COPY.fullmatch(self.code[i].text)), None)
+            next((i for i in range(one + 1, other) if stepped.COPY.fullmatch(self.code[i].text)), None)
             for one, other in pairwise([*calls, self.last])
         ]
 
     def places(self) -> list[int]:
         free = [x for x in self.routine if not self.code[x].opcode.startswith(LEFT) and not self.returns(self.code[x])]
         found = [x for number, x in enumerate(free) if number < FIRST or number % STEP == 0]
-        return [*(x for x in range(self.first, self.last) if COPY.fullmatch(self.code[x].text)), *found]
+        return [*(x for x in range(self.first, self.last) if stepped.COPY.fullmatch(self.code[x].text)), *found]
 
     def returns(self, x: sass.Instruction) -> bool:
         """Whether an instruction writes a register that the routine returns by."""
@@ -135,75 +133,37 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     raw = stepped.paused(cubin.read_bytes(), len(wanted()))
     cubin.write_bytes(raw)
     listings = sass.listings(cubin, nvdisasm)
-    every = [x for lines in listings.values() for x in lines if isinstance(x, sass.Instruction)]
-    clock = next(halves(x) for x in every if re.match(r"CS2R(\.32)? R\d+, SR_CLOCKLO", x.text))
-    move = next(halves(x) for x in every if COPY.fullmatch(x.text))
     loops = []
     for program in wanted():
         try:
-            loop = Loop(program.name, raw, listings[program.name], clock, move)
+            loop = Loop(program.name, raw, listings[program.name], *stepped.words_of(listings))
         except StopIteration:
             print(program.name, "is left out: it keeps no pair of registers")
             continue
         rows, first, addresses = loop.rows()
         codes = []
         for place, words in loop.codes():
-            at = [i for i, x in enumerate(loop.body[: place + 1]) if x == loop.body[place]]
-            kept = [i for i, x in enumerate(addresses) if i >= first and x == loop.body[place]]
+            address = loop.body[place]
+            kept = [i for i, x in enumerate(addresses) if i >= first and x == address]
             if kept:
-                codes.append([kept[len(at) - 1], words])
-        forms = list(dict.fromkeys(row[0] for row in rows if row[0].startswith("mma")))
-        for row in rows:
-            row[0] = forms.index(row[0]) if row[0] in forms else row[0]
-        known = {"name": program.name, "forms": forms, "code": rows, "loop": first}
-        loops.append({**known, "offset": loop.offset, "codes": codes})
-        print(program.name, len(rows), "rows,", len(codes), "clocks")
+                codes.append((kept[loop.body[:place].count(address)], words))
+        loops.append(stepped.described(loop, rows, first, codes))
     (folder / "called.json").write_text(json.dumps(loops))
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
-    import numpy as np
-
-    device = measure.Device()
-    cupy = device.cupy
-    base = int(json.loads((Path(__file__).parent / "results" / "device.json").read_text())["shared_base"])
-    raw = (folder / "called.cubin").read_bytes()
-    programs = {x.name: x for x in wanted()}
-    rows = []
-    for loop in json.loads((folder / "called.json").read_text()):
-        program = programs[loop["name"]]
-        memory = [cupy.asarray(made(x, base)) for made, x in ((p.register_table, program), (p.image, program.image))]
-
-        def times(code: bytes, warps: int, count: int, name: str, memory: list[Any]) -> tuple[list[int], list[int]]:
-            module = cupy.cuda.function.Module()
-            module.load(code)
-            threads = 32 * (-(-warps // stepped.SUB_CORES) + 1) * stepped.SUB_CORES
-            for _ in range(2):  # the first launch fetches the code
-                found = device.clocks
-                arguments = (*memory, device.sink, found[0], found[1], cupy.uint32(count), cupy.uint32(warps))
-                module.get_function(name)((1,), (threads,), arguments)
-                begun, read = cupy.asnumpy(found)[:, :warps].astype(np.int64) & 0xFFFFFFFF
-            first = begun.min()
-            return (begun - first).tolist(), ((read - first) & 0xFFFFFFFF).tolist()
-
-        clocks = []
-        for row, words in loop.pop("codes"):
-            code = bytearray(raw)
-            for place, word in words:
-                at = loop["offset"] + 16 * place
-                code[at : at + 16] = machine_code([tuple(word)])
-            clocks.append([row, 1, *times(bytes(code), stepped.WARPS, 1, loop["name"], memory)])
-        del loop["offset"]
+    bench, programs, rows = stepped.Bench(folder, "called"), {x.name: x for x in wanted()}, []
+    for loop in bench.loops:
+        memory, plain = bench.memory(programs[loop["name"]]), bench.kernel(loop)
+        clocks = [
+            [row, 1, *bench.times(bench.kernel(loop, words), memory, stepped.WARPS, 1)] for row, words in loop["codes"]
+        ]
         cycles = {}
         for warps in WARPS:
-            few, many = (times(raw, warps, count, loop["name"], memory) for count in COUNTS)
+            few, many = (bench.times(plain, memory, warps, count) for count in COUNTS)
             cycles[warps] = [(max(many[1]) - max(few[1])) / (COUNTS[1] - COUNTS[0]), many[0]]
         rows.append({**loop, "clocks": clocks, "cycles": cycles})
-    head = json.dumps({"gpu": device.name, "date": date})[:-1]
-    text = head + ', "loops": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in rows) + "\n]}\n"
-    (results / "called.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-    print(sum(len(x["clocks"]) for x in rows), "clocks")
+    bench.write(results, date, rows)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import gzip
 import json
 import re
 import subprocess
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,11 @@ from patched import MARK, Word, command, control, halves, machine_code
 
 EVENT, NOP = 0x100007801, 0x7918  # lower halves of `pmevent 0` and of a NOP
 PAUSE, ISSUED, LOOPS, ROUNDS = 10, 6, 32, 2  # NOPs before the clock, and in the loop of other warps, and its iterations
-SUB_CORES, WARPS, LAUNCHED = 4, 5, 12
+SUB_CORES, WARPS = 4, 5
 ITERATIONS = (1, 2, 3)
 REGISTER, REGISTERS = 100, 104  # the one that a clock is read into, and how many a kernel then has
 REGINFO = (0x2F04, ".nv.info")  # where a cubin has the number of a kernel's registers once more
+COPY = re.compile(r"IMAD\.MOV\.U32 R(\d+), RZ, RZ, R\d+")
 LEFT = ("HMMA", "NOP", "CS2R", "BAR", "BSSY", "BRA", "VIADD", "IADD3", "ISETP")  # no clock in their places
 NAMES = [
     f"mma_mma_m16n8k{k}_{accumulator}_e4m3_e4m3_c{chains}_{new}"
@@ -145,6 +147,23 @@ class Loop:
         return every, len(head) + len(made[0]), [row[-1] for row in every]
 
 
+def words_of(listings: dict[str, list[sass.Instruction | str]]) -> tuple[Word, Word]:
+    """The words of a read of the clock and of a copy of a register."""
+    every = [x for lines in listings.values() for x in lines if isinstance(x, sass.Instruction)]
+    clock = next(halves(x) for x in every if re.match(r"CS2R(\.32)? R\d+, SR_CLOCKLO", x.text))
+    return clock, next(halves(x) for x in every if COPY.fullmatch(x.text))
+
+
+def described(loop: Loop, rows: list[list[Any]], first: int, codes: list[tuple[int, Any]]) -> dict[str, Any]:
+    """What `run` needs of a loop: its rows, of which it begins with number `first`, and what differs in the codes with
+    a clock in the place of a row."""
+    forms = list(dict.fromkeys(row[0] for row in rows if row[0].startswith("mma")))
+    for row in rows:
+        row[0] = forms.index(row[0]) if row[0] in forms else row[0]
+    print(loop.name, len(rows), "rows,", len(codes), "clocks")
+    return {"name": loop.name, "forms": forms, "code": rows, "loop": first, "offset": loop.offset, "codes": codes}
+
+
 def registers(raw: bytearray, name: str) -> None:
     """Gives a kernel of a cubin more registers: in the section of its code, and in the list of all kernels'."""
     at, size, count = (int.from_bytes(raw[i : i + n], "little") for i, n in ((0x28, 8), (0x3A, 2), (0x3C, 2)))
@@ -178,60 +197,77 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     raw = bytearray(paused(cubin.read_bytes()))
     cubin.write_bytes(raw)
     listings = sass.listings(cubin, nvdisasm)
-    every = [x for lines in listings.values() for x in lines if isinstance(x, sass.Instruction)]
-    clock = next(halves(x) for x in every if re.match(r"CS2R(\.32)? R\d+, SR_CLOCKLO", x.text))
-    move = next(halves(x) for x in every if re.fullmatch(r"IMAD\.MOV\.U32 R\d+, RZ, RZ, R\d+", x.text))
     loops = []
     for name in NAMES:
-        loop = Loop(name, bytes(raw), listings[name], clock, move)
+        loop = Loop(name, bytes(raw), listings[name], *words_of(listings))
         rows, first, addresses = loop.rows()
-        codes = [[addresses.index(place), loop.words(place)] for place in loop.places()]
-        forms = list(dict.fromkeys(row[0] for row in rows if row[0].startswith("mma")))
-        for row in rows:
-            row[0] = forms.index(row[0]) if row[0] in forms else row[0]
+        loops.append(described(loop, rows, first, [(addresses.index(at), loop.words(at)) for at in loop.places()]))
         registers(raw, name)
-        known = {"name": name, "forms": forms, "code": rows, "loop": first}
-        loops.append({**known, "offset": loop.offset, "codes": codes})
-        print(name, len(rows), "rows,", len(codes), "clocks")
     cubin.write_bytes(raw)
     (folder / "stepped.json").write_text(json.dumps(loops))
 
 
-def run(folder: Path, results: Path, date: str) -> None:
-    import measure
-    import numpy as np
+class Bench:
+    """The GPU, and the loops of a cubin that `build` has written.
 
-    device = measure.Device()
-    cupy = device.cupy
-    base = int(json.loads((Path(__file__).parent / "results" / "device.json").read_text())["shared_base"])
-    raw = (folder / "stepped.cubin").read_bytes()
-    programs = {x.name: x for x in wanted()}
-    rows = []
-    for loop in json.loads((folder / "stepped.json").read_text()):
-        program = programs[loop["name"]]
-        memory = [cupy.asarray(made(x, base)) for made, x in ((p.register_table, program), (p.image, program.image))]
-        clocks = []
-        for row, words in loop.pop("codes"):
-            code = bytearray(raw)
-            for place, word in words:
-                at = loop["offset"] + 16 * place
-                code[at : at + 16] = machine_code([tuple(word)])
-            module = cupy.cuda.function.Module()
-            module.load(bytes(code))
-            for count in ITERATIONS:
-                for _ in range(2):  # the first launch fetches the code
-                    found = device.clocks
-                    arguments = (*memory, device.sink, found[0], found[1], cupy.uint32(count), cupy.uint32(WARPS))
-                    module.get_function(loop["name"])((1,), (32 * LAUNCHED,), arguments)
-                    begun, read = cupy.asnumpy(found)[:, :WARPS].astype(np.int64) & 0xFFFFFFFF
-                first = begun.min()
-                clocks.append([row, count, (begun - first).tolist(), ((read - first) & 0xFFFFFFFF).tolist()])
-        del loop["offset"]
+    Attributes:
+        loops: what is known of each.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        import measure
+
+        self.device, self.name = measure.Device(), name
+        self.cubin = (folder / f"{name}.cubin").read_bytes()
+        self.loops: list[dict[str, Any]] = json.loads((folder / f"{name}.json").read_text())
+        self.base = int(json.loads((Path(__file__).parent / "results" / "device.json").read_text())["shared_base"])
+
+    def kernel(self, loop: dict[str, Any], words: Iterable[tuple[int, Word]] = ()) -> Any:
+        """A loop's kernel with other words in some places."""
+        code = bytearray(self.cubin)
+        for place, word in words:
+            at = loop["offset"] + 16 * place
+            code[at : at + 16] = machine_code([word])
+        module = self.device.cupy.cuda.function.Module()
+        module.load(bytes(code))
+        return module.get_function(loop["name"])
+
+    def memory(self, program: p.Program) -> list[Any]:
+        """What a kernel's registers and shared memory hold before it."""
+        found = p.register_table(program, self.base), p.image(program.image, self.base)
+        return [self.device.cupy.asarray(each) for each in found]
+
+    def times(self, kernel: Any, memory: list[Any], warps: int, count: int) -> tuple[list[int], list[int]]:
+        """When each warp has read its first clock, and the other, in cycles since the first has begun."""
+        import numpy as np
+
+        number, clocks = self.device.cupy.uint32, self.device.clocks
+        threads = 32 * (-(-warps // SUB_CORES) + 1) * SUB_CORES
+        for _ in range(2):  # the first launch fetches the code
+            kernel((1,), (threads,), (*memory, self.device.sink, *clocks, number(count), number(warps)))
+            begun, read = self.device.cupy.asnumpy(clocks)[:, :warps].astype(np.int64) & 0xFFFFFFFF
+        first = begun.min()
+        return (begun - first).tolist(), ((read - first) & 0xFFFFFFFF).tolist()
+
+    def write(self, results: Path, date: str, rows: list[dict[str, Any]]) -> None:
+        """Writes what has been measured of each loop, without what only `run` needs."""
+        kept = [{key: value for key, value in row.items() if key not in ("offset", "codes")} for row in rows]
+        head = json.dumps({"gpu": self.device.name, "date": date})[:-1]
+        lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in kept)
+        text = f'{head}, "loops": [\n{lines}\n]}}\n'
+        (results / f"{self.name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+        print(sum(len(row["clocks"]) for row in rows), "clocks")
+
+
+def run(folder: Path, results: Path, date: str) -> None:
+    bench, programs, rows = Bench(folder, "stepped"), {x.name: x for x in wanted()}, []
+    for loop in bench.loops:
+        memory, clocks = bench.memory(programs[loop["name"]]), []
+        for row, words in loop["codes"]:
+            kernel = bench.kernel(loop, words)
+            clocks += [[row, count, *bench.times(kernel, memory, WARPS, count)] for count in ITERATIONS]
         rows.append({**loop, "clocks": clocks})
-    head = json.dumps({"gpu": device.name, "date": date})[:-1]
-    text = head + ', "loops": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in rows) + "\n]}\n"
-    (results / "stepped.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-    print(sum(len(x["clocks"]) for x in rows), "clocks")
+    bench.write(results, date, rows)
 
 
 if __name__ == "__main__":
