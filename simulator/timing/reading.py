@@ -3,16 +3,16 @@
 A warp has room for a few instructions that it has read ahead, in the order of its code; each can issue `read` cycles
 later at the soonest. It reads one a cycle: the target of a jump as soon as its line is there, and then one whenever
 there is room, which an instruction that issues leaves to the next cycle. Even and odd places of lines are two banks, of
-which each gives one instruction a cycle. Of two warps that would read from one, the later has to try again, so that
-its instruction, if it has been read without time to spare, issues later, too. Who goes first (`Reading.rank`):
+which each gives one instruction a cycle. Of two warps that would read from one, one has to try again in the next cycle;
+if its instruction was to be read without time to spare, that issues later, too. Who goes first (`Reading.rank`):
 
 1. The target of a jump that has waited for its line.
-2. A warp that has issued in the cycle before, and whose the issue before that was, too.
-3. Another target, and what is behind a target.
-4. A warp of which an instruction has issued that left its room.
+2. A warp that has issued the last two instructions of the sub-core, the second of them in the cycle before.
+3. Another target of a jump, and what is behind a target.
+4. A warp that reads because an instruction of it has issued.
 5. The third and fourth instruction from the target of a jump on.
-6. A warp that gives way: that instruction, or the one before it in the sub-core if it was of the same warp, had the
-   yield hint.
+6. A warp that reads because an instruction with the yield hint has issued, or one whose warp has issued before it, too,
+   with the hint.
 
 Measured: H200, 2026-11-27, `tests/hardware/fetched.py` (targets of jumps beside straight code), `stepped.py` and
 `called.py` (every instruction of loops and of routines that they call, on two warps).
