@@ -135,7 +135,7 @@ class SubCore(Reading):
             self.postpone(now)
         self.begin(place, now)
         warp = self.act(place, now)
-        warp.gives_way = warp.operation.yields
+        self.give_way(warp, warp.operation.yields)
         self.favourite = (place + (self.policy == "round-robin")) % len(self.mine)
         return warp
 
@@ -148,6 +148,12 @@ class SubCore(Reading):
             self.recent[at], self.recent[at + 1] = now, place
             self.issues_made += 1
         return warp
+
+    def give_way(self, warp: Warp, hinted: bool) -> None:
+        """Notes whether what the warp issues has the yield hint."""
+        warp.gives_way = hinted
+        if hinted and self.depth:
+            self.let_go(warp.place)
 
     def see(self, now: int) -> None:
         """Counts what has issued up to `counted_behind` cycles before this one. A warp's count that would pass
@@ -222,7 +228,7 @@ class SubCore(Reading):
         if warp.stands >= 0:
             self.make_room(place, now, bool(warp.upkeep[warp.upkeep_seen] & 1))
         self.act(place, now)
-        warp.gives_way = warp.upkeep[warp.upkeep_seen] & 1
+        self.give_way(warp, bool(warp.upkeep[warp.upkeep_seen] & 1))
         if self.depth and warp.counter >> warp.upkeep_seen & 1:
             self.enter(warp, warp.runs, 0, 0, bool(warp.gives_way))
         warp.upkeep_seen += 1

@@ -120,8 +120,6 @@ class Fetching(Pipes):
         assert fetch is not None
         warp.lines[warp.lines_end % LINES] = cycle + fetch.latency + (warp.asked != FRESH)
         warp.lines_end += 1
-        if warp.asked != SEQUENTIAL:
-            warp.queued = int(warp.asked == QUEUED)
         self.fetched_target = warp.asked != SEQUENTIAL
         self.fetcher, self.fetch_free, warp.asked = place, cycle + fetch.interval, SEQUENTIAL
         warp.requests = cycle + fetch.request if warp.lines_end < warp.line + fetch.lines else NEVER

@@ -280,6 +280,7 @@ class TimedCode:
         ends: the end of each loop, by its number.
         places: how many items the code had before sequences took the place of some.
         scheduled: whether its operations have the waits that a compiler writes, as those of machine code.
+        counted: how many instructions each warp has issued before its first one, as the scheduler counts them.
     """
 
     warps: tuple[int, ...]
@@ -288,6 +289,7 @@ class TimedCode:
     ends: dict[int, TimedLoop]
     places: int = 0
     scheduled: bool = False
+    counted: int = 0
 
     def __post_init__(self) -> None:
         if not self.places:

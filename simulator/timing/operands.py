@@ -8,8 +8,8 @@ its slot (the first, second or third operand of the instruction) and bank until 
 instruction with an operand there reads it later. What has not read all in the last stage stops all stages, and nothing
 issues on the sub-core until it has; the waits of all its warps last as much longer (`tests/hardware/unlike.py`). An
 operand with the compiler's `.reuse` flag is not read again by the next instruction that has the same register of the
-same warp in the same slot. What a matrix instruction keeps is lost to an operand in that slot of another warp
-whose instruction has the yield hint.
+same warp in the same slot. What integer and float instructions keep is lost when another warp issues an instruction
+with the yield hint, also a NOP; what a matrix instruction keeps, to an operand in that slot of such an instruction.
 
 A result of an integer or float instruction can be read from the register file `stored` cycles behind the last stage of
 that instruction. One in its last stage is given it sooner: when one would be there that issued as soon as the compiler
@@ -21,9 +21,9 @@ and before all others. It does not wait for them in a stage. The metadata of a s
 behind all others; if it is not got there, then in the next cycle and before all others. One whose C is RZ does not read
 in the cycles of C. It begins a cycle later, too, if an access to shared memory reads in that cycle
 (`simulator.timing.banked_port`). While it waits, nothing issues, and what is ahead of it in the stages goes on. An
-instruction that writes a register is late in the cycles `late` of the class, and what comes to the register file in
-one of them it reads in the next. A register that comes back from shared
-memory waits a cycle if an instruction that writes one of its bank leaves the last stage in its own.
+instruction that writes a register is late in the cycles `late` of the class: it is given nothing in them, and what
+comes to the register file in one of them it reads in the next. A register that comes back from shared memory waits a
+cycle if an instruction that writes one of its bank leaves the last stage in its own.
 
 Measured: H100 80GB, 2026-11-26, and H200, the same SM, 2026-11-27, `tests/hardware/banks.py` and `pieces.py`.
 
@@ -162,6 +162,12 @@ class Reads(CoreRecord):
         if hinted and matrix < len(kept) and kept[matrix] >> PLACE_BITS != warp.place:
             kept[matrix] = -1
 
+    def let_go(self, place: int) -> None:
+        """Forgets what integer and float instructions of other warps than the one at this place have kept."""
+        for slot in range(SLOTS * BANKS):
+            if self.kept[slot] >> 16 != place:
+                self.kept[slot] = -1
+
     def catch_up(self, now: int) -> None:
         """Lets the stages go on to the beginning of cycle `now`; where they stand still, so do the warps' waits."""
         while self.read_cycle < now:
@@ -272,12 +278,13 @@ class Reads(CoreRecord):
         for bank in range(BANKS):
             if not taken >> bank & 1:
                 taken |= self.serve(bank) << bank
+        writes = self.stages[last + WRITER]
+        stands = bool(self.stages[last] or (late and writes))
         for at in range(0, READER * self.reading, READER):
-            if readers[at] < 0 and not taken & readers[at + 4]:
+            if readers[at] < 0 and not (stands or taken & readers[at + 4]):
                 readers[at + 4] = 0
         self.retire()
-        writes = self.stages[last + WRITER]
-        if self.stages[last] or (late and writes):
+        if stands:
             return -1
         if writes:
             self.port.hold_writes(self.read_cycle, writes)
@@ -285,10 +292,12 @@ class Reads(CoreRecord):
 
     def miss(self, last: int) -> None:
         """Lets the instruction in the last stage, which is late in this cycle, have what comes to the register file in
-        it only in the next."""
+        it only in the next, and be given nothing that is to come there."""
         for slot in range(SLOTS):
-            if self.stages[last + FROM + slot] == self.read_cycle:
-                self.stages[last + FROM + slot] = self.stages[last + GIVEN + slot] = self.read_cycle + 1
+            filed, given, soonest = last + FROM + slot, last + GIVEN + slot, self.read_cycle + 1
+            if self.stages[filed] >= self.read_cycle:
+                self.stages[filed] = max(self.stages[filed], soonest)
+                self.stages[given] = max(self.stages[given], soonest)
 
     def serve(self, bank: int) -> bool:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""

@@ -6,12 +6,11 @@ there is room, which an instruction that issues leaves to the next cycle. Even a
 which each gives one instruction a cycle. Of two warps that would read from one, one has to try again in the next cycle;
 if its instruction was to be read without time to spare, that issues later, too. Who goes first (`Reading.rank`):
 
-1. The target of a jump that has waited for its line.
-2. A warp that has issued the last two instructions of the sub-core, the second of them in the cycle before.
-3. Another target of a jump, and what is behind a target.
-4. A warp that reads because an instruction of it has issued.
-5. The third and fourth instruction from the target of a jump on.
-6. A warp that reads because an instruction with the yield hint has issued, or one whose warp has issued before it, too,
+1. A warp that has issued the last two instructions of the sub-core, the second of them in the cycle before.
+2. The target of a jump, and what is behind it.
+3. A warp that reads because an instruction of it has issued.
+4. The third and fourth instruction from the target of a jump on.
+5. A warp that reads because an instruction with the yield hint has issued, or one whose warp has issued before it, too,
    with the hint.
 
 Measured: H200, 2026-11-27, `tests/hardware/fetched.py` (targets of jumps beside straight code), `stepped.py` and
@@ -98,7 +97,7 @@ class Reading(Fetching):
         assert fetch is not None
         behind = warp.reads - warp.landed
         if 0 <= behind < fetch.room:
-            return 5 if warp.queued and not behind else 3 if behind < FIRST else 1
+            return 3 if behind < FIRST else 1
         freed = warp.freed[warp.reads % fetch.room]
         if freed & QUIET:
             return 0
@@ -145,7 +144,7 @@ class Reading(Fetching):
             if warp.stands < 0:
                 state.append(-1)
                 continue
-            state += (warp.stands & 1, warp.reads - warp.stands, min(warp.reads - warp.landed, fetch.room), warp.queued)
+            state += (warp.stands & 1, warp.reads - warp.stands, min(warp.reads - warp.landed, fetch.room))
             state += (max(warp.there[place % fetch.room] - now, -1) for place in range(warp.stands, warp.reads))
             for place in range(warp.reads, warp.stands + fetch.room):
                 freed = warp.freed[place % fetch.room]

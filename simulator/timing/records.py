@@ -277,9 +277,9 @@ class WarpRecord(ctypes.Structure):
         requests: from which cycle on the next can be fetched; `asked`: what for (`simulator.timing.fetching`).
         redirected: when the target of its jump comes to the fetch unit, which is in line `target`.
         stands: the address of the instruction that issues next, in instructions, -1 if that is not known; `reads`: of
-            that which it reads next; `landed`: of the target of its last jump; `queued`: whether that waited for its
-            line. By address modulo `[fetch] room`: `freed`, when an instruction has left its room, with two flags
-            (`Reading.make_room`), and `there`, from when on the one that is in it can issue.
+            that which it reads next; `landed`: of the target of its last jump. By address modulo `[fetch]
+            room`: `freed`, when an instruction has left its room, with two flags (`Reading.make_room`), and `there`,
+            from when on the one that is in it can issue.
         return_issued .. return_served: when its return issued that is under way (NEVER: none is), when it is taken and
             has its second step, and when it is served (`simulator.timing.returns`).
     """
@@ -336,7 +336,6 @@ class WarpRecord(ctypes.Structure):
     stands: int
     reads: int
     landed: int
-    queued: int
     freed_array: Integers
     there_array: Integers
     return_issued: int

@@ -35,7 +35,7 @@ class Warp(WarpRecord):
         self, number: int, code: TimedCode, registers: int, place: int, cta: int, core: int, upkeep: int
     ) -> None:
         super().__init__(place=place, base=place * REASONS, cta=cta, core=core, last=-1, acted=-1, comparison=-2)
-        self.scheduled = int(code.scheduled)
+        self.scheduled, self.counted = int(code.scheduled), code.counted
         self.id, self.code, self.program, self.gone = number, code, code.items, NEVER
         self.issue_not_before_reason, self.operands_reason = StallReason.ISSUE, StallReason.DEPENDENCY
         self.registers, self.loops, self.items = registers, len(code.ends), len(code.items)

@@ -217,16 +217,18 @@ class Chip:
             taken = taken | {bank for bank in (0, 1) if matrix.cycle in matrix.banks[bank]}
             late = late or matrix.cycle in matrix.late
         last = self.stages[-1]
-        if late and last and last.writes:  # what comes to the register file now it reads in the next cycle
-            for place in [place for place, cycle in last.filed.items() if cycle == self.time]:
-                last.filed[place] = last.given[place] = self.time + 1
+        if late and last and last.writes:  # it is given nothing, and what comes to the register file now it reads next
+            for place in [place for place, cycle in last.filed.items() if cycle >= self.time]:
+                last.filed[place] = max(last.filed[place], self.time + 1)
+                last.given[place] = max(last.given[place], self.time + 1)
         for bank in {0, 1} - taken:
             if self._give(bank):
                 taken = taken | {bank}
+        stands_still = bool(last and (last.missing or (late and last.writes)))
         for matrix in self.matrices:
-            if not matrix.entered and matrix.metadata not in taken:
+            if not (matrix.entered or stands_still or matrix.metadata in taken):
                 matrix.metadata = None
-        self._move(waits, bool(last and (last.missing or (late and last.writes))))
+        self._move(waits, stands_still)
 
     def _move(self, waits: bool, stands_still: bool) -> None:
         """Moves the stages: not if the last one waits; only those ahead of it, if a matrix instruction waits."""

@@ -130,6 +130,12 @@ static void enter(Core *core, const Warp *warp, int64_t operand, int64_t from, i
         kept[SLOTS * BANKS + (slot >> 1)] = -1;
 }
 
+static void let_go(Core *core, int64_t place) {
+    for (int64_t slot = 0; slot < SLOTS * BANKS; slot++)
+        if (core->kept_array[slot] >> 16 != place)
+            core->kept_array[slot] = -1;
+}
+
 static int64_t held(Core *core, const Warp *warp, const Item *item) {
     int64_t there = 0, cycles[] = {item->a, item->b};
     for (int64_t i = 0; i < least(item->operands_count, 2); i++) {
@@ -296,8 +302,10 @@ static int serve(Core *core, int64_t bank) {
 
 static void miss(const Core *core, int64_t *last) {
     for (int64_t slot = 0; slot < SLOTS; slot++)
-        if (last[FROM + slot] == core->read_cycle)
-            last[FROM + slot] = last[GIVEN + slot] = core->read_cycle + 1;
+        if (last[FROM + slot] >= core->read_cycle) {
+            last[FROM + slot] = most(last[FROM + slot], core->read_cycle + 1);
+            last[GIVEN + slot] = most(last[GIVEN + slot], core->read_cycle + 1);
+        }
 }
 
 static int64_t give(Sm *sm, Core *core, int64_t accessed) {
@@ -334,13 +342,14 @@ static int64_t give(Sm *sm, Core *core, int64_t accessed) {
     for (int64_t bank = 0; bank < BANKS; bank++)
         if (pending & of_bank[bank] && !(taken >> bank & 1))
             taken |= (int64_t)serve(core, bank) << bank;
+    int stands = last[PENDING] || (late && last[WRITER]);
     for (int64_t i = 0; i < core->reading; i++) {
         int64_t *reader = readers + READER * i;
-        if (reader[SINCE] < 0 && !(taken & reader[METADATA]))
+        if (reader[SINCE] < 0 && !stands && !(taken & reader[METADATA]))
             reader[METADATA] = 0;
     }
     retire(core);
-    if (last[PENDING] || (late && last[WRITER]))
+    if (stands)
         return -1;
     if (last[WRITER])
         hold_writes(sm, core, core->read_cycle, last[WRITER]);
@@ -1173,8 +1182,6 @@ static void fetch_line(const Sm *sm, Core *core, int64_t place, int64_t cycle) {
     warp->lines_array[warp->lines_end++ % LINES] = cycle + sm->line_latency + (warp->asked != FRESH);
     core->fetcher = place;
     core->fetched_target = warp->asked != SEQUENTIAL;
-    if (core->fetched_target)
-        warp->queued = warp->asked == QUEUED;
     core->fetch_free = cycle + sm->line_interval;
     warp->asked = SEQUENTIAL;
     warp->requests = warp->lines_end < warp->line + sm->lines ? cycle + sm->line_request : NEVER;
@@ -1274,7 +1281,7 @@ static int64_t next_reading(const Sm *sm, const Core *core) {
 static int rank(const Sm *sm, const Warp *warp, int64_t cycle) {
     int64_t behind = warp->reads - warp->landed, freed = warp->freed_array[warp->reads % sm->line_room];
     if (behind >= 0 && behind < sm->line_room)
-        return warp->queued && !behind ? 5 : behind < FIRST ? 3 : 1;
+        return behind < FIRST ? 3 : 1;
     if (freed & QUIET)
         return 0;
     return (freed & AGAIN) && freed / FLAGS + 1 == cycle ? 4 : 2;
@@ -1447,6 +1454,13 @@ static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
 /* Whether the policy takes account of yield hints. */
 static int hinted(const Sm *sm) { return sm->policy == GREEDY_ROUND_ROBIN || sm->policy == LEAST_ISSUED; }
 
+/* Notes whether what the warp issues has the yield hint. */
+static void give_way(Core *core, Warp *warp, int64_t yields) {
+    warp->gives_way = yields;
+    if (yields && core->depth)
+        let_go(core, warp->place);
+}
+
 /* Whether the last instruction of the warp at one place is older than that of another. */
 static int older(const Core *core, int64_t one, int64_t other) {
     int64_t acted = core->warps_array[one]->acted, its = core->warps_array[other]->acted;
@@ -1530,7 +1544,7 @@ static void keep_up(const Sm *sm, Core *core, int64_t place, int64_t now) {
         make_room(sm, core, place, now, warp->upkeep_array[warp->upkeep_seen] & 1);
     act(core, place, now);
     int64_t compares = warp->counter >> warp->upkeep_seen & 1;
-    warp->gives_way = warp->upkeep_array[warp->upkeep_seen++] & 1;
+    give_way(core, warp, warp->upkeep_array[warp->upkeep_seen++] & 1);
     if (core->depth && compares)
         enter(core, warp, warp->runs, 0, 0, warp->gives_way);
     if (warp->line >= 0 && warp->upkeep_seen == warp->upkeep_count && warp->issue_not_before_reason == sm->branch)
@@ -1923,7 +1937,7 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
             core->favourite = chosen + (sm->policy == ROUND_ROBIN);
             if (core->favourite == core->warps)
                 core->favourite = 0;
-            warp->gives_way = next_of(warp)->yields;
+            give_way(core, warp, next_of(warp)->yields);
             const Item *item = issue(sm, core, warp, now);
             if (item->python) {
                 sm->started = core->number;
@@ -2073,7 +2087,6 @@ static void reading_state(const Sm *sm, const Core *core, Out *out, int64_t now)
         put(out, warp->stands & 1);
         put(out, warp->reads - warp->stands);
         put(out, least(warp->reads - warp->landed, sm->line_room));
-        put(out, warp->queued);
         for (int64_t place = warp->stands; place < warp->reads; place++)
             put(out, most(warp->there_array[place % sm->line_room] - now, -1));
         for (int64_t place = warp->reads; place < warp->stands + sm->line_room; place++) {

@@ -11,7 +11,7 @@ from functools import cache
 from simulator.studies.validation import pieces, registers
 from simulator.timing.config import load_config
 from simulator.timing.model import TimedOperation
-from tests.support import reading
+from tests.support import reading, straight_code
 from tests.support.cases import examples
 from tests.support.paths import TESTS
 
@@ -89,6 +89,24 @@ def test_reuse_saves_a_read() -> None:
     # kept until then, whatever is between
     assert late("ffma 60 62 64 1 | ffma 255 255 81 1 | ffma 60 68 70 1 | ffma 74 76 78 -") == 3
     assert late("ffma 60r 62 64 1 | ffma 255 255 81 1 | ffma 60 68 70 1 | ffma 74 76 78 -") == 2
+
+
+def test_reuse_is_lost_to_a_hinted_nop_of_another_warp() -> None:
+    """What an instruction keeps is read again if another warp issues a NOP with the yield hint before the next one has
+    issued, and not for a NOP without: as routines of emulated instructions on two warps show, clock by clock
+    (tests/hardware/called.py)."""
+
+    def clock(reuse: str, hinted: bool, at: int) -> int:
+        """When the clock is read behind instructions of a warp, of which the first issues in cycle 100, beside a NOP of
+        another warp."""
+        names = ((f"ffma 60{reuse} 62 64", 2), ("ffma 60 66 68", 1), ("ffma 70 72 74", 9))
+        code = [registers.operation(H100, name).changed(stall=wait) for name, wait in names]
+        code.append(straight_code.END.changed(line=straight_code.CLOCK, writer=True))
+        nop = straight_code.KNOWN["nothing"].changed(line=0, stall=2, yields=hinted)
+        return straight_code.read_clocks({0: code, 4: [nop]}, [100, 0, 0, 0, at])[0][0]
+
+    assert [clock("r", True, at) - clock("", True, at) for at in (50, 101, 150)] == [-1, 0, -1]
+    assert [clock("r", False, at) - clock("", False, at) for at in (50, 101, 150)] == [-1, -1, -1]
 
 
 def test_a_sparse_matrix_instruction_takes_both_banks_for_six_cycles() -> None:
