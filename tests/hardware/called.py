@@ -35,16 +35,21 @@ WARPS = (5, 8, 12, 16, 24)
 COUNTS = (8, 72)
 LEFT = ("HMMA", "IMMA", "NOP", "CALL", "RET", "BRA", "MOV", "VIADD", "IADD3", "ISETP", "PLOP3")  # no clock there
 PLACES = [f"%dd{i}" for i in range(SPARE)]
-AROUND = replace(
-    stepped.AROUND,
-    registers=f"{stepped.AROUND.registers} .reg .b32 %dd<{SPARE}>;",
-    before="".join(f"ld.volatile.global.b32 {x}, [%in+{128 * i}];" for i, x in enumerate(PLACES))
-    + stepped.AROUND.before,
-    behind=stepped.AROUND.behind
-    + "".join(
+
+
+def around(program: p.Program) -> p.Around:
+    """A known start, and registers in which clocks are kept."""
+    known = stepped.in_order(program)
+    loads = "".join(f"ld.volatile.global.b32 {x}, [%in+{128 * i}];" for i, x in enumerate(PLACES))
+    stores = "".join(
         f"setp.eq.u32 %hit, {x}, {i + 1}; @%hit st.volatile.global.b32 [%sink], {x};" for i, x in enumerate(PLACES)
-    ),
-)
+    )
+    return replace(
+        known,
+        registers=f"{known.registers} .reg .b32 %dd<{SPARE}>;",
+        before=loads + known.before,
+        behind=known.behind + stores,
+    )
 
 
 def wanted() -> list[p.Program]:
@@ -55,20 +60,12 @@ class Loop(stepped.Loop):
     """A loop that calls a routine.
 
     Attributes:
-        routine: its instructions.
-        body: those of the loop, with the routine in the place of each call.
         spare: registers that nothing else uses: the clock is read into the first, and saved in the third.
         copies: behind each call the copy of a register whose place a saved clock can take; None where there is none.
     """
 
     def __init__(self, name: str, raw: bytes, lines: list[sass.Instruction | str], clock: Word, move: Word) -> None:
         super().__init__(name, raw, lines, clock, move)
-        begin = 1 + max(i for i, x in enumerate(self.code) if x.opcode == "EXIT")
-        end = next(i for i in range(begin, len(self.code)) if self.code[i].opcode.startswith("RET"))
-        self.routine = list(range(begin, end + 1))
-        self.body = list[int]()
-        for i in range(self.first, self.last + 1):
-            self.body += [i, *self.routine] if self.code[i].opcode.startswith("CALL") else [i]
         loaded = [re.match(r"LDG\.E\.STRONG\.SYS R(\d+),", x.text) for x in self.code[: self.start]]
         kept = sorted(int(found[1]) for found in loaded if found)
         pair = next(r for r in kept if not r % 2 and r + 1 in kept)
@@ -116,7 +113,7 @@ class Loop(stepped.Loop):
         head = list[list[Any]]()
         for i in range(self.start, self.first):
             x = self.code[i]
-            assert i == self.start or not ours.kind_of(x) or x.opcode.startswith("IMAD.MOV"), x
+            assert i == self.start or not ours.kind_of(x) or x.opcode.startswith(("IMAD.MOV", "MOV")), x
             head.append(["nothing" if head else "clock", x.cycles, [], [], [int(x.yields)], [], [], i])
         rows = ours.rows([(self.code[i], i) for i in self.body])
         for before, row in pairwise(rows):
@@ -128,7 +125,7 @@ class Loop(stepped.Loop):
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     source, cubin = folder / "called.ptx", folder / "called.cubin"
-    source.write_text(p.ptx_module(wanted(), AROUND))
+    source.write_text(stepped.module(wanted(), around))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True, capture_output=True)
     raw = stepped.paused(cubin.read_bytes(), len(wanted()))
     cubin.write_bytes(raw)
@@ -158,10 +155,7 @@ def run(folder: Path, results: Path, date: str) -> None:
         clocks = [
             [row, 1, *bench.times(bench.kernel(loop, words), memory, stepped.WARPS, 1)] for row, words in loop["codes"]
         ]
-        cycles = {}
-        for warps in WARPS:
-            few, many = (bench.times(plain, memory, warps, count) for count in COUNTS)
-            cycles[warps] = [(max(many[1]) - max(few[1])) / (COUNTS[1] - COUNTS[0]), many[0]]
+        cycles = {warps: bench.iteration(plain, memory, warps, COUNTS) for warps in WARPS}
         rows.append({**loop, "clocks": clocks, "cycles": cycles})
     bench.write(results, date, rows)
 

@@ -3,7 +3,9 @@ and h100_emulated.csv: the same streams of emulated instructions without it, for
 
     python -m tests.hardware.machine_code [--build DIR] [--nvdisasm NVDISASM]
 
-Needs the cubins of `measure.py build --groups mma inserts operation`, and the CSV files of these groups. An instruction
+Needs the cubins of `measure.py build --groups mma inserts operation`, the CSV files of these groups, and
+results/started.json.gz for the group `started`: the loops of mma behind a known start, with `ahead`, how many
+instructions stand in front of the loop. An instruction
 is [kind, stall, writes, reads, hints, operands, boards, behind]: the kinds of `sequences.py` (for a matrix instruction
 of the chip, its number in `forms`), the cycles for which its warp then issues nothing, registers as numbers (predicates
 from 256 on). What is called stands in its place; NOPs
@@ -14,17 +16,20 @@ cycles between the two, and 1 if that one has the hint. Operands are those of `s
 or -1, and those that it waits for, itself or by instructions before it that are left out; nothing if there are none.
 `behind` is by how many instructions of the kernel each lies behind the one before, the first behind its beginning.
 `begins` are, by number of warps, the cycles by which each warp comes later than the first to the second iteration
-(`ends_of_first` of measure.py).
+(`ends_of_first` of measure.py), or, behind a known start, than the first to the first instruction.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import json
 import lzma
 import re
 from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +129,20 @@ def rows(code: list[tuple[sass.Instruction, int]]) -> list[Row]:
     return made
 
 
+def started(forms: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """The loops behind a known start. Of `forms`, each has its number, or gets one."""
+    data = json.loads(gzip.decompress((HERE / "results" / "started.json.gz").read_bytes()))
+    for loop in data["loops"]:
+        numbers = [forms.setdefault(opcode, len(forms)) for opcode in loop["forms"]]
+        body = [[numbers[row[0]] if isinstance(row[0], int) else row[0], *row[1:]] for row in loop["code"]]
+        for one, other in reversed([*pairwise(body)]):
+            other[-1] -= one[-1]
+        cycles = {warps: each[0] for warps, each in loop["cycles"].items()}
+        begins = {warps: each[1] for warps, each in loop["cycles"].items()}
+        made = {"name": loop["name"], "group": "started", "cycles": cycles, "begins": begins, "body": body}
+        yield made | {"ahead": loop["loop"]}
+
+
 def streams() -> str:
     """The rows of emulated instructions, without the columns that say how they were measured."""
     head, *lines = (HERE / "results" / "mma.csv").read_text().splitlines()
@@ -159,6 +178,7 @@ def main() -> None:
                 if row[0].startswith("mma"):
                     row[0] = forms.setdefault(row[0], len(forms))
             loops.append({"name": name, "group": group, "cycles": cycles, "begins": begins[name], "body": found})
+    loops += started(forms)
     head = json.dumps({"source": "machine code of ptxas 13.0.88 for sm_90a", "forms": list(forms)})[:-1]
     text = head + ', "loops": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in loops) + "\n]}\n"
     STREAMS.write_text(streams())

@@ -20,7 +20,7 @@ import gzip
 import json
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from patched import MARK, Word, command, control, halves, machine_code
 EVENT, NOP = 0x100007801, 0x7918  # lower halves of `pmevent 0` and of a NOP
 PAUSE, ISSUED, LOOPS, ROUNDS = 10, 6, 32, 2  # NOPs before the clock, and in the loop of other warps, and its iterations
 SUB_CORES, WARPS = 4, 5
+APART = 8  # loops by which the warp of a sub-core ends later than that of the one before, where their order is known
 ITERATIONS = (1, 2, 3)
 REGISTER, REGISTERS = 100, 104  # the one that a clock is read into, and how many a kernel then has
 REGINFO = (0x2F04, ".nv.info")  # where a cubin has the number of a kernel's registers once more
@@ -46,8 +47,9 @@ NAMES = [
 ]
 
 
-def beside(number: int) -> str:
-    """What warps do in a round that are not measured: some issue NOPs while all others wait."""
+def beside(number: int, loops: str = str(LOOPS), last: str = "") -> str:
+    """What warps do in a round that are not measured: some issue NOPs, in so many loops, and do something at last,
+    while all others wait."""
     return f"""
     bar.sync 0;
     @!%issues bra.uni QUIET{number};
@@ -55,19 +57,22 @@ def beside(number: int) -> str:
 ISSUE{number}:
     .pragma "nounroll";
     {"pmevent 0; " * ISSUED}
-    add.u32 %i, %i, 1; setp.lt.u32 %hit, %i, {LOOPS}; @%hit bra.uni ISSUE{number};
+    add.u32 %i, %i, 1; setp.lt.u32 %hit, %i, {loops}; @%hit bra.uni ISSUE{number};
+    {last}
 QUIET{number}:
     bar.sync 0;"""
 
 
-AROUND = p.Around(
-    parameters=", .param .u32 p_warps",
-    registers=".reg .pred %measured, %issues; .reg .b32 %round, %ours;",
-    before=f"""
+def around(others: str) -> p.Around:
+    """What a kernel has around its loop; `others`: what the warps do that are not measured."""
+    return p.Around(
+        parameters=", .param .u32 p_warps",
+        registers=".reg .pred %measured, %issues; .reg .b32 %round, %ours;",
+        before=f"""
     ld.param.u32 %ours, [p_warps]; setp.lt.u32 %measured, %warp, %ours;
     shr.u32 %threads, %threads, 5; sub.u32 %threads, %threads, {SUB_CORES}; setp.ge.u32 %issues, %warp, %threads;
     @%measured bra.uni MEASURED;
-    {"".join(map(beside, range(ROUNDS)))}
+    {others}
     ret;
 MEASURED:
     mov.u32 %round, 0;
@@ -75,9 +80,31 @@ ROUND:
     bar.sync 0;
     bar.sync 0;
     {"pmevent 0; " * PAUSE}""",
-    behind=f"""
+        behind=f"""
     add.u32 %round, %round, 1; setp.lt.u32 %hit, %round, {ROUNDS}; @%hit bra.uni ROUND;""",
-)
+    )
+
+
+AROUND = around("".join(map(beside, range(ROUNDS))))
+
+
+def in_order(program: p.Program) -> p.Around:
+    """A known start before which each sub-core has loaded from shared memory and, where ptxas writes calls for the
+    program's matrix instructions, returned from one, in the order of the sub-cores: so it is known whose last access,
+    and return, is how old. The warps that do so end with it, lest they issue beside those that are measured."""
+    last = "ld.volatile.shared.b32 %i, [memory]; setp.eq.u32 %hit, %i, 0x12345679;"
+    if program.labels.get("emulated") and re.search("_[su]4_", program.name):
+        statement = program.parts[0].body[0]
+        result = re.findall(r"%r\d+", statement)[0]
+        last += f"{statement} setp.eq.or.u32 %hit, {result}, 0x12345679, %hit;"
+    last += "@%hit st.volatile.global.b32 [%sink], %i;"
+    before = f"and.b32 %round, %warp, 3; mad.lo.u32 %round, %round, {APART}, {LOOPS};"
+    return around(before + "".join(beside(n, "%round", last + " ret;" * (n == ROUNDS - 1)) for n in range(ROUNDS)))
+
+
+def module(programs: Iterable[p.Program], around: Callable[[p.Program], p.Around]) -> str:
+    """The PTX of kernels that each have something of their own around the loop."""
+    return p.HEADER + "\n".join(p.ptx_kernel(program, around(program)) for program in programs) + "\n"
 
 
 def wanted() -> list[p.Program]:
@@ -99,6 +126,8 @@ class Loop:
     Attributes:
         code: the kernel's instructions; of these `start` reads the first clock and `stop` the last, the loop goes from
             `first` to `last`.
+        routine: those of the routine that it calls, if it calls one.
+        body: those of the loop, with the routine in the place of each call.
         offset: where the kernel's machine code is.
     """
 
@@ -109,6 +138,12 @@ class Loop:
         (loop,) = sass.loops(lines[lines.index(self.code[self.start]) : lines.index(self.code[self.stop])])[:1]
         self.first, self.last = (next(i for i, x in enumerate(self.code) if x is loop[at]) for at in (0, -1))
         self.offset = raw.index(machine_code(map(halves, self.code)))
+        begin = 1 + max(i for i, x in enumerate(self.code) if x.opcode == "EXIT")
+        end = next((i for i in range(begin, len(self.code)) if self.code[i].opcode.startswith("RET")), begin - 1)
+        self.routine = list(range(begin, end + 1))
+        self.body = list[int]()
+        for i in range(self.first, self.last + 1):
+            self.body += [i, *self.routine] if self.code[i].opcode.startswith("CALL") else [i]
 
     def places(self) -> list[int]:
         """The instructions of the loop that a clock can take the place of."""
@@ -138,8 +173,8 @@ class Loop:
             if i > self.start and ours.kind_of(x):
                 break
             head.append(["nothing" if head else "clock", x.cycles, [], [], [int(x.yields)], [], [], i])
-        parts = [(self.start + len(head), self.first), (self.first, self.last + 1)]
-        made = [ours.rows([(self.code[i], i) for i in range(*part)]) if part[0] < part[1] else [] for part in parts]
+        parts = [range(self.start + len(head), self.first), self.body]
+        made = [ours.rows([(self.code[i], i) for i in part]) if part else [] for part in parts]
         for rows in made:
             for before, row in pairwise(rows):
                 row[-1] += before[-1]
@@ -241,13 +276,21 @@ class Bench:
         """When each warp has read its first clock, and the other, in cycles since the first has begun."""
         import numpy as np
 
-        number, clocks = self.device.cupy.uint32, self.device.clocks
-        threads = 32 * (-(-warps // SUB_CORES) + 1) * SUB_CORES
+        number, clocks, threads = self.device.cupy.uint32, self.device.clocks, self.threads(warps)
         for _ in range(2):  # the first launch fetches the code
             kernel((1,), (threads,), (*memory, self.device.sink, *clocks, number(count), number(warps)))
             begun, read = self.device.cupy.asnumpy(clocks)[:, :warps].astype(np.int64) & 0xFFFFFFFF
         first = begun.min()
         return (begun - first).tolist(), ((read - first) & 0xFFFFFFFF).tolist()
+
+    def threads(self, warps: int) -> int:
+        """How many threads a launch has in which so many warps are measured."""
+        return 32 * (-(-warps // SUB_CORES) + 1) * SUB_CORES
+
+    def iteration(self, kernel: Any, memory: list[Any], warps: int, counts: tuple[int, int]) -> tuple[float, list[int]]:
+        """The cycles of an iteration, from two runs, and when each warp begins in the longer one."""
+        few, many = (self.times(kernel, memory, warps, count) for count in counts)
+        return (max(many[1]) - max(few[1])) / (counts[1] - counts[0]), many[0]
 
     def write(self, results: Path, date: str, rows: list[dict[str, Any]]) -> None:
         """Writes what has been measured of each loop, without what only `run` needs."""

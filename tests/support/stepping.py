@@ -13,16 +13,14 @@ import pytest
 
 from isa import mma_form
 from isa.forms.record import Unit
-from simulator.studies.validation.machine_code import ADDRESS, machine_loop
+from simulator.studies.validation.machine_code import ADDRESS, COUNTED, machine_loop
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.observer import TimingObserver
 from simulator.timing.operands import MEMBER, PROGRAM, Reads
-from simulator.timing.warp import Warp
 from tests.support.paths import TESTS
 from tests.support.straight_code import END, H100, KNOWN
 
-COUNTED = 10  # instructions that a warp has issued before the first clock since its count was 0
 CLOCK, BEGIN = 77, 200  # the line of the clock; the cycle of the first
 PAIR = (0, 4)  # the two warps of the first sub-core
 Loop = dict[str, Any]
@@ -55,20 +53,8 @@ def readings(loop: Loop, iterations: int) -> Iterator[Reading]:
 
 def operations(loop: Loop) -> list[TimedOperation]:
     """The loop, and what is in front of it."""
-    head = [row for row in loop["code"] if row[0] in ("clock", "nothing")]
-    forms = [mma_form(opcode) for opcode in loop["forms"]]
-    timed = machine_loop(H100, loop["code"][len(head) :], forms).code.items
-    return [*map(plain, head), *(operation for operation in timed if isinstance(operation, TimedOperation))]
-
-
-def plain(row: list[Any]) -> TimedOperation:
-    """A clock, or an instruction that takes nothing but its slot."""
-    is_clock = row[0] == "clock"
-    made = KNOWN["nothing"].changed(line=0, unit=Unit.ALU if is_clock else Unit.FMA, interval=1 + is_clock, latency=1)
-    made.stall, made.yields, made.writer = row[1], bool(row[4][0]), is_clock
-    assert H100.fetch is not None
-    made.cache_line, made.line_place = divmod(row[ADDRESS], H100.fetch.line)
-    return made
+    timed = machine_loop(H100, loop["code"], [mma_form(opcode) for opcode in loop["forms"]]).code.items
+    return [operation for operation in timed if isinstance(operation, TimedOperation)]
 
 
 def as_clock(operation: TimedOperation) -> TimedOperation:
@@ -89,7 +75,7 @@ def repeated(loop: Loop, every: list[TimedOperation], iterations: int, warps: in
     """The code of a loop for so many warps."""
     end = TimedLoop(loop["loop"], iterations, 0, 0)
     items: list[TimedOperation | TimedLoop] = [*every, end, END.changed()]
-    return TimedCode(tuple(range(warps)), items, nesting(items), {0: end}, scheduled=True)
+    return TimedCode(tuple(range(warps)), items, nesting(items), {0: end}, scheduled=True, counted=COUNTED)
 
 
 def late(loop: Loop, reading: Reading, clocks: dict[int, list[int]]) -> list[tuple[int, int]]:
@@ -108,17 +94,6 @@ def late(loop: Loop, reading: Reading, clocks: dict[int, list[int]]) -> list[tup
     return [(clocks[warp][at], reading.reads[warp] - clocks[warp][at]) for warp in PAIR]
 
 
-def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets each warp begin as if it had issued what is before the first clock."""
-    begin = Warp.__init__
-
-    def begun(self: Warp, *arguments: Any, **named: Any) -> None:
-        begin(self, *arguments, **named)
-        self.counted = COUNTED
-
-    monkeypatch.setattr(Warp, "__init__", begun)
-
-
 def reads(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
     """When each warp reads the clock: as it enters the second stage in which registers are read, less a cycle."""
     found: dict[int, list[int]] = defaultdict(list)
@@ -132,5 +107,4 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
         move(self, cycle, cycles)
 
     monkeypatch.setattr(Reads, "move", moved)
-    counted(monkeypatch)
     return found

@@ -5,19 +5,25 @@ Emulated instructions are in `emulated` once more as a trace has them; there the
 The loops also have integer and float instructions among matrix instructions (`inserts`, and `operation`). Warps begin
 as far apart as measured. In the measurement and in the simulation alike, cycles of an iteration are the difference of
 two runs.
+
+Two warps of a sub-core keep one of several rhythms, and which one depends on how many instructions each has issued
+before. So emulated instructions on 5 to 28 warps are measured behind a known start (`tests/hardware/started.py`), where
+that is known, and the chip does the same in each launch. On fewer warps it makes no difference; on 32 there is no room
+for the warp of each sub-core that makes the start known.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
 from isa import MmaForm, mma_form
 from isa.forms.record import Unit
 from simulator.resources import folder
-from simulator.studies.validation.group import Group, Row
+from simulator.studies.validation.group import Group, Key, Row
 from simulator.studies.validation.programs import by_warps, load
 from simulator.studies.validation.slots import read_from, wait_for
 from simulator.studies.validation.streams import Loop
@@ -28,13 +34,19 @@ from simulator.timing.sequences_config import Row as Machine
 
 PREDICATES = 256  # the number of P0
 ADDRESS = 7  # where a row has the address of its instruction, in instructions, if it is known
+SLOTS = {"clock": (Unit.ALU, 1, 2), "nothing": (Unit.FMA, 1, 1)}  # what takes its slot, and no more
 SHORT = 12  # of how many loops the short form takes one
+STARTED = "started"  # the group of the loops behind a known start
+EMULATED = ("mma", STARTED)
+COUNTED = 10  # instructions that each of their warps has issued before its first one
+COUNTS = (8, 72)  # their loop counts
 SETS = {"inserts": "inserts", "operation": "operations"}
 
 
 def loops() -> tuple[list[MmaForm], list[dict[str, Any]]]:
     """The forms of matrix instructions, and the loops: name, group, body, and by number of warps the cycles of an
-    iteration and, where warps share sub-cores, the cycle in which each warp begins."""
+    iteration and, where warps share sub-cores, the cycle in which each warp begins; of those behind a known start also
+    `ahead`, how many rows of the body stand in front of the loop."""
     path = folder("configs") / "measurements" / "h100_machine_code.json.xz"
     data = json.loads(lzma.decompress(path.read_bytes()))
     for entry in data["loops"]:  # the file has how far each lies behind the one before
@@ -43,24 +55,32 @@ def loops() -> tuple[list[MmaForm], list[dict[str, Any]]]:
     return [mma_form(opcode) for opcode in data["forms"]], data["loops"]
 
 
-def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm]) -> Loop:
-    """A loop of machine code, which has its waits already."""
+def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm], ahead: int = 0, counted: int = 0) -> Loop:
+    """A loop of machine code, which has its waits already.
+
+    Args:
+        ahead: how many rows stand in front of the loop.
+        counted: how many instructions each warp has issued before these, as the scheduler counts them.
+    """
     every = tuple(range(config.sm.warps))
     once = dict.fromkeys(every, Periodic((1,)))
     timed = [_timed(config, row, forms, once) for row in body]
     items: list[TimedOperation | TimedLoop] = [*timed]
     last = timed[-1]
     last.stall, last.stall_reason = last.stall + config.loop.cycles - 1, StallReason.BRANCH
-    end = TimedLoop(0, 1, 0, 0)
-    code = TimedCode(every, [*items, end], nesting([*items, end]), {0: end}, scheduled=True)
+    end = TimedLoop(ahead, 1, 0, 0)
+    code = TimedCode(every, [*items, end], nesting([*items, end]), {0: end}, scheduled=True, counted=counted)
     return Loop(config, code)
 
 
 def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
     kind, stall, writes, reads, (yields, *upkeep), slots, boards = row[:ADDRESS]
     assert config.sequences is not None
-    machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
-    timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
+    if kind in SLOTS:
+        timed = TimedOperation(*SLOTS[kind], (), (), 1)
+    else:
+        machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
+        timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
     timed.yields, timed.upkeep = bool(yields), tuple(upkeep)
     read_from(timed, slots)
@@ -69,7 +89,7 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
         timed.cache_line = row[ADDRESS] // config.fetch.line
         timed.line_place = row[ADDRESS] % config.fetch.line
     if timed.unit is not Unit.TENSOR:
-        timed.writer = any(register < PREDICATES for register in writes)
+        timed.writer = kind == "clock" or any(register < PREDICATES for register in writes)
     return timed
 
 
@@ -77,25 +97,42 @@ def rows(config: Config, short: bool, groups: tuple[str, ...]) -> list[Row]:
     """Every loop of some groups on every number of warps; in the short form a part of the loops."""
     forms, known = loops()
     return [
-        Row(entry["name"], (("set", _set(entry)), ("load", load(warps)), ("warps", warps)), measured, simulated)
-        for entry in [entry for entry in known if entry["group"] in groups][:: SHORT if short else 1]
-        for warps, measured, simulated in by_warps(
-            machine_loop(config, entry["body"], forms), entry["cycles"], entry["begins"]
-        )
+        Row(entry["name"], _keys(entry, warps), measured, simulated)
+        for group in groups
+        for entry in [entry for entry in known if entry["group"] == group][:: SHORT if short else 1]
+        for warps, measured, simulated in timed(config, forms, entry)
     ]
+
+
+def timed(config: Config, forms: list[MmaForm], entry: dict[str, Any]) -> Iterator[tuple[int, float, float]]:
+    """A loop on each number of warps: the warps, the measured cycles of an iteration and the simulated ones."""
+    cycles, begins = entry["cycles"], entry["begins"]
+    if entry["group"] != STARTED:
+        return by_warps(machine_loop(config, entry["body"], forms), cycles, begins)
+    loop = machine_loop(config, entry["body"], forms, entry["ahead"], COUNTED)
+    return by_warps(loop, cycles, begins, COUNTS)
+
+
+def _keys(entry: dict[str, Any], warps: int) -> tuple[Key, ...]:
+    """What distinguishes a row."""
+    start = "known" if entry["group"] == STARTED else "unknown"
+    about = (("start", start),) if entry["group"] in EMULATED else ()
+    return (("set", _set(entry)), ("load", load(warps)), *about, ("warps", warps))
 
 
 def _set(entry: dict[str, Any]) -> str:
     """What a loop is about."""
-    if entry["group"] != "mma":
+    if entry["group"] not in EMULATED:
         return SETS[entry["group"]]
     sparse = "sparse" if entry["name"].startswith("mma_sp") else "dense"
     return f"emulated, {sparse} {'8-bit float' if '_e4m3_' in entry['name'] or '_e5m2_' in entry['name'] else '4-bit'}"
 
 
 def emulated(config: Config, short: bool) -> list[Row]:
-    """Streams of emulated instructions."""
-    return rows(config, short, ("mma",))
+    """Streams of emulated instructions: each number of warps once, behind a known start if it was measured so."""
+    started = {entry["name"]: entry["cycles"] for entry in loops()[1] if entry["group"] == STARTED}
+    found = rows(config, short, EMULATED)
+    return [row for row in found if ("start", "known") in row.keys or str(row.keys[-1][1]) not in started[row.label]]
 
 
 def integers(config: Config, short: bool) -> list[Row]:
@@ -108,9 +145,9 @@ GROUPS = {
         Group(
             "machine",
             "the streams of group emulated as the machine code that ran, cycles of an iteration",
-            "measured: H100 80GB, 2026-11-25, tests/hardware (mma.csv)",
+            "measured: H100 80GB, tests/hardware: 2026-11-25, mma.csv (start unknown), and 2026-11-28, started.py",
             emulated,
-            ("set", "load"),
+            ("set", "load", "start"),
             seconds=40,
         ),
         Group(

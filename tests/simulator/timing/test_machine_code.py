@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isa.forms.record import Unit
-from simulator.studies.validation.machine_code import loops, machine_loop
+from simulator.studies.validation.machine_code import STARTED, emulated, loops, machine_loop, timed
 from simulator.studies.validation.programs import iteration
 from simulator.timing.config import load_config
 from simulator.timing.model import TimedOperation
@@ -28,6 +28,19 @@ def test_measured_machine_code(name: str, alone: float, full: float) -> None:
     most = max(map(int, entry["cycles"]))
     assert abs(iteration(loop, 1) / entry["cycles"]["1"] - 1) < alone
     assert abs(iteration(loop, most) / entry["cycles"][str(most)] - 1) < full
+
+
+def test_behind_a_known_start() -> None:
+    """Where begins and counts are known, two warps of a sub-core keep the chip's rhythm: one loop on all numbers of
+    warps, and each number of warps once among the rows of emulated instructions."""
+    forms, known = loops()
+    entry = next(e for e in known if e["group"] == STARTED and e["name"] == "mma_spo_m16n8k64_s32_s4_u4_c2_none")
+    found = [*timed(H100, forms, entry)]
+    assert [warps for warps, *_ in found] == [5, 8, 12, 16, 24, 28]
+    assert max(abs(simulated / measured - 1) for _, measured, simulated in found) < 0.01
+    rows = emulated(load_config("h100_sxm"), True)
+    places = [(row.label, dict(row.keys)["warps"]) for row in rows]
+    assert len(places) == len({*places})
 
 
 def test_packed_additions_take_the_half_of_products() -> None:

@@ -1,0 +1,68 @@
+"""What an iteration takes of loops of emulated matrix instructions behind a known start.
+
+    python started.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   the cubin and its loops; no GPU
+    python started.py run   [--build DIR] [--results DIR] [--date D]              results/started.json.gz; needs cupy
+
+`build` needs the root of the repository in PYTHONPATH. The loops are those of `measure.py`, behind a barrier as in
+`stepped.py`: it is known how far apart warps begin, how many instructions each has issued before, and in which order
+the sub-cores have used shared memory and returned from a routine (`stepped.in_order`).
+
+In the results, of each loop: `forms`, `code` and `loop` as in `stepped.py`; and `cycles`, by number of warps: those of
+an iteration, the difference of two runs; for each warp when it begins; and by how much three launches differ, of which
+the fastest is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import programs as p
+import sass
+import stepped
+from patched import command
+
+WARPS = (5, 8, 12, 16, 24, 28)
+COUNTS = (8, 72)
+LAUNCHES = 3
+REGISTERS = 65536  # of an SM
+NUMBER_OF_REGISTERS = 4  # what the driver calls that of a kernel
+
+
+def wanted() -> list[p.Program]:
+    return [x for x in p.all_programs() if x.labels.get("emulated")]
+
+
+def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    source, cubin = folder / "started.ptx", folder / "started.cubin"
+    source.write_text(stepped.module(wanted(), stepped.in_order))
+    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True, capture_output=True)
+    raw = stepped.paused(cubin.read_bytes(), len(wanted()))
+    cubin.write_bytes(raw)
+    listings = sass.listings(cubin, nvdisasm)
+    words, loops = stepped.words_of(listings), []
+    for program in wanted():
+        loop = stepped.Loop(program.name, raw, listings[program.name], *words)
+        rows, first, _ = loop.rows()
+        loops.append(stepped.described(loop, rows, first, []))
+    (folder / "started.json").write_text(json.dumps(loops))
+
+
+def run(folder: Path, results: Path, date: str) -> None:
+    bench, programs, rows = stepped.Bench(folder, "started"), {x.name: x for x in wanted()}, []
+    for loop in bench.loops:
+        memory, kernel = bench.memory(programs[loop["name"]]), bench.kernel(loop)
+        registers = bench.device.cupy.cuda.driver.funcGetAttribute(NUMBER_OF_REGISTERS, kernel.ptr)
+        threads, cycles = REGISTERS // ((registers + 7) // 8 * 8), {}
+        for warps in (warps for warps in WARPS if bench.threads(warps) <= threads):
+            found = [bench.iteration(kernel, memory, warps, COUNTS) for _ in range(LAUNCHES)]
+            spread = max(each for each, _ in found) - min(each for each, _ in found)
+            cycles[warps] = [*min(found), spread]
+        rows.append({**loop, "clocks": [], "cycles": cycles})
+    bench.write(results, date, rows)
+
+
+if __name__ == "__main__":
+    command(__doc__, build, run, ("ptxas", "nvdisasm"))
