@@ -105,6 +105,7 @@ class Warp(WarpRecord):
         if cycle <= begins and not hinted and (cycle <= self.gone or cycle > begins - fetched + 1):
             self.issue_not_before += 1
             self.redirected += cycle <= self.redirected < NEVER
+            self.gone += cycle <= self.gone < NEVER
         self.operands_not_before += not hinted and self.operands_not_before >= cycle
 
     def keep_up(self, operation: TimedOperation, now: int) -> None:

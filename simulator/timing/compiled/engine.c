@@ -89,6 +89,7 @@ static void warp_stands_still(Warp *warp, int64_t cycle, int64_t fetched) {
     if (cycle <= begins && !hinted && (cycle <= warp->gone || cycle > begins - fetched + 1)) {
         warp->issue_not_before++;
         warp->redirected += cycle <= warp->redirected && warp->redirected < NEVER;
+        warp->gone += cycle <= warp->gone && warp->gone < NEVER;
     }
     warp->operands_not_before += !hinted && warp->operands_not_before >= cycle;
 }
