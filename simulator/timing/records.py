@@ -250,7 +250,7 @@ class WarpRecord(ctypes.Structure):
         issue_not_before: it issues nothing before this cycle, because of a barrier, the end of a loop or a wait that
             the compiler wrote; `issue_not_before_reason` says which.
         operands_not_before: the same because of a compiled wait for operands.
-        gone: the last cycle in which stages that stand still delay a jump that it has issued, which then leaves them;
+        gone: the last cycle in which a jump that it has issued is in the stages, and is delayed if they stand still;
             NEVER if its last instruction was none.
         operands_ready: when the operands of the next operation are ready, and what the last of them comes from.
         access: when its next access to shared memory can issue.
