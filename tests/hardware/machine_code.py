@@ -182,7 +182,7 @@ def main() -> None:
     head = json.dumps({"source": "machine code of ptxas 13.0.88 for sm_90a", "forms": list(forms)})[:-1]
     text = head + ', "loops": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in loops) + "\n]}\n"
     STREAMS.write_text(streams())
-    TARGET.write_bytes(lzma.compress(text.encode(), preset=9))
+    TARGET.write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
     print(len(loops), "loops,", sum(len(x["cycles"]) for x in loops), "rows")
 
 

@@ -96,12 +96,21 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
 def rows(config: Config, short: bool, groups: tuple[str, ...]) -> list[Row]:
     """Every loop of some groups on every number of warps; in the short form a part of the loops."""
     forms, known = loops()
+    started = {entry["name"]: entry["cycles"] for entry in known if entry["group"] == STARTED}
     return [
         Row(entry["name"], _keys(entry, warps), measured, simulated)
         for group in groups
         for entry in [entry for entry in known if entry["group"] == group][:: SHORT if short else 1]
-        for warps, measured, simulated in timed(config, forms, entry)
+        for warps, measured, simulated in timed(config, forms, _once(entry, started))
     ]
+
+
+def _once(entry: dict[str, Any], started: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """A loop without the numbers of warps on which it has been measured behind a known start, too."""
+    if entry["group"] == STARTED:
+        return entry
+    known = started.get(entry["name"], {})
+    return {**entry, "cycles": {warps: cycles for warps, cycles in entry["cycles"].items() if warps not in known}}
 
 
 def timed(config: Config, forms: list[MmaForm], entry: dict[str, Any]) -> Iterator[tuple[int, float, float]]:
@@ -130,9 +139,7 @@ def _set(entry: dict[str, Any]) -> str:
 
 def emulated(config: Config, short: bool) -> list[Row]:
     """Streams of emulated instructions: each number of warps once, behind a known start if it was measured so."""
-    started = {entry["name"]: entry["cycles"] for entry in loops()[1] if entry["group"] == STARTED}
-    found = rows(config, short, EMULATED)
-    return [row for row in found if ("start", "known") in row.keys or str(row.keys[-1][1]) not in started[row.label]]
+    return rows(config, short, EMULATED)
 
 
 def integers(config: Config, short: bool) -> list[Row]:
