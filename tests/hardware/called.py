@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -123,12 +122,8 @@ class Loop(stepped.Loop):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    source, cubin = folder / "called.ptx", folder / "called.cubin"
-    source.write_text(stepped.module(wanted(), around))
-    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True, capture_output=True)
-    raw = stepped.paused(cubin.read_bytes(), len(wanted()))
-    cubin.write_bytes(raw)
+    cubin = folder / "called.cubin"
+    raw = stepped.assembled(cubin, stepped.module(wanted(), around), ptxas, len(wanted()))
     listings = sass.listings(cubin, nvdisasm)
     loops = []
     for program in wanted():

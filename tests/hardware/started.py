@@ -15,7 +15,6 @@ the fastest is kept.
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import programs as p
@@ -35,12 +34,8 @@ def wanted() -> list[p.Program]:
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    source, cubin = folder / "started.ptx", folder / "started.cubin"
-    source.write_text(stepped.module(wanted(), stepped.in_order))
-    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True, capture_output=True)
-    raw = stepped.paused(cubin.read_bytes(), len(wanted()))
-    cubin.write_bytes(raw)
+    cubin = folder / "started.cubin"
+    raw = stepped.assembled(cubin, stepped.module(wanted(), stepped.in_order), ptxas, len(wanted()))
     listings = sass.listings(cubin, nvdisasm)
     words, loops = stepped.words_of(listings), []
     for program in wanted():

@@ -120,6 +120,17 @@ def paused(raw: bytes, kernels: int = len(NAMES)) -> bytes:
     return b"".join(nop if word[:8] == event else word for word in words)
 
 
+def assembled(cubin: Path, text: str, ptxas: str, kernels: int = len(NAMES)) -> bytes:
+    """Writes the PTX of so many kernels beside their cubin, and that with NOPs in the place of events."""
+    source = cubin.with_suffix(".ptx")
+    cubin.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text(text)
+    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True, capture_output=True)
+    raw = paused(cubin.read_bytes(), kernels)
+    cubin.write_bytes(raw)
+    return raw
+
+
 class Loop:
     """A loop in the cubin, and the codes with a clock in it.
 
@@ -225,12 +236,8 @@ def registers(raw: bytearray, name: str) -> None:
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    source, cubin = folder / "stepped.ptx", folder / "stepped.cubin"
-    source.write_text(p.ptx_module(wanted(), AROUND))
-    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
-    raw = bytearray(paused(cubin.read_bytes()))
-    cubin.write_bytes(raw)
+    cubin = folder / "stepped.cubin"
+    raw = bytearray(assembled(cubin, p.ptx_module(wanted(), AROUND), ptxas))
     listings = sass.listings(cubin, nvdisasm)
     loops = []
     for name in NAMES:
