@@ -62,6 +62,7 @@ class CoreRecord(ctypes.Structure):
             that it has fetched for last; `fetched_target`: whether that was the target of a jump; `fetch_cycle`: the
             cycle that it and the reads of instructions have come to; `addressed`: whether addresses of any are known.
         return_taken: the cycle in which its last return was taken (`simulator.timing.returns`).
+        due_from: no upkeep issues before this cycle; only the compiled engine keeps it, so as not to look each time.
     """
 
     number: int
@@ -120,6 +121,7 @@ class CoreRecord(ctypes.Structure):
     fetch_cycle: int
     addressed: int
     return_taken: int
+    due_from: int
     warps: int
     warps_array: Records
 

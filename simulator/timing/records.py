@@ -279,7 +279,8 @@ class WarpRecord(ctypes.Structure):
         stands: the address of the instruction that issues next, in instructions, -1 if that is not known; `reads`: of
             that which it reads next; `landed`: of the target of its last jump. By address modulo `[fetch]
             room`: `freed`, when an instruction has left its room, with two flags (`Reading.make_room`), and `there`,
-            from when on the one that is in it can issue.
+            from when on the one that is in it can issue. `reads_at`: what `Reading.reads_from` says; only the compiled
+            engine keeps it, so as not to work it out each time.
         return_issued .. return_served: when its return issued that is under way (NEVER: none is), when it is taken and
             has its second step, and when it is served (`simulator.timing.returns`).
     """
@@ -336,6 +337,7 @@ class WarpRecord(ctypes.Structure):
     stands: int
     reads: int
     landed: int
+    reads_at: int
     freed_array: Integers
     there_array: Integers
     return_issued: int

@@ -23,7 +23,7 @@ from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import Loop, instruction
 from simulator.timing.config import Config
 
-COUNTS = (32, 96)  # loop counts; the difference of the runs is measured
+COUNTS = (8, 72)  # loop counts; the difference of the runs is measured
 SHORT = 20  # of how many programs the short form takes one
 
 

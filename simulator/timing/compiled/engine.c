@@ -1112,6 +1112,26 @@ static int is_reference(const Sm *sm, const Warp *candidate, int64_t now) {
 /* fetching.py */
 
 enum { SEQUENTIAL, QUEUED, FRESH };
+enum { AGAIN = 1, QUIET = 2, FLAGS = 4, FIRST = 2 };
+
+/* Quotient and remainder of a number that is not negative; quick for powers of two, as the config's mostly are. */
+static inline int64_t quotient(int64_t number, int64_t by) {
+    return by & (by - 1) ? number / by : number >> __builtin_ctzll((uint64_t)by);
+}
+
+static inline int64_t remainder_of(int64_t number, int64_t by) {
+    return by & (by - 1) ? number % by : number & (by - 1);
+}
+
+static int64_t reads_from(const Sm *sm, const Warp *warp) {
+    if (warp->stands < 0 || warp->line < 0 || warp->done || warp->reads >= warp->stands + sm->line_room)
+        return NEVER;
+    int64_t line = quotient(warp->reads, sm->line_places), freed = warp->freed_array[remainder_of(warp->reads, sm->line_room)];
+    return line >= warp->lines_end ? NEVER : most(freed / FLAGS + 1, warp->lines_array[line % LINES] - sm->line_read);
+}
+
+/* Notes from when on the warp can read, whenever that may have changed. */
+static void look_ahead(const Sm *sm, Warp *warp) { warp->reads_at = reads_from(sm, warp); }
 
 static void leave_line(const Sm *sm, Warp *warp, int64_t line, int64_t now) {
     warp->line = line;
@@ -1144,7 +1164,7 @@ static void come_to(const Sm *sm, Core *core, Warp *warp, const Item *item, int6
     }
     if (line != before)
         leave_line(sm, warp, line, now);
-    if (next_of(warp)->line_place != (item->line_place + 1 + item->upkeep_count) % sm->line_places)
+    if (next_of(warp)->line_place != remainder_of(item->line_place + 1 + item->upkeep_count, sm->line_places))
         warp->stands = -1; /* nobody knows what is between */
 }
 
@@ -1186,6 +1206,7 @@ static void fetch_line(const Sm *sm, Core *core, int64_t place, int64_t cycle) {
     core->fetch_free = cycle + sm->line_interval;
     warp->asked = SEQUENTIAL;
     warp->requests = warp->lines_end < warp->line + sm->lines ? cycle + sm->line_request : NEVER;
+    look_ahead(sm, warp);
 }
 
 static void come_to_target(Warp *warp) {
@@ -1199,12 +1220,13 @@ static void fetch_in(const Sm *sm, Core *core, int64_t cycle) {
     for (int64_t i = 0; i < core->warps; i++) {
         Warp *warp = core->warps_array[i];
         if (warp->redirected == cycle) {
-            warp->line = warp->lines_end = warp->target / sm->line_places;
+            warp->line = warp->lines_end = quotient(warp->target, sm->line_places);
             warp->redirected = NEVER;
             warp->requests = cycle;
             warp->asked = FRESH;
             if (warp->stands >= 0)
                 come_to_target(warp);
+            look_ahead(sm, warp);
         }
     }
     int idle = core->fetch_free < cycle;
@@ -1222,8 +1244,6 @@ static void fetch_in(const Sm *sm, Core *core, int64_t cycle) {
 
 /* reading.py */
 
-enum { AGAIN = 1, QUIET = 2, FLAGS = 4, FIRST = 2 };
-
 static void begin_reading(const Sm *sm, Warp *warp, int64_t address) {
     warp->stands = address;
     warp->reads = address + sm->line_room;
@@ -1235,9 +1255,10 @@ static void begin_reading(const Sm *sm, Warp *warp, int64_t address) {
 static void make_room(const Sm *sm, const Core *core, int64_t place, int64_t now, int hinted) {
     Warp *warp = core->warps_array[place];
     int again = core->favourite == place, quiet = hinted || (again && warp->gives_way);
-    warp->freed_array[warp->stands % sm->line_room] = FLAGS * now + QUIET * quiet + AGAIN * again;
+    warp->freed_array[remainder_of(warp->stands, sm->line_room)] = FLAGS * now + QUIET * quiet + AGAIN * again;
     warp->stands++;
     warp->reads = most(warp->reads, warp->stands);
+    look_ahead(sm, warp);
 }
 
 static void begin(const Sm *sm, const Core *core, int64_t place, int64_t now) {
@@ -1260,27 +1281,18 @@ static int64_t fetched(const Sm *sm, const Core *core, const Warp *warp) {
     if (warp->stands < 0)
         return line >= warp->lines_end ? core->fetch_cycle + 1 : warp->lines_array[line % LINES];
     int64_t address = line * sm->line_places + next_of(warp)->line_place;
-    return address < warp->reads ? warp->there_array[address % sm->line_room] : core->fetch_cycle + 1 + sm->line_read;
+    return address < warp->reads ? warp->there_array[remainder_of(address, sm->line_room)] : core->fetch_cycle + 1 + sm->line_read;
 }
 
-static int64_t reads_from(const Sm *sm, const Warp *warp) {
-    if (warp->stands < 0 || warp->line < 0 || warp->done || warp->reads >= warp->stands + sm->line_room)
-        return NEVER;
-    int64_t line = warp->reads / sm->line_places;
-    if (line >= warp->lines_end)
-        return NEVER;
-    return most(warp->freed_array[warp->reads % sm->line_room] / FLAGS + 1, warp->lines_array[line % LINES] - sm->line_read);
-}
-
-static int64_t next_reading(const Sm *sm, const Core *core) {
+static int64_t next_reading(const Core *core) {
     int64_t soonest = NEVER;
     for (int64_t i = 0; i < core->warps; i++)
-        soonest = least(soonest, reads_from(sm, core->warps_array[i]));
+        soonest = least(soonest, core->warps_array[i]->reads_at);
     return most(soonest, core->fetch_cycle + 1);
 }
 
 static int rank(const Sm *sm, const Warp *warp, int64_t cycle) {
-    int64_t behind = warp->reads - warp->landed, freed = warp->freed_array[warp->reads % sm->line_room];
+    int64_t behind = warp->reads - warp->landed, freed = warp->freed_array[remainder_of(warp->reads, sm->line_room)];
     if (behind >= 0 && behind < sm->line_room)
         return behind < FIRST ? 3 : 1;
     if (freed & QUIET)
@@ -1293,7 +1305,7 @@ static void read_ahead(const Sm *sm, Core *core, int64_t cycle) {
     Warp *found[2] = {0, 0};
     for (int64_t i = 0; i < core->warps; i++) {
         Warp *warp = core->warps_array[i];
-        if (reads_from(sm, warp) > cycle)
+        if (warp->reads_at > cycle)
             continue;
         int64_t bank = warp->reads & 1;
         int its = rank(sm, warp, cycle);
@@ -1302,15 +1314,18 @@ static void read_ahead(const Sm *sm, Core *core, int64_t cycle) {
             found[bank] = warp;
         }
     }
-    for (int bank = 0; bank < 2; bank++)
-        if (found[bank])
-            found[bank]->there_array[found[bank]->reads++ % sm->line_room] = cycle + sm->line_read;
+    for (int bank = 0; bank < 2; bank++) {
+        if (!found[bank])
+            continue;
+        found[bank]->there_array[remainder_of(found[bank]->reads++, sm->line_room)] = cycle + sm->line_read;
+        look_ahead(sm, found[bank]);
+    }
     core->fetch_cycle = cycle;
 }
 
 static void fetch(const Sm *sm, Core *core, int64_t now) {
     while (core->addressed) {
-        int64_t line = next_fetch(core), read = next_reading(sm, core);
+        int64_t line = next_fetch(core), read = next_reading(core);
         if (least(line, read) > now)
             break;
         if (line <= read)
@@ -1387,12 +1402,19 @@ static int advance(Sm *sm, Warp *warp, int64_t now) {
         if (sm->policy == LEAST_ISSUED)
             come_to_wait(warp, item);
         come_to(sm, sm->cores_array[warp->core], warp, item, now, item->unit == sm->control || pc <= last);
+        look_ahead(sm, warp);
         return found;
     }
     warp->done = 1;
     warp->upkeep_count = 0;
+    look_ahead(sm, warp);
     sm->boundary_warp = warp->place;
     return OVER;
+}
+
+/* The cycle in which an instruction of the warp's upkeep issues next; NEVER if none is to come. */
+static int64_t due(const Warp *warp) {
+    return warp->upkeep_seen < warp->upkeep_count ? warp->upkeep_array[warp->upkeep_seen] >> 1 : NEVER;
 }
 
 /* Issues, up to the point where the operation starts. */
@@ -1407,6 +1429,7 @@ static const Item *issue(Sm *sm, Core *core, Warp *warp, int64_t now) {
     warp->runs = item->runs;
     for (int64_t i = 0; i < item->upkeep_count; i++)
         warp->upkeep_array[i] = 2 * now + item->upkeep_array[i];
+    core->due_from = least(core->due_from, due(warp));
     sm->issued_array[core->number]++;
     if (core->counting && warp->scheduled)
         note_busy(warp, now);
@@ -1439,11 +1462,6 @@ static int64_t next_issue(const Sm *sm, const Core *core, int64_t soonest) {
         first = least(first, cycle);
     }
     return first;
-}
-
-/* The cycle in which an instruction of the warp's upkeep issues next; NEVER if none is to come. */
-static int64_t due(const Warp *warp) {
-    return warp->upkeep_seen < warp->upkeep_count ? warp->upkeep_array[warp->upkeep_seen] >> 1 : NEVER;
 }
 
 static int able(const Sm *sm, const Core *core, const Warp *warp, int64_t now) {
@@ -1520,13 +1538,13 @@ static int before(const Core *core, int64_t one, int64_t turn, int64_t other, in
 /* The place of the warp that a policy with yield hints prefers in a cycle, of those with upkeep, and where
  * `operations`, of those that can issue; -1 for none, or if `operations` and none can issue. */
 static int64_t first(const Sm *sm, const Core *core, int64_t now, int operations) {
-    int64_t count = core->warps, best = -1, its = 0, some = !operations, goes = 0;
+    int64_t count = core->warps, best = -1, its = 0, some = !operations, goes = 0, upkeep = core->due_from <= now;
     for (int64_t turn = 0; turn < count && !(goes && some); turn++) {
         int64_t at = core->favourite + turn < count ? core->favourite + turn : core->favourite + turn - count;
         const Warp *warp = core->warps_array[at];
         int can = operations && able(sm, core, warp, now);
         some |= can;
-        if (goes || !(can || due(warp) == now))
+        if (goes || !(can || (upkeep && due(warp) == now)))
             continue;
         int64_t behind = turn ? turn : count;
         goes = turn == 0 && !warp->gives_way && goes_on(sm, core, warp, now);
@@ -1554,7 +1572,7 @@ static void keep_up(const Sm *sm, Core *core, int64_t place, int64_t now) {
 
 /* Lets the upkeep that is due in this cycle come a cycle later. */
 static void postpone(Core *core, int64_t now) {
-    for (int64_t i = 0; i < core->warps; i++) {
+    for (int64_t i = core->due_from > now ? core->warps : 0; i < core->warps; i++) {
         Warp *warp = core->warps_array[i];
         if (due(warp) == now)
             put_off(warp, 1, now);
@@ -1566,7 +1584,7 @@ static int64_t issued_in(const Core *core, int64_t now) { return core->last_issu
 
 /* Lets upkeep issue that comes before this cycle. */
 static void settle(Sm *sm, Core *core, int64_t now) {
-    while (hinted(sm)) {
+    while (hinted(sm) && core->due_from < now) {
         int64_t cycle = NEVER, place = 0, alone = 1;
         for (int64_t i = 0; i < core->warps; i++) {
             int64_t its = due(core->warps_array[i]);
@@ -1578,6 +1596,7 @@ static void settle(Sm *sm, Core *core, int64_t now) {
                 alone = 0;
             }
         }
+        core->due_from = cycle;
         if (cycle >= now)
             break;
         if (core->depth && core->read_cycle < cycle) {
@@ -1862,6 +1881,14 @@ static void begin_access(Sm *sm, int64_t cta, int64_t cycle) {
 
 static void settle(Sm *sm, Core *core, int64_t now);
 
+/* Works out anew what only this engine remembers, as Python may have changed what it comes from. */
+static void remember(Sm *sm) {
+    for (int64_t i = 0; i < sm->cores; i++)
+        sm->cores_array[i]->due_from = 0;
+    for (int64_t i = 0; i < sm->warps; i++)
+        look_ahead(sm, sm->warps_array[i]);
+}
+
 /* `SharedMemory.serve`. Returns whether the window was long enough; if not, Python goes on. */
 static int serve_accesses(Sm *sm, int64_t cta, int64_t now) {
     int64_t each = sm->cores / sm->sms, first = cta * each, end = first + each;
@@ -1900,6 +1927,7 @@ static int end_step(Sm *sm, Core *core, Warp *warp) {
  * is over (OVER), or `steps` steps are done (PAUSE). */
 int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) {
     int64_t found;
+    remember(sm);
     if (sm->started >= 0) {
         Core *core = sm->cores_array[sm->started];
         sm->started = -1;
@@ -2305,6 +2333,7 @@ static void returns_state(Sm *sm, int64_t cta, Out *out) {
  * go on deciding what is served. */
 int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
     Out out = {words, 0, capacity};
+    remember(sm);
     for (int64_t i = 0; i < sm->cores; i++)
         settle(sm, sm->cores_array[i], sm->now);
     for (int64_t i = 0; i < sm->sms; i++)
@@ -2321,7 +2350,10 @@ int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
 }
 
 /* `SubCore.settle`, up to the present cycle. */
-void tcsim_engine_settle(Sm *sm, int64_t core) { settle(sm, sm->cores_array[core], sm->now); }
+void tcsim_engine_settle(Sm *sm, int64_t core) {
+    remember(sm);
+    settle(sm, sm->cores_array[core], sm->now);
+}
 
 /* `Slots.last_of`. */
 int64_t tcsim_engine_place(Sm *sm, int64_t cta, int64_t soonest, int64_t count) {
@@ -2332,6 +2364,7 @@ int64_t tcsim_engine_place(Sm *sm, int64_t cta, int64_t soonest, int64_t count) 
 
 /* `SharedMemory.drain`; returns early where Python must go on. */
 void tcsim_engine_drain(Sm *sm) {
+    remember(sm);
     for (int64_t i = 0; i < sm->sms; i++)
         while (sm->serve_tick_array[i] < NEVER) {
             sm->now = most(sm->now, sm->serve_tick_array[i]);
