@@ -92,7 +92,7 @@ GROUPS = {
             "measured: H100 80GB, 2026-11-25, tests/hardware (mma.csv)",
             rows,
             ("kind", "fresh", "load"),
-            seconds=41,
+            seconds=32,
         ),
     )
 }

@@ -23,7 +23,7 @@ from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import Loop, instruction
 from simulator.timing.config import Config
 
-COUNTS = (8, 72)  # loop counts; the difference of the runs is measured
+COUNTS = (8, 72)  # iterations; no more than were measured, as the engine has no noise; with less, one rhythm counts
 SHORT = 20  # of how many programs the short form takes one
 
 
@@ -47,30 +47,29 @@ def cycles(config: Config, body: tuple[Step, ...], warps: int) -> float:
     return iteration(Loop.of(config, body), warps)
 
 
-def iteration(loop: Loop, warps: int, begins: Sequence[int] = (), counts: tuple[int, int] = COUNTS) -> float:
+def iteration(loop: Loop, warps: int, begins: Sequence[int] = ()) -> float:
     """As `cycles`, of a loop that is compiled; warp w begins in cycle begins[w], or without these as in
-    `Loop.staggered`; from runs with these loop counts."""
-    return loop.difference(warps, counts, begins or loop.staggered(warps)) / (counts[1] - counts[0])
+    `Loop.staggered`."""
+    return loop.difference(warps, COUNTS, begins or loop.staggered(warps)) / (COUNTS[1] - COUNTS[0])
 
 
 def by_warps(
     loop: Loop,
     measured: Mapping[str, float],
     begins: Mapping[str, Sequence[int]] = MappingProxyType({}),
-    counts: tuple[int, int] = COUNTS,
 ) -> Iterator[tuple[int, float, float]]:
     """For each number of warps of a measured loop: the warps, the measured cycles of an iteration and the simulated
     ones. Warps on sub-cores of their own do not meet, so they are simulated once.
 
     Args:
-        begins: by number of warps, as for `iteration`; counts: as there.
+        begins: by number of warps, as for `iteration`.
     """
     simulated: dict[int, float] = {}
     for text, cycles in measured.items():
         warps = int(text)
         alike = warps if warps > loop.config.sm.sub_cores else 1
         if alike not in simulated:
-            simulated[alike] = iteration(loop, alike, begins.get(text, ()), counts)
+            simulated[alike] = iteration(loop, alike, begins.get(text, ()))
         yield warps, cycles, simulated[alike]
 
 

@@ -16,11 +16,11 @@ from simulator.resources import folder
 from simulator.state.registers import WARP_SIZE
 from simulator.studies.validation.group import Group, Row, assumed
 from simulator.studies.validation.measured_loops import Loop, Part, Words, read_loops
+from simulator.studies.validation.programs import COUNTS
 from simulator.tables import read_rows
 from simulator.timing.config import Config
 
 SHORT = 12  # of so many loops one is in the short form
-COUNTS = (8, 72)  # iterations: fewer than were measured, as the engine has no noise; with less, one rhythm counts
 STEPS = ("gemm", "beside", "random", "held out")  # kinds of loops with matrix instructions
 _DEPENDENT, _LOADS = 16, (16, 48)  # loads in the body of a dependent stream, and its two loop counts
 _ADDRESS, _BASE, _MASK = 8, 9, 10  # registers of a dependent stream

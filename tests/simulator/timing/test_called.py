@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.studies.validation.machine_code import COUNTS
+from simulator.studies.validation.programs import COUNTS
 from simulator.timing.engine import simulate
 from tests.support.cases import examples, exhaustive, over
 from tests.support.stepping import BEGIN, Loop, late, loops, operations, readings, reads, repeated
