@@ -141,7 +141,7 @@ class SmRecord(ctypes.Structure):
         policy: the number of the issue policy.
         others: tensor pipes of a sub-core beside one; `width` and `metadata_cycles` as in the config.
         sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
-        return_request .. return_again, under_way, last_served: see `simulator.timing.returns`.
+        return_request .. return_again, returns_look, under_way, last_served, held: see `simulator.timing.returns`.
         lines, line_interval .. line_places, line_read, line_room: of `[fetch]`; `lines` is 0 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
         reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
@@ -250,6 +250,8 @@ class SmRecord(ctypes.Structure):
     returning_array: Integers
     under_way_array: Integers
     last_served_array: Integers
+    held_array: Integers
+    returns_look: int
 
 
 RECORDS = (CoreRecord, SmRecord)  # of the compiled engine, behind those of `simulator.timing.records`

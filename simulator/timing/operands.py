@@ -40,6 +40,7 @@ from isa.forms.record import Unit
 from simulator.timing.core_records import CoreRecord
 from simulator.timing.model import AGAIN, KEPT, TimedOperation
 from simulator.timing.records import NO_MORE, link
+from simulator.timing.returns import Returns
 from simulator.timing.warp import Warp
 
 WAITING = 2  # stages that stand still with a matrix instruction that waits in the second
@@ -84,6 +85,7 @@ class Reads(CoreRecord):
         free: by `Unit`, the cycle from which each pipe can take its next instruction.
         stages, readers, kept: the arrays of its record.
         changes: cycles beyond the producer's latency, by units of consumer and producer.
+        returns: those of its SM, which are late where the stages stand still.
         fetch_latency: cycles from the fetch of a jump's target until that can issue.
         port: reads the registers of accesses to shared memory.
     """
@@ -92,6 +94,7 @@ class Reads(CoreRecord):
     free: array[int]
     port: Accesses
     changes: Sequence[Sequence[int]]
+    returns: Returns
     fetch_latency: int
 
     def begin_reads(self, stages: int) -> None:
@@ -184,6 +187,7 @@ class Reads(CoreRecord):
                 else:
                     self.go_ahead(cycle)
                 self.stand_still(self.read_cycle)
+                self.returns.hold(self, self.mine, self.read_cycle)
             else:
                 self.move(cycle, 1)
                 for at in range(0, READER * self.reading, READER):

@@ -95,7 +95,7 @@ class Sm(Machine):
         self.returns = Returns(config.sequences, self.record, placed, self.cores)
         self.extra = extras(config.alu)
         for core in self.cores:
-            core.changes = self.extra
+            core.changes, core.returns = self.extra, self.returns
         self.margin = max(max(row) for row in self.extra) + max(
             config.shared.overlap_latency, config.alu.change_latency
         )
@@ -130,6 +130,8 @@ class Sm(Machine):
     def step(self, core: SubCore) -> None:
         """Lets a sub-core issue the instruction that can issue in this cycle, and plans when it looks again."""
         core.tick, now = NEVER, self.now
+        if now >= self.record.returns_look:
+            self.returns.look(now)
         chosen = core.choose(now)
         if chosen is not None:
             self.issue(core, chosen, now)

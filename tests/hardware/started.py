@@ -9,7 +9,8 @@ the sub-cores have used shared memory and returned from a routine (`stepped.in_o
 
 In the results, of each loop: `forms`, `code` and `loop` as in `stepped.py`; and `cycles`, by number of warps: those of
 an iteration, the difference of two runs; for each warp when it begins; and by how much three launches differ, of which
-the fastest is kept.
+the fastest is kept. Of the loops `CLOCKED`, on eight warps, also `clocks` as in `stepped.py`, in the places of copies
+of registers.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from patched import command
 
 WARPS = (5, 8, 12, 16, 24, 28)
 COUNTS = (8, 72)
+CLOCKED, CLOCKED_ON = ("mma_spo_m16n8k64_s32_s4_s4_c2_none",), 8  # here four returns meet stages that stand still
 LAUNCHES = 3
 REGISTERS = 65536  # of an SM
 NUMBER_OF_REGISTERS = 4  # what the driver calls that of a kernel
@@ -37,16 +39,24 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     cubin = folder / "started.cubin"
     raw = stepped.assembled(cubin, stepped.module(wanted(), stepped.in_order), ptxas, len(wanted()))
     listings = sass.listings(cubin, nvdisasm)
-    words, loops = stepped.words_of(listings), []
+    words, loops, clocked, larger = stepped.words_of(listings), [], [], bytearray(raw)
     for program in wanted():
         loop = stepped.Loop(program.name, raw, listings[program.name], *words)
-        rows, first, _ = loop.rows()
+        rows, first, addresses = loop.rows()
         loops.append(stepped.described(loop, rows, first, []))
+        if program.name in CLOCKED:
+            places = [i for i in loop.places() if stepped.COPY.fullmatch(loop.code[i].text)]
+            clocked.append({**loops[-1], "codes": [(addresses.index(at), loop.words(at)) for at in places]})
+            stepped.registers(larger, program.name)
+    (folder / "clocked.cubin").write_bytes(larger)
+    (folder / "clocked.json").write_text(json.dumps(clocked))
     (folder / "started.json").write_text(json.dumps(loops))
 
 
 def run(folder: Path, results: Path, date: str) -> None:
     bench, programs, rows = stepped.Bench(folder, "started"), {x.name: x for x in wanted()}, []
+    clocked = stepped.Bench(folder, "clocked")
+    codes = {loop["name"]: loop["codes"] for loop in clocked.loops}
     for loop in bench.loops:
         memory, kernel = bench.memory(programs[loop["name"]]), bench.kernel(loop)
         registers = bench.device.cupy.cuda.driver.funcGetAttribute(NUMBER_OF_REGISTERS, kernel.ptr)
@@ -55,7 +65,10 @@ def run(folder: Path, results: Path, date: str) -> None:
             found = [bench.iteration(kernel, memory, warps, COUNTS) for _ in range(LAUNCHES)]
             spread = max(each for each, _ in found) - min(each for each, _ in found)
             cycles[warps] = [*min(found), spread]
-        rows.append({**loop, "clocks": [], "cycles": cycles})
+        clocks = []
+        for row, words in codes.get(loop["name"], []):
+            clocks.append([row, 1, *clocked.times(clocked.kernel(loop, words), memory, CLOCKED_ON, 1)])
+        rows.append({**loop, "clocks": clocks, "cycles": cycles})
     bench.write(results, date, rows)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -78,9 +78,11 @@ def repeated(loop: Loop, every: list[TimedOperation], iterations: int, warps: in
     return TimedCode(tuple(range(warps)), items, nesting(items), {0: end}, scheduled=True, counted=COUNTED)
 
 
-def late(loop: Loop, reading: Reading, clocks: dict[int, list[int]]) -> list[tuple[int, int]]:
-    """Of each of the two warps: when its clock is read in the simulation, and by how many cycles it comes later on the
-    chip; `clocks`: what `reads` has given."""
+def late(
+    loop: Loop, reading: Reading, clocks: dict[int, list[int]], warps: Sequence[int] = PAIR
+) -> list[tuple[int, int]]:
+    """Of each of the two warps, or of others: when its clock is read in the simulation, and by how many cycles it comes
+    later on the chip; `clocks`: what `reads` has given."""
     every = operations(loop)
     rows = places(loop, reading.row)
     for row in rows:
@@ -91,7 +93,7 @@ def late(loop: Loop, reading: Reading, clocks: dict[int, list[int]]) -> list[tup
         H100, [repeated(loop, every, reading.iteration, len(starts))], len(starts), starts=starts, observer=Steps()
     )
     at = (reading.iteration - 1) * len(rows) + rows.index(reading.row)
-    return [(clocks[warp][at], reading.reads[warp] - clocks[warp][at]) for warp in PAIR]
+    return [(clocks[warp][at], reading.reads[warp] - clocks[warp][at]) for warp in warps]
 
 
 def reads(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:

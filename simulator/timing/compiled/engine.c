@@ -387,6 +387,7 @@ static void go_ahead(Core *core, int64_t cycle) {
 static int64_t next_read(const Sm *sm, const Core *core);
 static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle);
 static void hold(Sm *sm, Core *core, int64_t cycle);
+static void hold_returns(Sm *sm, Core *core, int64_t cycle);
 
 static void catch_up(Sm *sm, Core *core, int64_t now) {
     while (core->read_cycle < now) {
@@ -404,6 +405,7 @@ static void catch_up(Sm *sm, Core *core, int64_t now) {
             else
                 go_ahead(core, cycle);
             stand_still(sm, core, core->read_cycle);
+            hold_returns(sm, core, core->read_cycle);
             continue;
         }
         move_on(core, cycle);
@@ -1000,6 +1002,12 @@ static int asks_before(const int64_t *last, const Warp *warp, const Warp *other)
     return its < others || (its == others && warp->return_issued < other->return_issued);
 }
 
+static void look_later(Sm *sm, const Warp *warp, int64_t now) {
+    int64_t until = warp->return_taken + sm->return_request;
+    if (until >= now)
+        sm->returns_look = least(sm->returns_look, until + 1);
+}
+
 /* `Returns.foresee`. */
 static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
     int64_t served = sm->last_served_array[cta], count = 0, taken = 0, last[sm->cores];
@@ -1027,6 +1035,8 @@ static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
             if (last[waiting[i]->core] + sm->return_again <= cycle &&
                 (found < 0 || asks_before(last, waiting[i], waiting[found])))
                 found = i;
+        if (cycle == sm->held_array[cta])
+            continue;
         if (found >= 0) {
             Warp *warp = waiting[found];
             waiting[found] = waiting[taken];
@@ -1039,9 +1049,38 @@ static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
             serve_return(warp, served);
         }
     }
+    for (int64_t i = 0; i < count; i++)
+        look_later(sm, waiting[i], now);
+}
+
+/* `Returns.hold`. */
+static void hold_returns(Sm *sm, Core *core, int64_t cycle) {
+    int64_t cta = core->number * sm->sms / sm->cores;
+    for (int64_t i = 0; i < core->warps && sm->under_way_array[cta]; i++) {
+        const Warp *warp = core->warps_array[i];
+        if (warp->return_issued == NEVER || warp->return_sent <= cycle ||
+            warp->return_taken != cycle - sm->return_request)
+            continue;
+        core->return_taken = sm->held_array[cta] = cycle;
+        foresee_returns(sm, cta, cycle);
+    }
+}
+
+static void settle(Sm *sm, Core *core, int64_t now);
+
+/* `Returns.look`. */
+static void look_at_returns(Sm *sm, int64_t now) {
+    for (int64_t i = 0; i < sm->cores; i++)
+        settle(sm, sm->cores_array[i], now);
+    sm->returns_look = NEVER;
+    for (int64_t i = 0; i < sm->warps; i++)
+        if (sm->warps_array[i]->return_issued != NEVER)
+            look_later(sm, sm->warps_array[i], now);
 }
 
 static void ask(Sm *sm, Warp *warp, int64_t now) {
+    if (sm->under_way_array[warp->cta])
+        look_at_returns(sm, now);
     settle_returns(sm, warp->cta, now);
     warp->return_issued = now;
     warp->return_taken = warp->return_sent = NEVER;
@@ -1951,6 +1990,8 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
                     return SERVE;
             continue;
         }
+        if (core->tick >= sm->returns_look)
+            look_at_returns(sm, core->tick);
         int64_t now = core->tick, chosen = choose(sm, core, now);
         Warp *warp = chosen < 0 ? NULL : core->warps_array[chosen];
         *number = core->number;
@@ -2311,6 +2352,7 @@ static void returns_state(Sm *sm, int64_t cta, Out *out) {
     settle_returns(sm, cta, sm->now);
     put(out, sm->under_way_array[cta]);
     put_left(out, sm->last_served_array[cta] + sm->return_interval, sm->now);
+    put(out, sm->held_array[cta] >= sm->now);
     for (int64_t i = cta * each; i < cta * each + each; i++) {
         int64_t before_it = 0;
         for (int64_t j = cta * each; j < cta * each + each; j++)

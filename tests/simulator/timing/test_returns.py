@@ -19,12 +19,16 @@ from simulator.timing.records import NEVER, plain
 from simulator.timing.returns import Returns
 from tests.support.cases import examples
 from tests.support.jumping import Segment, codes, later, operations, over_jump, segments, whole
+from tests.support.stepping import late as off
+from tests.support.stepping import loops as clocked
+from tests.support.stepping import readings, reads
 from tests.support.straight_code import H100, read_clocks
 
 CROWDED = [code for code in codes() if code["kind"] == "crowded"]
 FACING = [code for code in codes() if code["kind"] == "facing"]
 SUB_CORES, FAR = 4, 1000  # cycles behind other returns
 CLOSE = 16  # cycles between two jumps that may meet
+SECOND = 147  # the row in front of which no warp of the clocked loop has returned twice
 
 
 class Return(SimpleNamespace):
@@ -57,7 +61,7 @@ def late(code: dict[str, Any]) -> Counter[int]:
     """How many returns are by how many cycles later than the SM's unit for itself says."""
     found, record = returned(code), plain(SmRecord)()
     record.sms = 1
-    cores: Any = [SimpleNamespace(return_taken=0) for _ in range(SUB_CORES)]
+    cores: Any = [SimpleNamespace(return_taken=0, settle=lambda now: None) for _ in range(SUB_CORES)]
     unit = Returns(H100.sequences, record, found, cores)
     for place, core in enumerate(order(code)):
         cores[core].return_taken = place - SUB_CORES - FAR
@@ -132,3 +136,13 @@ def test_repetitions_of_returns_are_skipped(warps: int, iterations: int) -> None
     assert skipped.cycles == every.cycles
     assert skipped.skipped > 0
     assert skipped.waits == every.waits
+
+
+def test_stages_that_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four sub-cores return in one cycle, and two cycles later all their stages stand still: every clock of eight warps
+    up to the second return, and the order in which the other four return next (tests/hardware/started.py)."""
+    (loop,) = (loop for loop in clocked("started.json.gz") if loop["clocks"])
+    found, some = reads(monkeypatch), [reading for reading in readings(loop, 1) if reading.row < SECOND]
+    assert len(some) == 12
+    for reading in some:
+        assert {cycles for _, cycles in off(loop, reading, found, range(2 * SUB_CORES))} == {0}, reading
