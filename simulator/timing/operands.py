@@ -187,7 +187,7 @@ class Reads(CoreRecord):
                 else:
                     self.go_ahead(cycle)
                 self.stand_still(self.read_cycle)
-                self.returns.hold(self, self.mine, self.read_cycle)
+                self.returns.hold(self, self.read_cycle)
             else:
                 self.move(cycle, 1)
                 for at in range(0, READER * self.reading, READER):

@@ -35,6 +35,8 @@ class Core(Protocol):
 
     return_taken: int
 
+    @property
+    def mine(self) -> Sequence[WarpRecord]: ...
     def settle(self, now: int) -> None: ...
 
 
@@ -96,9 +98,9 @@ class Returns:
             if warp.return_taken + self.request >= now:
                 self.record.returns_look = min(self.record.returns_look, warp.return_taken + self.request + 1)
 
-    def hold(self, core: Core, mine: Iterable[WarpRecord], cycle: int) -> None:
-        """Notes that the stages of a sub-core stand still in a cycle; `mine`: its warps."""
-        for warp in mine:
+    def hold(self, core: Core, cycle: int) -> None:
+        """Notes that the stages of a sub-core stand still in a cycle."""
+        for warp in core.mine:
             waits = warp.return_issued != NEVER and warp.return_sent > cycle
             if waits and warp.return_taken == cycle - self.request:
                 core.return_taken = self.held[warp.cta] = cycle

@@ -1002,6 +1002,7 @@ static int asks_before(const int64_t *last, const Warp *warp, const Warp *other)
     return its < others || (its == others && warp->return_issued < other->return_issued);
 }
 
+/* `Returns.look_later`, of one return. */
 static void look_later(Sm *sm, const Warp *warp, int64_t now) {
     int64_t until = warp->return_taken + sm->return_request;
     if (until >= now)
@@ -1031,12 +1032,12 @@ static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
         for (int64_t i = taken; i < count; i++)
             soonest = least(soonest, last[waiting[i]->core] + sm->return_again);
         cycle = most(cycle, soonest);
+        if (cycle == sm->held_array[cta])
+            continue;
         for (int64_t i = taken; i < count; i++)
             if (last[waiting[i]->core] + sm->return_again <= cycle &&
                 (found < 0 || asks_before(last, waiting[i], waiting[found])))
                 found = i;
-        if (cycle == sm->held_array[cta])
-            continue;
         if (found >= 0) {
             Warp *warp = waiting[found];
             waiting[found] = waiting[taken];
@@ -1055,14 +1056,13 @@ static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
 
 /* `Returns.hold`. */
 static void hold_returns(Sm *sm, Core *core, int64_t cycle) {
-    int64_t cta = core->number * sm->sms / sm->cores;
-    for (int64_t i = 0; i < core->warps && sm->under_way_array[cta]; i++) {
+    for (int64_t i = 0; i < core->warps; i++) {
         const Warp *warp = core->warps_array[i];
         if (warp->return_issued == NEVER || warp->return_sent <= cycle ||
             warp->return_taken != cycle - sm->return_request)
             continue;
-        core->return_taken = sm->held_array[cta] = cycle;
-        foresee_returns(sm, cta, cycle);
+        core->return_taken = sm->held_array[warp->cta] = cycle;
+        foresee_returns(sm, warp->cta, cycle);
     }
 }
 
@@ -1151,7 +1151,7 @@ static int is_reference(const Sm *sm, const Warp *candidate, int64_t now) {
 /* fetching.py */
 
 enum { SEQUENTIAL, QUEUED, FRESH };
-enum { AGAIN = 1, QUIET = 2, FLAGS = 4, FIRST = 2 };
+enum { AGAIN = 1, QUIET = 2, FLAGS = 4, FIRST = 2 }; /* of reading.py */
 
 /* Quotient and remainder of a number that is not negative; quick for powers of two, as the config's mostly are. */
 static inline int64_t quotient(int64_t number, int64_t by) {
@@ -1162,6 +1162,7 @@ static inline int64_t remainder_of(int64_t number, int64_t by) {
     return by & (by - 1) ? number % by : number & (by - 1);
 }
 
+/* `Reading.reads_from`. */
 static int64_t reads_from(const Sm *sm, const Warp *warp) {
     if (warp->stands < 0 || warp->line < 0 || warp->done || warp->reads >= warp->stands + sm->line_room)
         return NEVER;
@@ -1611,7 +1612,9 @@ static void keep_up(const Sm *sm, Core *core, int64_t place, int64_t now) {
 
 /* Lets the upkeep that is due in this cycle come a cycle later. */
 static void postpone(Core *core, int64_t now) {
-    for (int64_t i = core->due_from > now ? core->warps : 0; i < core->warps; i++) {
+    if (core->due_from > now)
+        return;
+    for (int64_t i = 0; i < core->warps; i++) {
         Warp *warp = core->warps_array[i];
         if (due(warp) == now)
             put_off(warp, 1, now);
@@ -1917,8 +1920,6 @@ static void begin_access(Sm *sm, int64_t cta, int64_t cycle) {
         return;
     }
 }
-
-static void settle(Sm *sm, Core *core, int64_t now);
 
 /* Works out anew what only this engine remembers, as Python may have changed what it comes from. */
 static void remember(Sm *sm) {
