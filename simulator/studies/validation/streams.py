@@ -19,7 +19,7 @@ from simulator.timing.compile import compile_code
 from simulator.timing.compiled import Programs
 from simulator.timing.config import Config
 from simulator.timing.engine import simulate
-from simulator.timing.lengths import lengths
+from simulator.timing.lengths import Known, lengths
 from simulator.timing.model import TimedCode
 from simulator.timing.schedule import scheduled
 from simulator.timing.sequences import expand
@@ -60,12 +60,13 @@ class Loop:
 
     Attributes:
         code: its code, with sequences in the place of instructions that the chip does not have.
-        programs: what its runs share.
+        programs, known: what its runs share.
     """
 
     config: Config
     code: TimedCode
     programs: Programs = field(default_factory=Programs)
+    known: Known = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: Config, body: tuple[Step, ...]) -> Loop:
@@ -84,7 +85,7 @@ class Loop:
     def difference(self, warps: int, counts: tuple[int, int], starts: Sequence[int] = ()) -> int:
         """How many cycles longer the loop takes with the second count of iterations than with the first."""
         code = replace(self.code, warps=tuple(range(warps)))
-        few, many = lengths(self.config, code, counts, warps, starts=starts, programs=self.programs)
+        few, many = lengths(self.config, code, counts, warps, starts=starts, programs=self.programs, known=self.known)
         return many - few
 
     def staggered(self, warps: int) -> list[int]:

@@ -94,3 +94,22 @@ def test_one_warp_is_over_before_the_other_begins() -> None:
     found = both.lengths(H100, code, (3, 9), 5, starts=starts, programs=loop.programs)
     assert found == tuple(loop.cycles(5, count, starts) for count in (3, 9))
     assert found[0] > 100_000
+
+
+def test_runs_that_are_known() -> None:
+    """Sub-cores whose warps begin alike, but later, are simulated once: two warps each on 5, 6 and 8 of them."""
+    loop, _ = loops()[0]
+    known: both.Known = {}
+    for warps in (5, 6, 8):
+        begins = [3 * (warp % 4) + 20 * (warp // 4) for warp in range(warps)]
+        found = both.lengths(
+            H100,
+            repeated(loop.code, range(warps), 1),
+            (3, 9),
+            warps,
+            starts=begins,
+            programs=loop.programs,
+            known=known,
+        )
+        assert found == tuple(loop.cycles(warps, count, begins) for count in (3, 9))
+    assert set(known) == {(1, (3, 9), (0, 20)), (1, (3, 9), (0,))}
