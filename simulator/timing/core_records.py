@@ -62,7 +62,8 @@ class CoreRecord(ctypes.Structure):
             that it has fetched for last; `fetched_target`: whether that was the target of a jump; `fetch_cycle`: the
             cycle that it and the reads of instructions have come to; `addressed`: whether addresses of any are known.
         return_taken: the cycle in which its last return was taken (`simulator.timing.returns`).
-        due_from: no upkeep issues before this cycle; only the compiled engine keeps it, so as not to look each time.
+        due_from, lines_from, reading_from: no upkeep issues, no line is fetched and no warp reads before these cycles;
+            only the compiled engine keeps them, so as not to look each time.
     """
 
     number: int
@@ -122,6 +123,8 @@ class CoreRecord(ctypes.Structure):
     addressed: int
     return_taken: int
     due_from: int
+    lines_from: int
+    reading_from: int
     warps: int
     warps_array: Records
 
@@ -141,6 +144,9 @@ class SmRecord(ctypes.Structure):
         policy: the number of the issue policy.
         others: tensor pipes of a sub-core beside one; `width` and `metadata_cycles` as in the config.
         sparse_after_dense .. loop_minimum: numbers of the config with these names; `fetch` is -1 where there is none.
+        copies: whether the compiled engine may issue copies; copy_latency .. pipe_cycles, of `[memory]`, `path_free`,
+            `outside_turn`, `l2_free`, `path_busy`, and of L2, in bytes, `l2_rate` (0: it has no limit) .. `l2_sms`: see
+            `simulator.timing.l2_path`; `warp_interval`: of `[shared]`.
         return_request .. return_again, returns_look, under_way, last_served, held: see `simulator.timing.returns`.
         lines, line_interval .. line_places, line_read, line_room: of `[fetch]`; `lines` is 0 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
@@ -252,6 +258,21 @@ class SmRecord(ctypes.Structure):
     last_served_array: Integers
     held_array: Integers
     returns_look: int
+    copies: int
+    copy_latency: int
+    line_cycles: int
+    cached_cycles: int
+    copy_port: int
+    pipe_cycles: int
+    warp_interval: int
+    l2_rate: int
+    l2_burst: int
+    l2_request: int
+    l2_sms: int
+    path_free_array: Integers
+    path_busy_array: Integers
+    outside_turn_array: Integers
+    l2_free_array: Integers
 
 
 RECORDS = (CoreRecord, SmRecord)  # of the compiled engine, behind those of `simulator.timing.records`

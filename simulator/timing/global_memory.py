@@ -1,13 +1,11 @@
 """The way from an SM to global memory: loads, stores, cp.async with its groups, bulk copies.
 
-An instruction takes its sub-core's port and, for what it asks for, a few cycles of the pipe that shared memory is
-reached by. Its lines come back `latency` cycles later at the earliest, one after the other over the SM's path. Bulk
+Lines come back `latency` cycles after they have been asked for at the earliest, over the SM's path (`l2_path.py`). Bulk
 copies come over a path of their own: another unit asks for them, and a store does not wait until they have come
 (assumed: nobody has measured both at once). What a copy brings is then written to shared memory, in the queue of all
 other accesses there, wavefront by wavefront. A group is complete when all of its copies are written.
 
-Everything is taken to be in L2. With `sms` SMs that do the same at the same time each has its share of what L2 reads
-and writes in a cycle; reads of a burst do not wait for it (`[l2] burst_bytes`).
+Everything is taken to be in L2.
 """
 
 from __future__ import annotations
@@ -16,11 +14,18 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from isa.forms.record import Unit
-from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, CopyArriveFacts, FetchFacts, WaitGroupFacts
+from simulator.execute.dynamic_info import (
+    BulkFacts,
+    CommitGroupFacts,
+    CopyArriveFacts,
+    FetchFacts,
+    WaitGroupFacts,
+)
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
 from simulator.state.windows import LOCAL
 from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.events import LANDING, At
+from simulator.timing.l2_path import COPIES, L2Path
 from simulator.timing.machine import Machine
 from simulator.timing.memory_config import L2, Memory
 from simulator.timing.model import StallReason, TimedOperation
@@ -88,7 +93,7 @@ def _far(line: int) -> bool:
 
 
 class GlobalMemory:
-    """The path of each SM to L2, and the data that are under way on it.
+    """The data that are under way between each SM and L2.
 
     Where nothing but groups waits for copies and writing them takes no cycles of shared memory, a copy's arrival is
     kept in its group: a warp that waits plans when it looks again. Else each arrival is planned.
@@ -108,24 +113,14 @@ class GlobalMemory:
         sms: int = 1,
     ) -> None:
         self.machine, self.shared, self.queues, self.observer = machine, shared, queues, machine.observer
-        self.memory, self.sms = memory, sms
-        self.rates = (l2.read_bytes, l2.write_bytes) if l2 is not None and sms > 1 else None
-        self.request_bytes = l2.request_bytes if l2 is not None else 0
-        self.burst = l2.burst_bytes * sms if l2 is not None else 0
-        self.l2_free = [0] * (
-            2 * machine.ctas
-        )  # when L2 serves this SM next: reads, then writes; in cycles times the rate
-        self.free = [0] * machine.ctas  # when the path brings the next line
-        self.bulk_free = [0] * machine.ctas  # the same for bulk copies, which another unit asks for and receives
+        self.memory, self.path = memory, L2Path(machine, shared, memory, l2, sms)
         self.store_free = [0] * machine.ctas  # when it takes the next store
         self.groups = {warp.id: Groups() for warp in machine.warps}
-        self.turn = [0] * len(
-            machine.warps
-        )  # when the next access of each warp to global memory may begin to pass the pipe
         self.lines: list[dict[int, int]] = [{} for _ in range(machine.ctas)]  # sectors in L1, and since when
         self.touched: set[int] = set()  # lines that have come before
         self.device_latency = 0  # of lines that come for the first time, where L2 begins empty
         self.grouped = queues is None and machine.observer is None and not memory.write_cycles
+        machine.record.copies = self.grouped
         self.flights: dict[At, Flight] = {}
         self.looks: dict[At, Warp] = {}
 
@@ -157,23 +152,23 @@ class GlobalMemory:
     def fetch(self, core: Pipes, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
         """Issues a load, a store or a copy of a warp; returns the cycles until its registers are written."""
         rules, cta = self.memory, warp.cta
-        copies = fact.kind in ("copy", "cached copy")
+        copies = fact.kind in COPIES
         cycles = fact.lines * rules.line_cycles
         if fact.kind == "cached copy":
             cycles = max(cycles, rules.cached_cycles)
         if fact.where and fact.kind != "store":
             return self.located(core, warp, operation, fact, now)
-        begin = self.send(core, warp, operation, cycles, now)
+        begin = self.path.send(core, warp, operation, cycles, now)
         if fact.kind == "store":
             start = max(begin, self.store_free[cta])
             done = start + max(-(-fact.sectors * 32 // rules.store_bytes), 1)
-            self.store_free[cta] = self.share(cta, done, fact.sectors * 32, write=True)
+            self.store_free[cta] = self.path.share(cta, done, fact.sectors * 32, write=True)
             warp.access = max(warp.access, start)
             if fact.where and fact.where[0] >= _LOCAL_SECTOR:
                 self.lines[cta].update(dict.fromkeys(fact.where, start))
             return self.store_free[cta] - now
         soonest = begin + (rules.copy_latency if copies else rules.latency)
-        arrival = self.share(cta, soonest, fact.sectors * SECTOR_BYTES, fact.lines)
+        arrival = self.path.share(cta, soonest, fact.sectors * SECTOR_BYTES, fact.lines)
         return self.arrive(warp, operation, fact, arrival, now)
 
     def arrive(self, warp: Warp, operation: TimedOperation, fact: FetchFacts, arrival: int, now: int) -> int:
@@ -183,11 +178,11 @@ class GlobalMemory:
             for register in operation.writes:
                 warp.ready[register] = arrival
             return arrival - now
-        group, part = self.groups[warp.id].open, self.groups[warp.id].part
         if self.grouped:
-            group.written = max(group.written, arrival)
+            warp.copied = max(warp.copied, arrival)
             self.machine.lasts(arrival)
             return 1
+        group, part = self.groups[warp.id].open, self.groups[warp.id].part
         group.missing += 1
         part.missing += 1
         self.fly(arrival, Flight(warp, fact.wavefronts, group, part=part))
@@ -205,11 +200,11 @@ class GlobalMemory:
         cycles = len(lines) * rules.line_cycles
         if fact.kind == "cached copy":
             cycles = max(cycles, rules.cached_cycles)
-        begin = self.send(core, warp, operation, cycles, now)
+        begin = self.path.send(core, warp, operation, cycles, now)
         arrival = max(begin + rules.l1_latency, later)
         if missing:
             latency = (rules.latency if fact.kind == "load" else rules.copy_latency) + self.further(lines)
-            arrival = max(arrival, self.share(cta, begin + latency, len(missing) * SECTOR_BYTES, len(lines)))
+            arrival = max(arrival, self.path.share(cta, begin + latency, len(missing) * SECTOR_BYTES, len(lines)))
             if fact.kind in _CACHED:
                 kept.update(dict.fromkeys(missing, arrival))
         return self.arrive(warp, operation, fact, arrival, now)
@@ -222,47 +217,6 @@ class GlobalMemory:
         far = any(_far(line) for line in new)
         return self.memory.far_latency * far + (self.device_latency if new else 0)
 
-    def send(self, core: Pipes, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
-        """Takes the sub-core's port, for a while the pipe to shared memory, then the path; returns when the last line
-        has been asked for."""
-        rules, shared = self.memory, self.shared
-        sent = self.shared.ports[core.number].take(now, rules.port_cycles)
-        if self.observer is not None:
-            self.observer.serve("shared", warp.cta, sent, core.port_until, core.number)
-        warp.access = now + shared.rule.warp_interval
-        warp.sent = core.port_until + shared.rule.operand_latency
-        for register in operation.reads:
-            warp.pinned[register] = warp.sent
-        place = warp.place
-        follows = not shared.between[place]  # an access to global memory, which has passed the pipe before its path
-        soonest = max(sent, self.turn[place] if follows else shared.turn[place])
-        last = shared.last_of(warp.cta, soonest, rules.pipe_cycles, now) if rules.pipe_cycles else soonest
-        self.turn[place] = last + shared.rule.wavefront_interval
-        self.machine.counters.shared[warp.cta] += rules.pipe_cycles * shared.rule.cycles
-        out = self.bring(warp.cta, last, cycles)
-        shared.behind[place], shared.between[place] = out, 0  # what it sends to shared memory next keeps behind it
-        return out
-
-    def bring(self, cta: int, soonest: int, cycles: int, *, bulk: bool = False) -> int:
-        """Takes the path for lines that can arrive from `soonest` on; returns the cycle in which the last arrives."""
-        free = self.bulk_free if bulk else self.free
-        start = max(soonest, free[cta])
-        free[cta] = start + cycles
-        self.machine.counters.path[cta] += cycles
-        if self.observer is not None:
-            self.observer.serve("path from L2", cta, start, start + cycles)
-        return start + cycles
-
-    def share(self, cta: int, soonest: int, size: int, lines: int = 0, *, write: bool = False) -> int:
-        """The cycle in which L2 has served `size` bytes, and requests for `lines` lines, that it can serve from
-        `soonest` on. Reads of up to a burst beyond the SM's share are served at once."""
-        if self.rates is None:
-            return soonest
-        rate, place = self.rates[write], cta + self.machine.ctas * write
-        first = soonest * rate - (0 if write else self.burst)
-        self.l2_free[place] = max(first, self.l2_free[place] + (size + lines * self.request_bytes) * self.sms)
-        return max(soonest, -(-self.l2_free[place] // rate))
-
     def bulk(self, core: Pipes, warp: Warp, fact: BulkFacts, now: int) -> int:
         """Issues a bulk copy: its thread goes on after `bulk_cycles`, the lines come in pieces."""
         rules, soonest = self.memory, now + self.memory.bulk_latency
@@ -272,8 +226,8 @@ class GlobalMemory:
             piece = min(_BULK_LINES, lines - first)
             last = first + piece == lines
             cycles = -(-piece * LINE_BYTES // rules.bulk_bytes)
-            there = self.bring(warp.cta, soonest, cycles, bulk=True)
-            arrival = self.share(warp.cta, there, piece * LINE_BYTES, piece)
+            there = self.path.bring(warp.cta, soonest, cycles, bulk=True)
+            arrival = self.path.share(warp.cta, there, piece * LINE_BYTES, piece)
             self.fly(arrival, Flight(warp, piece, None, fact, fact.bytes if last else 0))
         return 1
 
@@ -282,8 +236,9 @@ class GlobalMemory:
     def commit(self, warp: Warp) -> None:
         """Closes the warp's open group."""
         groups = self.groups[warp.id]
+        groups.open.written = max(groups.open.written, warp.copied)
         groups.committed.append(groups.open)
-        groups.open = Group()
+        groups.open, warp.copied = Group(), 0
 
     def arrive_after(self, warp: Warp, fact: CopyArriveFacts, now: int) -> None:
         """Lets the warp's copies so far arrive at an mbarrier."""
@@ -389,9 +344,7 @@ class GlobalMemory:
             )
             for number, g in self.groups.items()
         )  # fmt: skip
-        times = tuple(max(cycle - now, 0) for cycle in (*self.free, *self.bulk_free, *self.store_free, *self.turn))
-        rates = self.rates or (1, 1)
-        floors = [now * rates[0] - self.burst] * self.machine.ctas + [now * rates[1]] * self.machine.ctas
-        l2 = tuple(max(cycle - floor, 0) for cycle, floor in zip(self.l2_free, floors, strict=True))
+        copied = (warp.copied for warp in self.machine.warps)
+        times = tuple(max(cycle - now, 0) for cycle in (*self.store_free, *copied))
         looks = tuple((arrival.at - now, warp.id) for arrival, warp in self.looks.items())
-        return (times, l2, flights, looks, groups)
+        return (*self.path.state(now), times, flights, looks, groups)

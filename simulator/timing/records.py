@@ -77,7 +77,8 @@ def link(record: ctypes.Structure, **arrays: array[int]) -> None:
 
 @record_of
 class CostRecord(ctypes.Structure):
-    """The wavefronts of the executions of one operation by one warp: `simulator.timing.model.Periodic`."""
+    """The wavefronts of the executions of one operation by one warp, or what its copies fetch (`fetched_word` of
+    `simulator.timing.l2_path`): `simulator.timing.model.Periodic`."""
 
     entries_array: Integers
     length: int
@@ -161,6 +162,7 @@ class ItemRecord(ctypes.Structure):
         loop: the number of the loop that ends here; -1 for an operation.
         looped: whether it is in a loop.
         python: whether Python must issue it: what works on after issue, or waits for others.
+        copies: whether it is a cp.async, which the compiled engine issues where it may.
         queued: whether it goes to the queue of the tcgen05 unit.
         unit .. yields, upkeep, reads, writes, awaits: of an operation; `*_count` is the length of the array.
         loop_start, loop_count, unread, coded, branch: of the end of a loop: `simulator.timing.model.TimedLoop`; it has
@@ -170,6 +172,7 @@ class ItemRecord(ctypes.Structure):
     loop: int
     looped: int
     python: int
+    copies: int
     queued: int
     unit: int
     latency: int
@@ -269,7 +272,8 @@ class WarpRecord(ctypes.Structure):
         ended: the place of the loop's end that it has come to, counted from 1, if the reads of accesses that it waits
             for there may yet come later; else 0.
         turns: for each item, the position of its next execution in what differs between executions.
-        costs: for each item, its wavefronts.
+        costs: for each item, its wavefronts, or what it fetches.
+        copied: when the last of its copies is written that no group covers yet, where arrivals are kept in groups.
         upkeep: `upkeep` of its last operation, in cycles of the run; of `upkeep_count`, the first `upkeep_seen` are
             over; `counter`, `runs`: of it, too.
         line: that of the instruction cache that it is in, -1 if that is not known; up to before `lines_end` they are
@@ -322,6 +326,7 @@ class WarpRecord(ctypes.Structure):
     ended: int
     turns_array: Integers
     costs_array: Records
+    copied: int
     upkeep_seen: int
     upkeep_count: int
     counter: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from isa.forms.record import Unit
 from simulator.timing.counters import REASONS
@@ -133,15 +133,14 @@ class Warp(WarpRecord):
         self.turns[self.pc] = executions.after(position)
         return executions.entries[position]
 
-    def link_costs(self, places: Sequence[int]) -> None:
-        """Writes the wavefronts of its operations at these places down for the compiled engine."""
-        if not places:
+    def link_costs(self, by_place: Mapping[int, Mapping[int, Periodic[int]]]) -> None:
+        """Writes down for the compiled engine what its operations at these places take: by place and warp, the
+        wavefronts of each execution, or what it fetches."""
+        if not by_place:
             return
         self.costs = (CostRecord * self.items)()
         self.entries: dict[int, array[int]] = {}
-        for place in places:
-            costs = self.operation_at(place).costs
-            assert costs is not None
+        for place, costs in by_place.items():
             executions = costs[self.id]
             entries = self.entries.setdefault(id(executions.entries), array("q", executions.entries))
             self.costs[place] = CostRecord(entries.buffer_info()[0], len(entries), executions.prefix)

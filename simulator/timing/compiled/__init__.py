@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import ctypes
 from array import array
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from isa.forms.record import Unit
 from simulator.arithmetic.compiled import library
+from simulator.execute.dynamic_info import FetchFacts
 from simulator.timing.cores import SubCore
-from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation
+from simulator.timing.l2_path import fetched_word, is_copy
+from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.timing.records import ItemRecord, fields, link
 from simulator.timing.shared_memory import STORES
 from simulator.timing.sm import ASYNCHRONOUS, Sm
@@ -52,13 +55,31 @@ def available() -> bool:
     return library() is not None
 
 
+def _copies(item: TimedOperation | TimedLoop, warps: Iterable[int]) -> bool:
+    """Whether each execution of an operation is a copy that the compiled engine can issue."""
+    if not isinstance(item, TimedOperation) or not item.jobs or item.writes or not item.jobs.keys() >= set(warps):
+        return False
+    return all(is_copy(job.fact) for runs in item.jobs.values() for job in runs.entries)
+
+
+def _fetched(item: TimedOperation | TimedLoop) -> dict[int, Periodic[int]]:
+    """What the copies of an operation fetch, by warp."""
+    assert isinstance(item, TimedOperation)
+    assert item.jobs is not None
+    return {
+        warp: Periodic(tuple(fetched_word(cast(FetchFacts, job.fact)) for job in runs.entries), runs.prefix)
+        for warp, runs in item.jobs.items()
+    }
+
+
 class _Program(NamedTuple):
-    """A program as the compiled engine has it: its records, the places of its accesses to shared memory and of the ends
-    of its loops, the most wavefronts of an access, and whether it is known where instructions lie."""
+    """A program as the compiled engine has it: its records, what its accesses and copies take by place and warp, the
+    places of the ends of its loops, the most wavefronts of an access, and whether it is known where instructions
+    lie."""
 
     code: TimedCode
     records: ctypes.Array[ItemRecord]
-    accesses: list[int]
+    costs: dict[int, Mapping[int, Periodic[int]]]
     ends: list[int]
     longest: int
     addressed: bool
@@ -89,7 +110,7 @@ class Programs:
         return program
 
     def _made(self, code: TimedCode) -> _Program:
-        costs = {
+        costs: dict[int, Mapping[int, Periodic[int]]] = {
             place: item.costs
             for place, item in enumerate(code.items)
             if isinstance(item, TimedOperation) and item.costs
@@ -97,24 +118,25 @@ class Programs:
         longest = max((max(runs.entries) for table in costs.values() for runs in table.values()), default=0)
         ends = [place for place, item in enumerate(code.items) if isinstance(item, TimedLoop)]
         addressed = any(isinstance(item, TimedOperation) and item.cache_line >= 0 for item in code.items)
-        return _Program(code, self._items(code), list(costs), ends, longest, addressed)
+        costs |= {place: _fetched(item) for place, item in enumerate(code.items) if _copies(item, code.warps)}
+        return _Program(code, self._items(code), costs, ends, longest, addressed)
 
     def _items(self, code: TimedCode) -> ctypes.Array[ItemRecord]:
         words = array("q")
         for item, inside in zip(code.items, code.inside, strict=True):
-            row = self._loop(item) if isinstance(item, TimedLoop) else self._operation(item)
+            row = self._loop(item) if isinstance(item, TimedLoop) else self._operation(item, code.warps)
             row[_AT["looped"]] = bool(inside)
             words.extend(row)
         return (ItemRecord * len(code.items)).from_buffer(words)
 
-    def _operation(self, item: TimedOperation) -> list[int]:
+    def _operation(self, item: TimedOperation, warps: Iterable[int]) -> list[int]:
         """The words of an operation's record."""
         row = [0] * len(_AT)
         for place, value in zip(_PLACES, _values(item), strict=True):
             row[place] = value
         row[_AT["loop"]] = -1
         row[_AT["python"]] = item.jobs is not None or item.unit in (*ASYNCHRONOUS, Unit.BARRIER)
-        row[_AT["queued"]] = item.unit is Unit.TCGEN05
+        row[_AT["copies"]], row[_AT["queued"]] = _copies(item, warps), item.unit is Unit.TCGEN05
         for name, numbers in zip(_LISTS, _lists(item), strict=True):
             self._array(row, name, numbers)
         return row
@@ -275,7 +297,7 @@ class CompiledEngine:
         for warp in self.sm.warps:
             program = programs[id(warp.code)]
             warp.items_array = program.address
-            warp.link_costs(program.accesses)
+            warp.link_costs(program.costs)
         for name, records in (("cores", self.sm.cores), ("warps", self.sm.warps)):
             addresses = array("q", [ctypes.addressof(record) for record in records])
             setattr(self.record, name, len(records))

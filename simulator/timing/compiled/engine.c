@@ -1,6 +1,6 @@
 /* The rules that the timing engine needs all the time, compiled. The specification is in Python, in functions of the
  * same names: simulator/timing/sm.py, pipes.py, cores.py, shared_memory.py, slots.py, warp.py. Here are those for matrix and
- * integer instructions, accesses to shared memory and ends of loops; what works on after issue, waits for others or
+ * integer instructions, accesses to shared memory, copies and ends of loops; what else works on after issue, waits for others or
  * ends a program is left to Python, which works on the same records (records.h is written from
  * simulator/timing/records.py). */
 
@@ -786,7 +786,8 @@ static void share_port(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t
 
 /* shared_memory.py */
 
-static int64_t wavefronts(Warp *warp) {
+/* `Warp.next`: wavefronts, or what a copy fetches. */
+static int64_t next_cost(Warp *warp) {
     const struct CostRecord *cost = &warp->costs_array[warp->pc];
     if (cost->length == 1)
         return cost->entries_array[0];
@@ -862,7 +863,7 @@ static void access_shared(Sm *sm, Core *core, Warp *warp, const Item *item, int6
     core->port_until = access.until;
     if (sm->gap && values >= sm->gap)
         core->stores = least(core->stores + 1, sm->stores);
-    access.count = wavefronts(warp);
+    access.count = next_cost(warp);
     access.behind = sm->behind_array[warp->place];
     sm->between_array[warp->place] = 1;
     access.warp = reader_of(core, warp);
@@ -1091,12 +1092,82 @@ static void ask(Sm *sm, Warp *warp, int64_t now) {
 
 /* sm.py */
 
+/* l2_path.py, and of global_memory.py copies whose arrival is kept in their group */
+
+enum { LINE_BITS = 16, CACHED_BIT = 32, SECTOR_BYTES = 32 }; /* of `fetched_word`, and of a sector */
+
+/* `BankedPort.take` and `Port.take`, without taking it. */
+static int64_t port_begin(const Sm *sm, const Core *core, int64_t now) {
+    if (core->depth)
+        return most(now, last_before(sm, core, core->accesses_made) + sm->port_cycles - core->depth);
+    return most(now, most(core->port_until, core->port_loads));
+}
+
+static int64_t passes_from(const Sm *sm, const Warp *warp, int64_t sent) {
+    int follows = !sm->between_array[warp->place]; /* an access to global memory */
+    return most(sent, (follows ? sm->outside_turn_array : sm->turn_array)[warp->place]);
+}
+
+/* Whether a copy that issues now can be issued here. */
+static int can_copy(const Sm *sm, const Core *core, const Warp *warp, const Item *item, int64_t now) {
+    if (!sm->copies || !item->copies)
+        return 0;
+    return !sm->pipe_cycles || has_room(sm, warp->cta, passes_from(sm, warp, port_begin(sm, core, now)), sm->pipe_cycles);
+}
+
+/* `L2Path.send`. */
+static int64_t ask_for(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t cycles, int64_t now) {
+    int64_t sent = port_begin(sm, core, now), first, last, cta = warp->cta, soonest = passes_from(sm, warp, sent);
+    if (core->depth && core->accesses_read == core->accesses_made)
+        core->last_read = most(core->last_read, sent + sm->copy_port + core->depth - sm->port_cycles);
+    core->port_until = sent + sm->copy_port;
+    warp->access = now + sm->warp_interval;
+    warp->sent = core->port_until + sm->operand_latency;
+    for (int64_t i = 0; i < item->reads_count; i++)
+        warp->pinned_array[item->reads_array[i]] = warp->sent;
+    last = soonest;
+    if (sm->pipe_cycles)
+        place(sm, cta, soonest, sm->pipe_cycles, TAKEN, 1, &first, &last);
+    sm->outside_turn_array[warp->place] = last + sm->wavefront_interval;
+    sm->shared_busy_array[cta] += sm->pipe_cycles * sm->cycles;
+    int64_t out = most(last, sm->path_free_array[cta]) + cycles;
+    sm->path_free_array[cta] = out;
+    sm->path_busy_array[cta] += cycles;
+    sm->behind_array[warp->place] = out;
+    sm->between_array[warp->place] = 0;
+    return out;
+}
+
+/* `L2Path.share`, of reads. */
+static int64_t share_of_l2(Sm *sm, int64_t cta, int64_t soonest, int64_t size, int64_t lines) {
+    if (!sm->l2_rate)
+        return soonest;
+    int64_t *free = sm->l2_free_array + cta, asked = (size + lines * sm->l2_request) * sm->l2_sms;
+    *free = most(soonest * sm->l2_rate - sm->l2_burst, *free + asked);
+    return *free > 0 ? most(soonest, (*free + sm->l2_rate - 1) / sm->l2_rate) : soonest;
+}
+
+/* `GlobalMemory.fetch`, of a copy. */
+static int64_t copy(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
+    int64_t fact = next_cost(warp), lines = fact & ((1 << LINE_BITS) - 1);
+    int64_t sectors = fact >> LINE_BITS & ((1 << LINE_BITS) - 1), cycles = lines * sm->line_cycles;
+    if (fact >> CACHED_BIT)
+        cycles = most(cycles, sm->cached_cycles);
+    int64_t soonest = ask_for(sm, core, warp, item, cycles, now) + sm->copy_latency;
+    int64_t arrival = share_of_l2(sm, warp->cta, soonest, sectors * SECTOR_BYTES, lines);
+    warp->copied = most(warp->copied, arrival);
+    sm->end = most(sm->end, arrival);
+    return 1;
+}
+
 static int64_t start(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
     int64_t latency = item->latency;
     warp->operands_not_before = now + item->operand_stall;
     warp->issue_not_before = now + item->stall;
     warp->issue_not_before_reason = item->stall_reason;
     warp->gone = item->unit == sm->control ? now + core->depth : NEVER;
+    if (item->copies)
+        return copy(sm, core, warp, item, now);
     if (item->unit == sm->shared) {
         access_shared(sm, core, warp, item, now);
         return 1;
@@ -1171,7 +1242,11 @@ static int64_t reads_from(const Sm *sm, const Warp *warp) {
 }
 
 /* Notes from when on the warp can read, whenever that may have changed. */
-static void look_ahead(const Sm *sm, Warp *warp) { warp->reads_at = reads_from(sm, warp); }
+static void look_ahead(const Sm *sm, Warp *warp) {
+    Core *core = sm->cores_array[warp->core];
+    warp->reads_at = reads_from(sm, warp);
+    core->reading_from = least(core->reading_from, warp->reads_at);
+}
 
 static void leave_line(const Sm *sm, Warp *warp, int64_t line, int64_t now) {
     warp->line = line;
@@ -1188,6 +1263,8 @@ static void come_to(const Sm *sm, Core *core, Warp *warp, const Item *item, int6
         return;
     }
     core->addressed = 1;
+    if (jumped || line != before || warp->line < 0)
+        core->lines_from = 0;
     if (warp->line < 0) {
         warp->line = before >= 0 ? before : line;
         warp->lines_end = warp->line + sm->lines;
@@ -1324,13 +1401,6 @@ static int64_t fetched(const Sm *sm, const Core *core, const Warp *warp) {
     return address < warp->reads ? warp->there_array[remainder_of(address, sm->line_room)] : core->fetch_cycle + 1 + sm->line_read;
 }
 
-static int64_t next_reading(const Core *core) {
-    int64_t soonest = NEVER;
-    for (int64_t i = 0; i < core->warps; i++)
-        soonest = least(soonest, core->warps_array[i]->reads_at);
-    return most(soonest, core->fetch_cycle + 1);
-}
-
 static int rank(const Sm *sm, const Warp *warp, int64_t cycle) {
     int64_t behind = warp->reads - warp->landed, freed = warp->freed_array[remainder_of(warp->reads, sm->line_room)];
     if (behind >= 0 && behind < sm->line_room)
@@ -1343,12 +1413,17 @@ static int rank(const Sm *sm, const Warp *warp, int64_t cycle) {
 static void read_ahead(const Sm *sm, Core *core, int64_t cycle) {
     int best[2] = {-1, -1};
     Warp *found[2] = {0, 0};
+    core->reading_from = NEVER;
     for (int64_t i = 0; i < core->warps; i++) {
         Warp *warp = core->warps_array[i];
-        if (warp->reads_at > cycle)
+        if (warp->reads_at > cycle) {
+            core->reading_from = least(core->reading_from, warp->reads_at);
             continue;
+        }
         int64_t bank = warp->reads & 1;
         int its = rank(sm, warp, cycle);
+        if (found[bank])
+            core->reading_from = cycle + 1; /* one of both reads later */
         if (its >= best[bank]) {
             best[bank] = its;
             found[bank] = warp;
@@ -1365,7 +1440,9 @@ static void read_ahead(const Sm *sm, Core *core, int64_t cycle) {
 
 static void fetch(const Sm *sm, Core *core, int64_t now) {
     while (core->addressed) {
-        int64_t line = next_fetch(core), read = next_reading(core);
+        if (core->lines_from <= now)
+            core->lines_from = next_fetch(core);
+        int64_t line = core->lines_from, read = most(core->reading_from, core->fetch_cycle + 1);
         if (least(line, read) > now)
             break;
         if (line <= read)
@@ -1924,7 +2001,7 @@ static void begin_access(Sm *sm, int64_t cta, int64_t cycle) {
 /* Works out anew what only this engine remembers, as Python may have changed what it comes from. */
 static void remember(Sm *sm) {
     for (int64_t i = 0; i < sm->cores; i++)
-        sm->cores_array[i]->due_from = 0;
+        sm->cores_array[i]->due_from = sm->cores_array[i]->lines_from = sm->cores_array[i]->reading_from = 0;
     for (int64_t i = 0; i < sm->warps; i++)
         look_ahead(sm, sm->warps_array[i]);
 }
@@ -2010,7 +2087,7 @@ int64_t tcsim_engine_run(Sm *sm, int64_t until, int64_t steps, int64_t *number) 
                 core->favourite = 0;
             give_way(core, warp, next_of(warp)->yields);
             const Item *item = issue(sm, core, warp, now);
-            if (item->python) {
+            if (item->python && !can_copy(sm, core, warp, item, now)) {
                 sm->started = core->number;
                 sm->started_warp = chosen;
                 return START;

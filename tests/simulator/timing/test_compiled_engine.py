@@ -17,9 +17,13 @@ import pytest
 import simulator
 from simulator.resources import folder as data_folder
 from simulator.simulation.session import Session
+from simulator.studies.gemm.tile import Tile
+from simulator.studies.gemm.trace import kernel_trace
 from simulator.timing import compiled, engine
 from simulator.timing.config import config_names, load_config
 from simulator.timing.engine import simulate
+from simulator.timing.global_memory import GlobalMemory
+from simulator.timing.l2_path import is_copy
 from simulator.timing.model import Periodic, TimedOperation
 from simulator.timing.result import Timing
 from simulator.timing.shared_memory import SharedMemory
@@ -55,20 +59,20 @@ class Watched(Skipper):
         return words
 
 
-def check(session: Session) -> Timing:
-    """The timing of a program, the same with and without the compiled engine, with and without skipping, and where all
-    sub-cores are timed together."""
+def check(session: Session, sms: int = 1) -> Timing:
+    """The timing of a program on one of so many SMs, the same with and without the compiled engine, with and without
+    skipping, and where all sub-cores are timed together."""
     executed = session.without_results()
     found: dict[tuple[bool, bool], Timing] = {}
     for skip in (True, False):
         with mock.patch.object(engine, "Skipper", Watched):
-            found[True, skip] = session.time(executed, skip=skip)
+            found[True, skip] = session.time(executed, skip=skip, sms=sms)
         with python_alone():
-            found[False, skip] = session.time(executed, skip=skip)
+            found[False, skip] = session.time(executed, skip=skip, sms=sms)
         assert found[True, skip] == found[False, skip]
     assert replace(found[True, True], skipped=0) == found[True, False]
     with mock.patch.object(engine, "parts", return_value=[]):
-        assert replace(session.time(executed), skipped=0) == found[True, False]
+        assert replace(session.time(executed, sms=sms), skipped=0) == found[True, False]
     return found[True, True]
 
 
@@ -107,6 +111,32 @@ def test_more_random_programs(first: int) -> None:
 @pytest.mark.parametrize("name", ["digits/f16.trace", "gemm/f16_64x64x64.trace", "digits/f16_tcgen05_pair.trace"])
 def test_a_trace_of_each_kind(name: str) -> None:
     check(Session(data_folder("traces") / name, "b200" if "tcgen05" in name else "h100_sxm", arithmetic="none"))
+
+
+@needs_kernel
+@pytest.mark.parametrize(("name", "sms"), [("h100_sxm", 132), ("a100", 108), ("h100_sxm", 1)])
+def test_copies(name: str, sms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two CTAs of a GEMM wait for copies of 16 bytes, and of 4 bytes of metadata; the compiled engine issues nearly all
+    of them: Python those for which the window of shared memory has no room."""
+    config = load_config(name)
+    text = kernel_trace(Tile("f16", 64, 64, 64, 2, 2, 3), 12 * 64, ctas=2, target=config.target)
+    assert all(copy in text for copy in ("cp.async.cg.shared.global", "cp.async.ca.shared.global"))
+    launched: list[bool] = []
+    fetch = GlobalMemory.fetch
+
+    def told(memory: GlobalMemory, *args: Any) -> int:
+        launched.append(bool(memory.machine.record.copies) and is_copy(args[3]))
+        return fetch(memory, *args)
+
+    session = Session(text, config, arithmetic="none")
+    check(session, sms)
+    monkeypatch.setattr(GlobalMemory, "fetch", told)
+    session.time(sms=sms)
+    compiled_ones = sum(launched)
+    launched.clear()
+    with python_alone():
+        session.time(sms=sms)
+    assert compiled_ones < sum(launched) // 20
 
 
 @needs_kernel
