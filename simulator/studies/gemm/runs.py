@@ -9,7 +9,11 @@ Loops with a period are simulated to their end, which takes no longer for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
+from isa import Target
+from simulator.program.program import Program
+from simulator.simulation.interpreter import Executed
 from simulator.simulation.session import Session
 from simulator.studies.gemm.held import seen_by_sm
 from simulator.studies.gemm.remembered import remembered
@@ -36,7 +40,17 @@ def run(
     """Runs `rounds` CTAs in each of `ctas` places of one SM, their whole program, with the share of L2 that is left
     when `sms` such SMs run; copies come `later` by some cycles, and `apart` tells whether the SMs are out of step."""
     text = kernel_trace(tile, k, ctas=ctas, rounds=rounds, stagger=stagger, target=chip.target)
-    return Session(text, seen_by_sm(tile, chip, later, apart=apart), arithmetic="none").time(sms=sms)
+    program, executed = _executed(text, chip.target, chip.sm.warps)
+    return Session(program, seen_by_sm(tile, chip, later, apart=apart), arithmetic="none").time(executed, sms=sms)
+
+
+@lru_cache(maxsize=8)
+def _executed(text: str, target: Target, slots: int) -> tuple[Program, Executed]:
+    """The program of a kernel, and its run without results on a chip with room for so many warps: what does not depend
+    on how many SMs run and when copies come, in which runs of one kernel differ."""
+    session = Session(text, None, target=str(target), arithmetic="none")
+    session.slots = slots
+    return session.program, session.without_results()
 
 
 def begun(tile: Tile) -> int:
