@@ -45,7 +45,7 @@ class Skipper:
     """
 
     LIMIT = 4096  # states that are remembered
-    CLOSE, FAR = 32, 8  # without a repetition in so many ends of loops it looks half as often, but at every `FAR`th
+    CLOSE, FAR = 8, 4  # without a repetition in so many ends of loops it looks half as often, but at every `FAR`th
 
     def __init__(self, sm: Sm, words: Callable[[], bytes] | None = None) -> None:
         self.sm, self.words = sm, words or self.collect
