@@ -294,7 +294,7 @@ GROUPS = {
             SOURCE,
             loop_rows,
             ("kernel", "type", "tile", "stages"),
-            seconds=11.5,
+            seconds=10,
         ),
         Group(
             "memory",
@@ -302,7 +302,7 @@ GROUPS = {
             SOURCE,
             memory_rows,
             ("kernel",),
-            seconds=8,
+            seconds=6,
         ),
         Group(
             "chip",
@@ -310,7 +310,7 @@ GROUPS = {
             SOURCE,
             chip_rows,
             ("type",),
-            seconds=10.5,
+            seconds=8.5,
         ),
         Group(
             "sizes",
@@ -318,7 +318,7 @@ GROUPS = {
             SOURCE,
             size_rows,
             ("size", "type"),
-            seconds=15.5,
+            seconds=12,
         ),
         Group(
             "stages",
@@ -326,7 +326,7 @@ GROUPS = {
             SOURCE,
             stage_rows,
             ("stages", "type", "size"),
-            seconds=54,
+            seconds=35,
         ),
     )
 }

@@ -100,6 +100,6 @@ _GROUP = Group(
     "not looked at for a rule; which warp issues next comes from tests/hardware/least_issued.py, not from loops",
     rows,
     ("set", "load", "warps"),
-    seconds=62,
+    seconds=47,
 )
 GROUPS = {"h100_sxm": (_GROUP,)}
