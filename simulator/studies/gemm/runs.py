@@ -44,7 +44,7 @@ def run(
     return Session(program, seen_by_sm(tile, chip, later, apart=apart), arithmetic="none").time(executed, sms=sms)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=3)  # of a kernel: what its first and its later CTAs run, and a shorter one
 def _executed(text: str, target: Target, slots: int) -> tuple[Program, Executed]:
     """The program of a kernel, and its run without results on a chip with room for so many warps: what does not depend
     on how many SMs run and when copies come, in which runs of one kernel differ."""
