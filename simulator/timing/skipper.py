@@ -45,10 +45,14 @@ class Skipper:
     """
 
     LIMIT = 4096  # states that are remembered
-    CLOSE, FAR = 8, 4  # without a repetition in so many ends of loops it looks half as often, but at every `FAR`th
+    # without a repetition in `CLOSE` ends of loops it looks half as often, but at every `FAR`th
+    CLOSE, FAR = 8, 4
+    CLOSE_OUTSIDE, FAR_OUTSIDE = 32, 8  # where copies or tcgen05 are under way, whose periods are longer
 
     def __init__(self, sm: Sm, words: Callable[[], bytes] | None = None) -> None:
         self.sm, self.words = sm, words or self.collect
+        outside = sm.memory is not None or sm.queues is not None
+        self.close, self.far = (self.CLOSE_OUTSIDE, self.FAR_OUTSIDE) if outside else (self.CLOSE, self.FAR)
         self.skipped = 0
         self.ends = 0  # of loops, since the last skip
         self.exhausted = -1  # warps that were unfinished when all was skipped that repeats, until one of them ends
@@ -63,7 +67,7 @@ class Skipper:
         if loop.count - reference.counts[loop.loop] < 2 or self.exhausted == self.sm.unfinished:
             return
         self.ends += 1
-        if self.ends % min(1 << self.ends // self.CLOSE, self.FAR):
+        if self.ends % min(1 << self.ends // self.close, self.far):
             return
         sm = self.sm
         state = (loop.depth, blake2b(self.words(), digest_size=16).digest(), *self.beside(sm.now))
@@ -110,7 +114,7 @@ class Skipper:
             if which is not None and step > 0
         ]
         periods = min(limits, default=0)
-        if self.only is not None and self.ends < self.CLOSE:  # it has looked at every end: no shorter period is left
+        if self.only is not None and self.ends < self.close:  # it has looked at every end: no shorter period is left
             self.exhausted = self.sm.unfinished
         if periods <= 0:
             return False
