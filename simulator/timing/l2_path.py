@@ -13,11 +13,12 @@ from __future__ import annotations
 from array import array
 
 from simulator.execute.dynamic_info import Fact, FetchFacts
+from simulator.state.global_memory import SECTOR_BYTES
 from simulator.timing.machine import Machine
 from simulator.timing.memory_config import L2, Memory
 from simulator.timing.model import TimedOperation
 from simulator.timing.pipes import Pipes
-from simulator.timing.records import link
+from simulator.timing.records import BYTES_AT, CACHED_AT, link
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp
 
@@ -25,9 +26,9 @@ COPIES = ("copy", "cached copy")  # kinds of `FetchFacts`
 
 
 def fetched_word(fact: FetchFacts) -> int:
-    """What a copy fetches in one number, for the compiled engine: its lines in the lowest 16 bits, its sectors in the
-    next, then a bit that says that it is a cp.async.ca."""
-    return fact.lines | fact.sectors << 16 | (fact.kind == "cached copy") << 32
+    """What a copy fetches in one number, for the compiled engine: its lines in the lowest bits, the bytes of its
+    sectors from bit `BYTES_AT` on, and at `CACHED_AT` whether it is a cp.async.ca."""
+    return fact.lines | fact.sectors * SECTOR_BYTES << BYTES_AT | (fact.kind == "cached copy") << CACHED_AT
 
 
 def is_copy(fact: Fact) -> bool:

@@ -21,6 +21,7 @@ ARRIVALS = 24  # loads of a sub-core whose values come, at most
 BOARDS = 6  # scoreboards of a warp in machine code; each counts for registers that are read, and for values
 LINES = 8  # of the instruction cache that a warp can have, at most
 ROOMS = 8  # for instructions that a warp has read from its lines, at most
+BYTES_AT, CACHED_AT = 16, 32  # bits of `simulator.timing.l2_path.fetched_word`
 NO_MORE = 1 << 61  # ends the part of a state that varies in length
 ASLEEP = 10_000  # cycles without an issue after which the state is compared at another warp's ends of loops
 

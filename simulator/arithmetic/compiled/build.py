@@ -32,6 +32,18 @@ SOURCES = (*UNITS, *HEADERS, *RECORDS)  # in ROOT
 # exact.
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
 
+_CONSTANTS = (  # of the first of RECORDS, that the compiled engine has, too
+    "ARRIVALS",
+    "ASLEEP",
+    "BOARDS",
+    "BYTES_AT",
+    "CACHED_AT",
+    "LINES",
+    "MORE_ACCESSES",
+    "NEVER",
+    "NO_MORE",
+    "ROOMS",
+)
 _POINTS_TO = {  # what is behind an address that is not one of integers
     "items_array": "struct ItemRecord *",
     "costs_array": "struct CostRecord *",
@@ -74,8 +86,7 @@ def _header() -> str:
     more than the standard library."""
     known = _run(RECORDS[0], {})
     sm = _run(RECORDS[1], {"simulator.timing.records": known})
-    names = ("ARRIVALS", "ASLEEP", "BOARDS", "LINES", "MORE_ACCESSES", "NEVER", "NO_MORE", "ROOMS")
-    text = ["#include <stdint.h>", *(f"#define {name} INT64_C({known[name]})" for name in names)]
+    text = ["#include <stdint.h>", *(f"#define {name} INT64_C({known[name]})" for name in _CONSTANTS)]
     for kind in (*known["RECORDS"], *sm["RECORDS"]):
         text.append(f"struct {kind.__name__} {{")
         for name, sort in known["fields"](kind):

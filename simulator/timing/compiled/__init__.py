@@ -55,17 +55,13 @@ def available() -> bool:
     return library() is not None
 
 
-def _copies(item: TimedOperation | TimedLoop, warps: Iterable[int]) -> bool:
-    """Whether each execution of an operation is a copy that the compiled engine can issue."""
+def _fetched(item: TimedOperation | TimedLoop, warps: Iterable[int]) -> dict[int, Periodic[int]]:
+    """What the copies of an operation fetch, by warp; empty if its executions are not all copies, which the compiled
+    engine can issue."""
     if not isinstance(item, TimedOperation) or not item.jobs or item.writes or not item.jobs.keys() >= set(warps):
-        return False
-    return all(is_copy(job.fact) for runs in item.jobs.values() for job in runs.entries)
-
-
-def _fetched(item: TimedOperation | TimedLoop) -> dict[int, Periodic[int]]:
-    """What the copies of an operation fetch, by warp."""
-    assert isinstance(item, TimedOperation)
-    assert item.jobs is not None
+        return {}
+    if not all(is_copy(job.fact) for runs in item.jobs.values() for job in runs.entries):
+        return {}
     return {
         warp: Periodic(tuple(fetched_word(cast(FetchFacts, job.fact)) for job in runs.entries), runs.prefix)
         for warp, runs in item.jobs.items()
@@ -118,25 +114,26 @@ class Programs:
         longest = max((max(runs.entries) for table in costs.values() for runs in table.values()), default=0)
         ends = [place for place, item in enumerate(code.items) if isinstance(item, TimedLoop)]
         addressed = any(isinstance(item, TimedOperation) and item.cache_line >= 0 for item in code.items)
-        costs |= {place: _fetched(item) for place, item in enumerate(code.items) if _copies(item, code.warps)}
-        return _Program(code, self._items(code), costs, ends, longest, addressed)
+        fetched = [_fetched(item, code.warps) for item in code.items]
+        costs |= {place: by_warp for place, by_warp in enumerate(fetched) if by_warp}
+        return _Program(code, self._items(code, map(bool, fetched)), costs, ends, longest, addressed)
 
-    def _items(self, code: TimedCode) -> ctypes.Array[ItemRecord]:
+    def _items(self, code: TimedCode, copies: Iterable[bool]) -> ctypes.Array[ItemRecord]:
         words = array("q")
-        for item, inside in zip(code.items, code.inside, strict=True):
-            row = self._loop(item) if isinstance(item, TimedLoop) else self._operation(item, code.warps)
-            row[_AT["looped"]] = bool(inside)
+        for item, inside, copied in zip(code.items, code.inside, copies, strict=True):
+            row = self._loop(item) if isinstance(item, TimedLoop) else self._operation(item)
+            row[_AT["looped"]], row[_AT["copies"]] = bool(inside), copied
             words.extend(row)
         return (ItemRecord * len(code.items)).from_buffer(words)
 
-    def _operation(self, item: TimedOperation, warps: Iterable[int]) -> list[int]:
+    def _operation(self, item: TimedOperation) -> list[int]:
         """The words of an operation's record."""
         row = [0] * len(_AT)
         for place, value in zip(_PLACES, _values(item), strict=True):
             row[place] = value
         row[_AT["loop"]] = -1
         row[_AT["python"]] = item.jobs is not None or item.unit in (*ASYNCHRONOUS, Unit.BARRIER)
-        row[_AT["copies"]], row[_AT["queued"]] = _copies(item, warps), item.unit is Unit.TCGEN05
+        row[_AT["queued"]] = item.unit is Unit.TCGEN05
         for name, numbers in zip(_LISTS, _lists(item), strict=True):
             self._array(row, name, numbers)
         return row

@@ -1094,8 +1094,6 @@ static void ask(Sm *sm, Warp *warp, int64_t now) {
 
 /* l2_path.py, and of global_memory.py copies whose arrival is kept in their group */
 
-enum { LINE_BITS = 16, CACHED_BIT = 32, SECTOR_BYTES = 32 }; /* of `fetched_word`, and of a sector */
-
 /* `BankedPort.take` and `Port.take`, without taking it. */
 static int64_t port_begin(const Sm *sm, const Core *core, int64_t now) {
     if (core->depth)
@@ -1149,12 +1147,12 @@ static int64_t share_of_l2(Sm *sm, int64_t cta, int64_t soonest, int64_t size, i
 
 /* `GlobalMemory.fetch`, of a copy. */
 static int64_t copy(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t now) {
-    int64_t fact = next_cost(warp), lines = fact & ((1 << LINE_BITS) - 1);
-    int64_t sectors = fact >> LINE_BITS & ((1 << LINE_BITS) - 1), cycles = lines * sm->line_cycles;
-    if (fact >> CACHED_BIT)
+    int64_t word = next_cost(warp), lines = word & ((1 << BYTES_AT) - 1); /* `fetched_word` */
+    int64_t bytes = word >> BYTES_AT & ((1 << (CACHED_AT - BYTES_AT)) - 1), cycles = lines * sm->line_cycles;
+    if (word >> CACHED_AT)
         cycles = most(cycles, sm->cached_cycles);
     int64_t soonest = ask_for(sm, core, warp, item, cycles, now) + sm->copy_latency;
-    int64_t arrival = share_of_l2(sm, warp->cta, soonest, sectors * SECTOR_BYTES, lines);
+    int64_t arrival = share_of_l2(sm, warp->cta, soonest, bytes, lines);
     warp->copied = most(warp->copied, arrival);
     sm->end = most(sm->end, arrival);
     return 1;
