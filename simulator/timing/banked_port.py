@@ -10,10 +10,8 @@ A matrix instruction that has begun to read goes on. An access reads in a cycle 
 a cycle in which an access reads waits for it. One that has not got its metadata in its first stage reads it
 instead of the access, which then reads a cycle later; the next register comes when it would have come.
 
-Results of loads and shuffles are written `[registers] written` cycles before an instruction that needs them can issue,
-and the registers of a load before that one by one. In a cycle in which a matrix instruction lets none be written
-(`late` of its class) they wait, and so do they where an instruction of the sub-core writes that bank
-(`simulator.timing.operands`).
+In a cycle one sub-core of an SM reads the address of a load: of several that would, the one that has read one the
+longest ago. The others read a cycle later.
 
 Measured: H100 80GB and H200 (the same SM), 2026-11-26, `tests/hardware/pieces.py`: all of 34,410 sequences but 24.
 
@@ -22,29 +20,18 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from simulator.timing.model import TimedOperation
-from simulator.timing.operands import BANKS
 from simulator.timing.pipes import Pipes
 from simulator.timing.port import Delay, Ring, Sent
-from simulator.timing.records import ARRIVALS, NEVER, NO_MORE, ArrivalRecord, SendingRecord
+from simulator.timing.records import NEVER, NO_MORE, SendingRecord
 from simulator.timing.tables import Shared
-
-FAR = 62  # cycles up to which it is noted ahead in which registers are returned, or written
 
 
 def trailing_ones(mask: int) -> int:
     """How many of the lowest bits are 1, up to the first that is not."""
     return (~mask & mask + 1).bit_length() - 1
-
-
-def claim(taken: int, ahead: int) -> tuple[int, int]:
-    """The first place that is free from `ahead` on, and the mask of taken places with that one; those from FAR on are
-    not noted."""
-    ahead += trailing_ones(taken >> min(ahead, FAR))
-    return ahead, taken | (1 << ahead if ahead < FAR else 0)
 
 
 class BankedPort(Ring):
@@ -53,8 +40,12 @@ class BankedPort(Ring):
 
     Args:
         delay: is told which access comes by how many cycles later.
-        come_later: is told which access has its value by how many cycles later.
+        hold_writes: is told in which cycle nothing can be written to which banks.
         has_room: is told from when on the sub-core has room for another access.
+        settle: lets the sub-core come to a cycle.
+
+    Attributes:
+        others: those of the other sub-cores of the SM.
     """
 
     def __init__(
@@ -62,14 +53,14 @@ class BankedPort(Ring):
         core: Pipes,
         shared: Shared,
         delay: Delay,
-        come_later: Callable[[ArrivalRecord, int], None],
+        hold_writes: Callable[[int, int], None],
         has_room: Callable[[int], None],
+        settle: Callable[[int], None],
     ) -> None:
         super().__init__(core, shared, has_room)
-        self.delay, self.come_later = delay, come_later
+        self.delay, self.hold_writes, self.settle = delay, hold_writes, settle
         core.port, core.last_read, core.port_step = self, -shared.port_cycles, shared.port_cycles
-        self.arrivals = (ArrivalRecord * ARRIVALS)()
-        core.arrivals_array = ctypes.addressof(self.arrivals)
+        self.others: Sequence[BankedPort] = ()
 
     def send(self, now: int, operation: TimedOperation) -> Sent:
         """Foresees when an access that issues now has been read."""
@@ -95,53 +86,6 @@ class BankedPort(Ring):
         core.port_until = begin + cycles
         return begin
 
-    def writes(self, warp: int, pc: int, operation: TimedOperation, first: int, last: int, ready: int) -> None:
-        """Notes when the results of an access are written that has its wavefronts in these cycles; `warp`, `pc`: as of
-        its record."""
-        core, count = self.core, len(operation.writes)
-        arrival = self.arrivals[core.accesses_begun % ARRIVALS]
-        core.accesses_begun += 1
-        arrival.warp, arrival.pc, arrival.ready, arrival.unwritten = warp, pc, ready, count
-        arrival.step = 1 if operation.together else max((last - first) // max(count - 1, 1), 1)
-        arrival.due = arrival.written = ready - core.result_stage - max(count - 1, 0) * arrival.step
-
-    def arriving(self) -> Iterator[ArrivalRecord]:
-        """The last accesses that have begun and may not be written, in order."""
-        begun = self.core.accesses_begun
-        first = max(begun - ARRIVALS, self.core.accesses_written)
-        return (self.arrivals[number % ARRIVALS] for number in range(first, begun))
-
-    def hold_writes(self, cycle: int, banks: int) -> None:
-        """Lets nothing be written to these banks in a cycle: what would be comes later, and so does what it is then in
-        the way of."""
-        core = self.core
-        while (number := core.accesses_written) < core.accesses_begun and not self.arrivals[
-            number % ARRIVALS
-        ].unwritten:
-            core.accesses_written += 1
-        found = list(self.arriving())
-        for access in found:
-            while access.unwritten and access.written < cycle:
-                access.unwritten -= 1
-                access.due += access.step
-                access.written = max(access.due, access.written + 1)
-        if not any(access.unwritten and access.written == cycle and self.bank(access) & banks for access in found):
-            return
-        taken = 1  # bit k, if a register is written k cycles later, or none may be
-        for access in found:
-            ahead, first = access.written - cycle - 1, -1
-            for number in range(access.unwritten):
-                ahead, taken = claim(taken, max(access.due + number * access.step - cycle, ahead + 1))
-                first = first if number else ahead
-            if access.unwritten:
-                access.written = cycle + first
-                self.come_later(access, cycle + ahead + core.result_stage - access.ready)
-
-    def bank(self, access: ArrivalRecord) -> int:
-        """The bank of the next register of a load that is written, as a bit."""
-        registers = self.core.mine[access.warp].operation_at(access.pc).writes
-        return 1 << registers[-access.unwritten] % BANKS
-
     def first_read(self, access: SendingRecord, last: int) -> int:
         """When an access reads its first register, if the one before it has read its last one in cycle `last`."""
         free = last + self.shared.port_cycles
@@ -161,9 +105,11 @@ class BankedPort(Ring):
 
     def next_read(self) -> int:
         """The first cycle in which a register may be read."""
+        return self.core.read_cycle if self.core.deferred else self.next_unread()
+
+    def next_unread(self) -> int:
+        """When the first access with registers to read reads the next of them, if nothing puts it off."""
         core = self.core
-        if core.deferred:
-            return core.read_cycle
         if core.accesses_read == core.accesses_made or self.held(core.accesses_read):
             return NEVER
         return self.access(core.accesses_read).next
@@ -209,6 +155,8 @@ class BankedPort(Ring):
             self.put_off(core.accesses_read, trailing_ones(closed))
             return taken
         if access.left == access.sent:
+            if not (access.values or self.is_granted(cycle)):
+                return taken
             access.begin = cycle
         bank = 1 << (access.banks & 1)
         access.banks >>= 1
@@ -222,6 +170,28 @@ class BankedPort(Ring):
             core.deferred = bank
             return taken
         return taken | bank
+
+    def asks(self, cycle: int) -> bool:
+        """Whether the address of a load would be read in this cycle, to which the sub-core has come."""
+        if self.next_unread() != cycle:
+            return False
+        access = self.access(self.core.accesses_read)
+        return access.left == access.sent and not (access.values or self.core.closed(1) & 1)
+
+    def is_granted(self, cycle: int) -> bool:
+        """Lets one sub-core of the SM read the address of a load in a cycle; returns whether that is this one, which
+        would. The others that would are put off by a cycle."""
+        asking = [self]
+        for other in self.others:
+            if other.next_unread() <= cycle:
+                other.settle(cycle)
+                asking += [other] * other.asks(cycle)
+        first = min(asking, key=lambda port: port.core.granted_at)
+        first.core.granted_at = cycle
+        for other in asking:
+            if other is not first:
+                other.put_off(other.core.accesses_read, 1)
+        return first is self
 
     def hold(self, cycle: int) -> None:
         """Lets accesses that are still in the stages come a cycle later, which stand still."""
@@ -257,9 +227,11 @@ class BankedPort(Ring):
         state = [max(core.last_read + self.shared.port_cycles - now, 0), core.deferred]
         for access in map(self.access, self.unread()):
             state += (access.arrives - now, access.next - now, access.left, access.banks, *self.words(access, now))
-        for arrival in self.arriving():
-            last = arrival.written + max(arrival.step, 1) * (arrival.unwritten - 1)
-            if arrival.unwritten and last >= now:
-                state += (arrival.unwritten, arrival.due - now, arrival.written - now, arrival.step)
-                state += (arrival.warp, arrival.pc, arrival.ready - now)
         return [*state, NO_MORE]
+
+
+def connect(ports: Sequence[object]) -> None:
+    """Lets the ports of an SM know of each other."""
+    banked = [port for port in ports if isinstance(port, BankedPort)]
+    for port in banked:
+        port.others = [other for other in banked if other is not port]

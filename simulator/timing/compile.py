@@ -106,7 +106,6 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
     assert form.access is not None
     words = max(form.access.bytes // 4, 1)
     latency, together = config.shared.latency, form.time is Time.LOAD
-    four = bool(op.writes) and words == _LONGEST
     if together:
         latency += config.shared.register_latency * (words - 1)
     return TimedOperation(
@@ -119,8 +118,6 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
         sent=1 if op.writes else 1 + words,
         banks=banks(op.reads),
         slow=not op.writes,
-        matrices=four and form.time is Time.LOAD_MATRIX,
-        vector=four and together,
         together=together,
         forwarding_penalty=0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency,
         costs={},
@@ -308,7 +305,6 @@ FACTS: dict[Unit, tuple[type, ...]] = {
     Unit.GLOBAL: (known.CommitGroupFacts, known.WaitGroupFacts, known.CopyArriveFacts),
     Unit.SHARED: (known.FetchFacts, known.BulkFacts),
 }
-_LONGEST = 4  # registers of the longest load
 _WITHOUT_COST = (Idle, *FACTS[Unit.GLOBAL], *FACTS[Unit.SHARED])
 _TIMED_BY_JOBS = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # whose latency is that of what they do
 _KNOWN = tuple(kind for kinds in FACTS.values() for kind in kinds)

@@ -44,10 +44,10 @@ class CoreRecord(ctypes.Structure):
             pipe until others can read it from the register file.
         stores: stores, up to a number, that have been issued since the last matrix instruction and that one would
             leave a gap in.
-        matrices: ldmatrix.x4, up to a number, that have begun since the last load of four registers that come together.
         accesses: a ring of its last accesses to shared memory (`simulator.timing.port`); so many have been made, and so
-            many taken by the SM, the last one in cycle `taken_at`; arrivals: a ring of the last that have begun, of so
-            many, of which the first `accesses_written` are known to be written.
+            many taken by the SM, the last one in cycle `taken_at`; `granted_at`: when it has read the last address of a
+            load.
+        writes_held: by cycle modulo `HELD`, the banks to which nothing could be written in it, below the cycle itself.
         half_free: from which cycle on the half of the FMA pipe that only floats use is free.
         depth: stages in which instructions read their registers (`simulator.timing.operands`); 0: there are none.
         read_cycle: the cycle that these have come to; `frozen`: whether they stand still in it, as `Reads.give` says.
@@ -90,16 +90,14 @@ class CoreRecord(ctypes.Structure):
     port_stores: int
     port_loads: int
     stores: int
-    matrices: int
     ports_until: int
     metadata_until: int
     others_array: Integers
     accesses_made: int
     accesses_taken: int
-    accesses_begun: int
-    accesses_written: int
-    arrivals_array: Records
     taken_at: int
+    granted_at: int
+    writes_held_array: Integers
     accesses_array: Records
     accesses_read: int
     last_read: int
@@ -155,8 +153,9 @@ class SmRecord(ctypes.Structure):
         pipe_taken, produced_by: by unit, the reason for a stall.
         stalls .. shared_busy: counters (`simulator.timing.counters`).
         queue_full, room_since: for each SM, whether the queue of its tcgen05 unit is full, and since when it has room.
-        window, taken, first, taken_until: see `simulator.timing.slots`; turn .. returning: see
-            `simulator.timing.shared_memory`; `longest`: the most wavefronts of an access.
+        window, taken, first, taken_until: see `simulator.timing.slots`; turn .. begun: see
+            `simulator.timing.shared_memory`; returns, loads .. last_written: see `simulator.timing.return_path`;
+            `longest`: the most wavefronts of an access.
         room, ring: accesses in `waiting` of an SM, and in the ring of a sub-core, at most.
     """
 
@@ -241,8 +240,6 @@ class SmRecord(ctypes.Structure):
     longest: int
     waiting: int
     queue_latency: int
-    vector_gap: int
-    vector_after: int
     waiting_array: Records
     waits_array: Integers
     served_array: Integers
@@ -252,8 +249,18 @@ class SmRecord(ctypes.Structure):
     begun_array: Integers
     senders: int
     senders_array: Integers
-    returned_array: Integers
-    returning_array: Integers
+    loads: int
+    freed: int
+    passes: int
+    ahead: int
+    written: int
+    wait: int
+    on_way_most: int
+    on_way_array: Records
+    on_way_count_array: Integers
+    left_array: Integers
+    decided_array: Integers
+    last_written_array: Integers
     under_way_array: Integers
     last_served_array: Integers
     held_array: Integers

@@ -294,7 +294,7 @@ class SubCore(Reading):
         free = (left(cycle, now) if cycle + self.unlike_margin > oldest else NEVER for cycle in self.free)
         accessed = self.accessed if self.reads_until >= now else 0
         reader = self.reader if self.reads_until >= now else -1
-        until = (max(self.reads_until - now, 0), accessed, reader, self.stores, self.matrices)
+        until = (max(self.reads_until - now, 0), accessed, reader, self.stores)
         return [
             tick,
             max(self.last_issue - now, -1),

@@ -104,8 +104,6 @@ class TimedOperation:
         banks: of these, in the order in which they are read (the values of a store, then the address): bit j, if the
             jth is in the bank of odd registers.
         slow: whether the port takes longer to begin with it: a store, or a shuffle.
-        matrices: whether it is a load of four registers of which each comes with its own wavefront (ldmatrix.x4).
-        vector: whether it is a load of four registers that come together.
         together: whether the registers of a load come together, and not each with its own wavefront (ldmatrix).
         forwarding_penalty: cycles that integer results come later to this operation than to others of its unit: from
             another pipe, or to the address of a load that writes the same register.
@@ -168,8 +166,6 @@ class TimedOperation:
     sent: int = 1
     banks: int = 0
     slow: bool = False
-    matrices: bool = False
-    vector: bool = False
     together: bool = False
     forwarding_penalty: int = 0
     time: Time | None = None

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 NEVER = 1 << 62  # a cycle that does not come
 MORE_ACCESSES = 8  # that a sub-core's ring has room for, beyond those that can wait
-ARRIVALS = 24  # loads of a sub-core whose values come, at most
+HELD = 64  # cycles for which a sub-core knows the banks to which nothing could be written
 BOARDS = 6  # scoreboards of a warp in machine code; each counts for registers that are read, and for values
 LINES = 8  # of the instruction cache that a warp can have, at most
 ROOMS = 8  # for instructions that a warp has read from its lines, at most
@@ -125,7 +125,8 @@ class SendingRecord(ctypes.Structure):
 
 @record_of
 class WaitingRecord(ctypes.Structure):
-    """An access in an SM's queue: its sub-core, and of its `SendingRecord` what is needed there."""
+    """An access in an SM's queue: its sub-core, of its `SendingRecord` what is needed there, and how many accesses have
+    begun before it while there was no room for its registers."""
 
     core: int
     warp: int
@@ -133,26 +134,30 @@ class WaitingRecord(ctypes.Structure):
     count: int
     ready: int
     behind: int
+    passed: int
 
 
 @record_of
-class ArrivalRecord(ctypes.Structure):
-    """A load whose values come to its registers.
+class RegisterRecord(ctypes.Structure):
+    """A register of a load that is on its way (`simulator.timing.return_path`).
 
     Attributes:
-        warp, pc: the place of its warp in the sub-core, and that of its operation in the code.
-        ready: when its values are there.
-        unwritten, due, written, step: how many of its registers are still to be written; when the first of them would
-            be if nothing was in the way, and when it will be; cycles from one to the next.
+        core, warp, pc: its sub-core, the place of its warp there, and that of its operation in the code.
+        ready: what stands for the cycle in which the load's values are there.
+        bank: that of the register, as a bit.
+        place: whether it takes a place of those for loads that have begun; final: whether it is the load's last.
+        soonest, slot: in which slot it can leave the pipe, and in which it does.
     """
 
+    core: int
     warp: int
     pc: int
     ready: int
-    unwritten: int
-    due: int
-    written: int
-    step: int
+    bank: int
+    place: int
+    final: int
+    soonest: int
+    slot: int
 
 
 @record_of
@@ -181,8 +186,6 @@ class ItemRecord(ctypes.Structure):
     sent: int
     banks: int
     slow: int
-    matrices: int
-    vector: int
     together: int
     forwarding_penalty: int
     sparse: int
@@ -356,7 +359,7 @@ RECORDS = (
     CostRecord,
     SendingRecord,
     WaitingRecord,
-    ArrivalRecord,
+    RegisterRecord,
     ItemRecord,
     WarpRecord,
 )  # of the compiled engine, in order

@@ -7,8 +7,8 @@ more than a few others are being sent (`senders`). Of the loads at the first pla
 stores, the first that can begins as soon as a wavefront is free; an access whose warp's last one is not through waits,
 and lets others pass. Wavefronts of one warp keep a distance, of one access and from its last to the first of the warp's
 next one, so that a lone warp cannot use more than a part of the SM's bandwidth, and two accesses are served in turn.
-The registers of loads come back to the sub-cores one a cycle: those of vector loads after the last wavefront, those of
-others each after its own.
+A load begins only if there is room for its registers, which then come back to the sub-cores
+(`simulator.timing.return_path`).
 
 When an access begins is decided so late that nothing can delay its registers at the port any more, and before its
 values can matter: until then they count as never ready.
@@ -29,13 +29,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from isa.forms.record import Unit
-from simulator.timing.banked_port import BankedPort
+from simulator.timing.banked_port import BankedPort, connect
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
 from simulator.timing.model import TimedOperation
 from simulator.timing.observer import Issue, TimingObserver
 from simulator.timing.port import Port
-from simulator.timing.records import NEVER, ArrivalRecord, SendingRecord, WaitingRecord, link
+from simulator.timing.records import NEVER, RegisterRecord, SendingRecord, WaitingRecord, link
 from simulator.timing.return_path import ReturnPath
 from simulator.timing.senders import Senders
 from simulator.timing.slots import GAP, Slots
@@ -99,15 +99,17 @@ class SharedMemory(Slots):
         record.waiting_array = ctypes.addressof(self.waiting)
         self.begun = array("q", [NEVER] * sms)
         self.served, self.tick = array("q", [0] * sms), array("q", [NEVER] * sms)
-        self.path = ReturnPath(rule, record)
+        self.path = ReturnPath(rule, record, cores, self.lag, self.arrive)
         record.room, record.lag, record.reach = self.room, self.lag, rule.reach
         link(record, turn=self.turn, behind=self.behind, between=self.between)
         link(record, waits=self.waits, begun=self.begun)
         link(record, served=self.served, serve_tick=self.tick)
         self.issues: dict[tuple[int, int], Issue | None] = {}
         for place, core in enumerate(cores):
-            core.taken_at = place - len(cores)
+            core.taken_at = core.granted_at = place - len(cores)
         self.ports = [self.port(core) for core in cores]
+        for own in self.cores_of:
+            connect([self.ports[core.number] for core in own])
         record.ring = len(self.ports[0].ring)
         self.senders = Senders(rule, record, self.ports, self.put_off_store)
 
@@ -126,13 +128,10 @@ class SharedMemory(Slots):
             self.put_off(core, access, cycles)
             self.tell(core.mine[access.warp])
 
-        def come_later(access: ArrivalRecord, cycles: int) -> None:
-            if cycles > 0:
-                warp = core.mine[access.warp]
-                self.come_later(warp, access, cycles)
-                self.tell(warp)
+        def hold_writes(cycle: int, banks: int) -> None:
+            self.path.hold(core, cycle, banks)
 
-        return BankedPort(core, self.rule, delay, come_later, has_room)
+        return BankedPort(core, self.rule, delay, hold_writes, has_room, core.settle)
 
     def tell(self, warp: Warp) -> None:
         """Lets a warp that is not over work out anew when it can go on."""
@@ -184,12 +183,6 @@ class SharedMemory(Slots):
         return port.give(operation, now, delay), put_off
 
     @staticmethod
-    def come_later(warp: Warp, access: ArrivalRecord, cycles: int) -> None:
-        """Lets the values of an access come so many cycles later."""
-        SharedMemory.become_ready(warp, warp.operation_at(access.pc), access.ready, access.ready + cycles)
-        access.ready += cycles
-
-    @staticmethod
     def become_ready(warp: Warp, operation: TimedOperation, before: int, ready: int) -> None:
         """Notes when the values of an access are there; `before`: what has stood for that until now."""
         for register in operation.writes:
@@ -230,8 +223,9 @@ class SharedMemory(Slots):
 
     def serve(self, sm: int, now: int) -> None:
         """Decides what an SM serves up to `lag` cycles before now."""
+        returns = self.path.due(sm) <= now
         for core in self.cores_of[sm]:
-            if core.accesses_read < core.accesses_made:
+            if returns or core.accesses_read < core.accesses_made:
                 core.settle(now)
         cycle, until = max(self.served[sm], self.tick[sm] - self.lag), now - self.lag
         while (cycle := self.next_decision(sm, cycle)) <= until:
@@ -240,12 +234,15 @@ class SharedMemory(Slots):
             self.senders.wait(sm, self.cores_of[sm], cycle)
             cycle += 1
         self.served[sm] = max(self.served[sm], until + 1)
-        self.tick[sm] = cycle + self.lag if cycle < NEVER else NEVER
+        if returns:
+            self.path.write(sm, now)
+        self.tick[sm] = min(cycle + self.lag if cycle < NEVER else NEVER, self.path.due(sm))
 
     def serve_all(self, now: int) -> None:
-        """The same for all SMs."""
+        """The same for all SMs whose sub-cores have come to now, and what is written up to there."""
         for sm in range(len(self.tick)):
             self.serve(sm, now)
+            self.path.write(sm, now)
 
     def next_decision(self, sm: int, cycle: int) -> int:
         """The first cycle, from this one on, in which an access can be taken or begin."""
@@ -256,7 +253,9 @@ class SharedMemory(Slots):
         for _, access, warp in self.heads(sm, self.rule.reach):
             soonest = max(self.turn[warp.place], access.behind, cycle)
             if soonest < found:
-                found = min(found, self.free_from(sm, soonest, cycle, load=not warp.operation_at(access.pc).slow))
+                operation = warp.operation_at(access.pc)
+                soonest = self.path.fits_from(sm, operation, soonest)
+                found = min(found, self.free_from(sm, soonest, cycle, load=not operation.slow))
         return found
 
     def heads(self, sm: int, reach: int) -> list[tuple[int, WaitingRecord, Warp]]:
@@ -285,7 +284,7 @@ class SharedMemory(Slots):
             port, access = self.ports[core.number], self.waiting[self.room * sm + self.waits[sm]]
             sent = port.access(core.accesses_taken)
             access.core, access.warp, access.pc, access.count = core.number, sent.warp, sent.pc, sent.count
-            access.ready, access.behind = sent.ready, sent.behind
+            access.ready, access.behind, access.passed = sent.ready, sent.behind, 0
             self.waits[sm] += 1
             core.accesses_taken += 1
             core.taken_at = cycle
@@ -293,57 +292,60 @@ class SharedMemory(Slots):
 
     def begin(self, sm: int, cycle: int) -> None:
         """Lets the first access begin that can in this cycle."""
+        refused = None
         for place, access, warp in self.heads(sm, self.rule.reach - (self.begun[sm] == cycle - 1)):
-            load = not warp.operation_at(access.pc).slow
+            operation = warp.operation_at(access.pc)
             if (
-                max(self.turn[warp.place], access.behind) <= cycle
-                and self.free_from(sm, cycle, cycle, load=load) == cycle
+                max(self.turn[warp.place], access.behind) > cycle
+                or self.free_from(sm, cycle, cycle, load=not operation.slow) != cycle
             ):
-                self.begins(self.cores[access.core], warp, access, cycle)
-                self.begun[sm] = cycle
-                self.waits[sm] -= 1
-                for behind in range(place, self.room * sm + self.waits[sm]):
-                    self.waiting[behind] = self.waiting[behind + 1]
+                continue
+            if self.path.fits_from(sm, operation, cycle) > cycle:
+                refused = refused or access
+                if refused.passed < self.rule.passes:
+                    continue
                 return
+            if refused is not None:
+                refused.passed += 1
+            self.begins(self.cores[access.core], warp, access, cycle)
+            self.begun[sm] = cycle
+            self.waits[sm] -= 1
+            for behind in range(place, self.room * sm + self.waits[sm]):
+                self.waiting[behind] = self.waiting[behind + 1]
+            return
 
     def begins(self, core: SubCore, warp: Warp, access: WaitingRecord, cycle: int) -> None:
-        """Notes when the values of an access are there that begins in this cycle."""
-        rule, operation, sm = self.rule, warp.operation_at(access.pc), warp.cta
+        """Lets an access begin in this cycle; of a store notes when it is done."""
+        operation, sm = warp.operation_at(access.pc), warp.cta
         if self.observer is not None:
-            self.observer.resume(self.issues.pop((core.number, access.ready)))
+            self.observer.resume(self.issues[core.number, access.ready])
         first, last = self.place(sm, cycle, access.count, cycle, load=not operation.slow)
-        self.leave_vector_gap(core, sm, operation, last, cycle)
-        self.turn[warp.place] = last + rule.wavefront_interval
-        ready = last + (operation.latency if operation.writes else self.until_served)
-        if count := len(operation.writes):
-            step = 0 if operation.together else (last - first) // max(count - 1, 1)
-            soonest = last + 1 + (count - 1) // self.path.width * operation.together
-            ready += self.path.give_back(sm, cycle + 1, last + 1, count, step) - soonest
-        self.become_ready(warp, operation, access.ready, ready)
-        port = self.ports[core.number]
-        if isinstance(port, BankedPort) and operation.writes:
-            port.writes(access.warp, access.pc, operation, first, last, ready)
+        self.turn[warp.place] = last + self.rule.wavefront_interval
+        if operation.writes:
+            load = RegisterRecord(core=core.number, warp=access.warp, pc=access.pc, ready=access.ready)
+            self.path.add(sm, load, operation, first, last)
+        else:
+            self.done(core, warp, operation, access.ready, last + self.until_served)
+
+    def arrive(self, register: RegisterRecord, cycle: int) -> None:
+        """Notes when the values of a load are there: this is its last register, which would be in this cycle if it were
+        the only one."""
+        core = self.cores[register.core]
+        warp, rule = core.mine[register.warp], self.rule
+        operation = warp.operation_at(register.pc)
+        further = (len(operation.writes) - 1) // self.path.width * operation.together
+        self.done(core, warp, operation, register.ready, cycle + operation.latency - rule.latency - further)
+
+    def done(self, core: SubCore, warp: Warp, operation: TimedOperation, before: int, ready: int) -> None:
+        """Notes when an access is done, and its values are there; `before`: what has stood for that until now."""
+        self.become_ready(warp, operation, before, ready)
         self.lasts(ready)
         if self.observer is not None:
+            self.observer.resume(self.issues.pop((core.number, before)))
             self.observer.complete(ready)
         self.tell(warp)
         if not (warp.done or warp.blocked):
             core.wake(core.earliest(warp))
-
-    def leave_vector_gap(self, core: SubCore, sm: int, operation: TimedOperation, last: int, now: int) -> None:
-        """Takes the wavefronts that the SM gives to nobody behind a load whose registers come together, after some
-        of the same sub-core whose registers come one by one.
-
-        Args:
-            last: the cycle of the load's last wavefront.
-        """
-        gap, each = self.rule.vector_gap, self.rule.vector_after
-        if operation.vector:
-            lost = min((2 * core.matrices + each) // (2 * each), gap)
-            self.place(sm, last, lost, now, gap=True)
-            core.matrices = 0
-        elif operation.matrices:
-            core.matrices = min(core.matrices + 1, gap * each)
 
     def ahead(self, sm: int) -> int:
         """Wavefronts of accesses that have issued and not begun."""
@@ -368,13 +370,15 @@ class SharedMemory(Slots):
         state = self.slots_state(max(now - self.lag, 0))
         for sm, cores in enumerate(self.cores_of):
             oldest_first = sorted(cores, key=lambda core: core.taken_at)
-            state += (*self.path.state(sm, now - self.lag), self.waits[sm])
+            granted_first = sorted(cores, key=lambda core: core.granted_at)
+            state += (*self.path.state(sm, now), self.waits[sm])
             state.append(int(self.begun[sm] - now + self.lag in (-1, 0)))
             state += self.senders.state(sm, now - self.lag)
-            state += (oldest_first.index(core) for core in cores)
+            for core in cores:
+                state += (oldest_first.index(core), granted_first.index(core))
             for access in self.waiting[self.room * sm : self.room * sm + self.waits[sm]]:
                 made = self.cores[access.core].accesses_made
-                state += (access.core, access.warp, access.pc, access.count, access.ready - NEVER - made)
+                state += (access.core, access.warp, access.pc, access.count, access.ready - NEVER - made, access.passed)
                 state.append(max(access.behind - now + self.lag, 0))
         for core, port in zip(self.cores, self.ports, strict=True):
             made = core.accesses_made

@@ -116,7 +116,7 @@ class Registers:
 
     stages: Annotated[int, Between(1, 16, "stages")]
     halves: bool = False
-    written: Delay = 0
+    written: Annotated[int, Between(0, 32, "cycles")] = 0
     stored: Delay = 0
 
 
@@ -274,8 +274,10 @@ class Shared:
         operand_latency: cycles, after the port, until a register that an access reads may be overwritten.
         overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
         wavefronts: wavefronts that the server can give in `cycles`: 3 in 2 cycles for one and a half times as many.
-        vector_gap: wavefronts, at most, that nobody gets behind an `ld.shared.v4`: one for each `vector_after`.
-        vector_after: loads of `ldmatrix.x4` that its sub-core has begun since the last `ld.shared.v4`, rounded.
+        loads: registers of loads that have begun for which the SM has room, for each wavefront that it serves in a
+            cycle; those of a vector load count as one.
+        freed: cycles behind that in which a register leaves the SM's pipe until its place is free.
+        passes: accesses that may begin before a load that finds no room.
     """
 
     cycles: Cycles
@@ -293,8 +295,9 @@ class Shared:
     waiting: Slots = 16
     reach: Slots = 16
     senders: Slots = 2
-    vector_gap: Delay = 0
-    vector_after: Slots = 5
+    loads: Annotated[int, Between(8, 64, "registers")] = 10
+    freed: Annotated[int, Between(0, 32, "cycles")] = 4
+    passes: Annotated[int, Between(0, 4096, "accesses")] = 2
 
 
 def kind_of(form: MmaForm) -> str:

@@ -1,10 +1,11 @@
 """The shared memory of an SM behind the ports of its sub-cores, in plain loops: what it takes and what begins, cycle by
-cycle. A second opinion on `simulator.timing.shared_memory`."""
+cycle. A second opinion on `simulator.timing.shared_memory` and, where nothing keeps registers from being written, on
+`simulator.timing.return_path`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from simulator.timing.config import Config
@@ -31,6 +32,7 @@ class Access:
         told: is told when it is done.
         values: of a store.
         later: is told by how many cycles its registers are read later.
+        passed: how many have begun before it since it has found no room.
     """
 
     owner: Owner
@@ -43,6 +45,25 @@ class Access:
     told: Callable[[int], None]
     values: int = 0
     later: Callable[[int], None] = lambda cycles: None
+    passed: int = 0
+
+    @property
+    def places(self) -> int:
+        """How many of its registers need room of their own: only the last, if they come together."""
+        return min(self.written, 1) if self.together else self.written
+
+
+@dataclass(order=True)
+class Register:
+    """A register that comes back: from when on it can, of which access, and whether it is that one's last."""
+
+    soonest: int
+    access: Access = field(compare=False)
+    last: bool = field(compare=False)
+
+    @property
+    def needs_room(self) -> bool:
+        return self.last or not self.access.together
 
 
 class Server:
@@ -56,16 +77,23 @@ class Server:
         self.order = [*range(ports)]  # the port that was served the longest ago first
         self.queue: list[tuple[int, Access]] = []
         self.taken, self.gaps = set[int](), set[int]()  # cycles with a wavefront, and those kept from stores
-        self.singles = [0] * ports  # loads of four registers one by one since the last whose registers come together
         self.begun = -9
         self.senders = [0] * min(config.shared.senders, ports)  # until when stores are sent
-        self.returned: dict[int, int] = {}  # registers of loads that come back, by cycle
+        self.most = -(-self.rule.wavefronts // self.rule.cycles)  # registers that come back in a cycle
+        self.pipe: list[Register] = []  # those that have not, the next first
+        self.kept: list[tuple[int, Register]] = []  # those that have and need room, and until when
 
     @property
     def waiting(self) -> list[Access]:
-        """What has not begun."""
+        """What has not begun, or not come back."""
         unseen = [a for took, accesses in zip(self.took, self.sent, strict=True) for a in accesses[took:]]
-        return [*(access for _, access in self.queue), *unseen]
+        returning = [*(register.access for _, register in self.kept), *(register.access for register in self.pipe)]
+        return [*(access for _, access in self.queue), *unseen, *returning]
+
+    def has_room(self, access: Access) -> bool:
+        """Whether a load can begin."""
+        used = sum(register.needs_room for register in self.pipe) + len(self.kept)
+        return not access.places or used + access.places <= self.rule.loads
 
     def cycles(self, place: int) -> range:
         return range(place, place + self.rule.cycles)
@@ -82,7 +110,7 @@ class Server:
 
     def block(self, now: int, cycles: int) -> int:
         """Takes so many cycles behind all accesses; returns the first."""
-        waves = sum(access.waves for access in self.waiting)
+        waves = sum(access.waves for access in self.waiting[: -(len(self.pipe) + len(self.kept)) or None])
         begin = max([now - 1, *self.taken]) + 1 + waves * self.rule.cycles
         self.taken |= set(range(begin, begin + cycles))
         return begin
@@ -90,6 +118,7 @@ class Server:
     def step(self, now: int) -> None:
         """Decides what happens some cycles ago."""
         then = now - self.late
+        self.come_back(then)
         sending = {port: self.sent[port][n] for port, n in enumerate(self.took) if n < len(self.sent[port])}
         there = {port: access for port, access in sending.items() if access.soonest <= then}
         able = [p for p in self.order if p in there and not (there[p].values and min(self.senders) > then)]
@@ -102,18 +131,26 @@ class Server:
             self.took[able[0]] += 1
             self.order.remove(able[0])
             self.order.append(able[0])
-        reach = self.rule.reach - (self.begun == then - 1)
-        for place, (port, access) in enumerate(self.queue):
+        reach, refused = self.rule.reach - (self.begun == then - 1), None
+        for place, (_, access) in enumerate(self.queue):
             if place >= reach and not access.store:
                 continue
             if any(other.owner is access.owner for _, other in self.queue[:place]) or access.owner.turn > then:
                 continue
             found = self.places(then, access.waves, access.store)
-            if found[0] == then:
-                del self.queue[place]
-                self.begun = then
-                self.begin(port, access, found)
-                break
+            if found[0] > then:
+                continue
+            if not self.has_room(access):
+                refused = refused or access
+                if refused.passed == self.rule.passes:
+                    break
+                continue
+            if refused:
+                refused.passed += 1
+            del self.queue[place]
+            self.begun = then
+            self.begin(access, found)
+            break
         for port, n in enumerate(self.took):
             for access in self.sent[port][n : n + 1]:
                 late = min(self.senders) - access.soonest
@@ -121,27 +158,26 @@ class Server:
                     access.soonest += late
                     access.later(late)
 
-    def begin(self, port: int, access: Access, found: list[int]) -> None:
-        rule = self.rule
+    def begin(self, access: Access, found: list[int]) -> None:
         self.taken |= {cycle for place in found for cycle in self.cycles(place)}
-        access.owner.turn, last = found[-1] + rule.wavefront_interval, found[-1]
-        if access.written == 4 and access.together:
-            lost = min(round(self.singles[port] / rule.vector_after + 1e-9), rule.vector_gap)
-            self.taken |= {cycle for place in self.places(last, lost, False) for cycle in self.cycles(place)}
-            self.singles[port] = 0
-        self.singles[port] += access.written == 4 and not access.together
+        access.owner.turn, first, last = found[-1] + self.rule.wavefront_interval, found[0], found[-1]
         self.gaps -= self.taken
-        done = last + access.latency
-        access.told(done + self.later(access, found[0], last))
-
-    def later(self, access: Access, first: int, last: int) -> int:
-        """How much later a load's last register comes back, since all sub-cores get but so many a cycle."""
+        if not access.written:
+            access.told(last + access.latency)
         step = 0 if access.together else (last - first) // max(access.written - 1, 1)
-        most, at = -(-self.rule.wavefronts // self.rule.cycles), 0
-        for number in range(access.written):
-            at = max(at, last + 1 - (access.written - 1 - number) * step)
-            while self.returned.get(at, 0) == most:
-                at += 1
-            self.returned[at] = self.returned.get(at, 0) + 1
-        soonest = last + 1 + (access.written - 1) // most * access.together
-        return at - soonest if access.written else 0
+        for left in reversed(range(access.written)):
+            self.pipe.append(Register(last + 1 - left * step, access, not left))
+        self.pipe.sort()
+
+    def come_back(self, then: int) -> None:
+        """Lets registers come back in a cycle, in the order of their wavefronts."""
+        for _ in range(self.most):
+            if self.pipe and self.pipe[0].soonest <= then:
+                register = self.pipe.pop(0)
+                if register.needs_room:
+                    self.kept.append((then + self.rule.freed, register))
+        while self.kept and self.kept[0][0] <= then:
+            until, register = self.kept.pop(0)
+            if register.last:
+                access, further = register.access, (register.access.written - 1) // self.most
+                access.told(until - self.rule.freed - 1 + access.latency - further * access.together)

@@ -33,11 +33,11 @@ SOURCES = (*UNITS, *HEADERS, *RECORDS)  # in ROOT
 FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
 
 _CONSTANTS = (  # of the first of RECORDS, that the compiled engine has, too
-    "ARRIVALS",
     "ASLEEP",
     "BOARDS",
     "BYTES_AT",
     "CACHED_AT",
+    "HELD",
     "LINES",
     "MORE_ACCESSES",
     "NEVER",
@@ -48,7 +48,7 @@ _POINTS_TO = {  # what is behind an address that is not one of integers
     "items_array": "struct ItemRecord *",
     "costs_array": "struct CostRecord *",
     "accesses_array": "struct SendingRecord *",
-    "arrivals_array": "struct ArrivalRecord *",
+    "on_way_array": "struct RegisterRecord *",
     "waiting_array": "struct WaitingRecord *",
     "warps_array": "struct WarpRecord **",
     "cores_array": "struct CoreRecord **",

@@ -23,7 +23,7 @@ from simulator.timing.config import Config
 SHORT = 12  # of so many loops one is in the short form
 STEPS = ("gemm", "beside", "random", "held out")  # kinds of loops with matrix instructions
 _DEPENDENT, _LOADS = 16, (16, 48)  # loads in the body of a dependent stream, and its two loop counts
-_ADDRESS, _BASE, _MASK = 8, 9, 10  # registers of a dependent stream
+_ADDRESS, _BASE, _MASK = 9, 8, 10  # registers of a dependent stream; those of the machine code are not known
 _OVERLAPPING = (
     "ldmatrix_x2",
 )  # streams in whose machine code three of four loads write a register of their own address

@@ -246,8 +246,6 @@ class CompiledEngine:
                     "port_cycles",
                     "queue",
                     "queue_latency",
-                    "vector_gap",
-                    "vector_after",
                     "waiting",
                     "store_latency",
                     "operand_latency",
@@ -280,7 +278,7 @@ class CompiledEngine:
         )
         extra = array("q", [cycles for row in sm.extra for cycles in row])
         record.started = -1
-        record.longest = config.shared.vector_gap + max((program.longest for program in found), default=0)
+        record.longest = max((program.longest for program in found), default=0)
         counters, none = sm.counters, array("q", [0] * sm.ctas)
         link(record, extra=extra, pipe_taken=sm.pipe_taken, produced_by=sm.produced_by)
         link(record, stalls=counters.stalls, issued=counters.issued, shared_busy=counters.shared)

@@ -73,7 +73,7 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
 
 /* operands.py */
 
-enum { STAGE = 11, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16, FAR = 62 };
+enum { STAGE = 11, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16 };
 enum { BOTH = 3, UNKNOWN = 4 }; /* banks */
 enum { FIRST_TWO = 6, THIRD = 8 }; /* cycles in which a matrix instruction reads */
 enum { PENDING, USED, WRITER, FROM, GIVEN = FROM + SLOTS, PROGRAM = GIVEN + SLOTS, MEMBER }; /* numbers of a stage */
@@ -535,7 +535,7 @@ static void find_room(const Sm *sm, Core *core) {
     }
 }
 
-typedef struct ArrivalRecord Arrival;
+typedef struct RegisterRecord Register;
 typedef struct WaitingRecord Waiting;
 
 /* `SharedMemory.become_ready`. */
@@ -545,11 +545,6 @@ static void become_ready(Warp *warp, const Item *item, int64_t before, int64_t r
             warp->ready_array[item->writes_array[i]] = ready;
     if (item->fills >= 0 && warp->boards_array[item->fills] == before)
         warp->boards_array[item->fills] = ready;
-}
-
-static void come_later(Warp *warp, Arrival *access, int64_t cycles) {
-    become_ready(warp, &warp->items_array[access->pc], access->ready, access->ready + cycles);
-    access->ready += cycles;
 }
 
 /* `SharedMemory.put_off`. */
@@ -569,12 +564,6 @@ static void put_off_access(Core *core, Sending *access, int64_t cycles) {
 /* banked_port.py */
 
 static int64_t trailing_ones(uint64_t mask) { return ~mask ? __builtin_ctzll(~mask) : 64; }
-
-static int64_t claim(uint64_t *taken, int64_t ahead) {
-    ahead += trailing_ones(*taken >> least(ahead, FAR));
-    *taken |= ahead < FAR ? UINT64_C(1) << ahead : 0;
-    return ahead;
-}
 
 static int64_t first_read(const Sm *sm, const Sending *access, int64_t last) {
     int64_t begin = most(access->arrives, last + sm->port_cycles);
@@ -621,12 +610,44 @@ static void release_access(Sm *sm, Core *core, int64_t number, int64_t cycle) {
     find_room(sm, core);
 }
 
-static int64_t next_read(const Sm *sm, const Core *core) {
-    if (core->deferred)
-        return core->read_cycle;
+static int64_t next_unread(const Sm *sm, const Core *core) {
     if (core->accesses_read == core->accesses_made || is_held(core, core->accesses_read))
         return NEVER;
     return sending_at(sm, core, core->accesses_read)->next;
+}
+
+static int64_t next_read(const Sm *sm, const Core *core) {
+    return core->deferred ? core->read_cycle : next_unread(sm, core);
+}
+
+static void settle(Sm *sm, Core *core, int64_t now);
+
+static int asks(const Sm *sm, const Core *core, int64_t cycle) {
+    if (next_unread(sm, core) != cycle)
+        return 0;
+    const Sending *access = sending_at(sm, core, core->accesses_read);
+    return access->left == access->sent && !access->values && !(closed(core, 1) & 1);
+}
+
+/* `BankedPort.is_granted`. */
+static int is_granted(Sm *sm, Core *core, int64_t cycle) {
+    int64_t each = sm->cores / sm->sms, begin = core->number / each * each;
+    Core *first = core;
+    for (int64_t i = begin; i < begin + each; i++) {
+        Core *other = sm->cores_array[i];
+        if (other == core || next_unread(sm, other) > cycle)
+            continue;
+        settle(sm, other, cycle);
+        if (asks(sm, other, cycle) && other->granted_at < first->granted_at)
+            first = other;
+    }
+    first->granted_at = cycle;
+    for (int64_t i = begin; i < begin + each; i++) {
+        Core *other = sm->cores_array[i];
+        if (other != first && (other == core || asks(sm, other, cycle)))
+            put_off_reads(sm, other, other->accesses_read, 1);
+    }
+    return first == core;
 }
 
 /* `BankedPort.read`. */
@@ -643,8 +664,11 @@ static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle) {
         put_off_reads(sm, core, core->accesses_read, trailing_ones(mask));
         return taken;
     }
-    if (access->left == access->sent)
+    if (access->left == access->sent) {
+        if (!access->values && !is_granted(sm, core, cycle))
+            return taken;
         access->begin = cycle;
+    }
     int64_t bank = 1 << (access->banks & 1);
     access->banks >>= 1;
     access->next += sm->port_cycles;
@@ -660,50 +684,12 @@ static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle) {
     return taken | bank;
 }
 
-static Arrival *arrival_at(const Core *core, int64_t number) { return &core->arrivals_array[number % ARRIVALS]; }
-
-static int64_t oldest_arrival(const Core *core) {
-    return most(core->accesses_begun - ARRIVALS, core->accesses_written);
-}
-
-/* `BankedPort.bank`. */
-static int64_t bank_of(const Core *core, const Arrival *access) {
-    const Item *item = &core->warps_array[access->warp]->items_array[access->pc];
-    return INT64_C(1) << item->writes_array[item->writes_count - access->unwritten] % BANKS;
-}
-
+/* `ReturnPath.hold`. */
 static void hold_writes(Sm *sm, Core *core, int64_t cycle, int64_t banks) {
-    while (core->accesses_written < core->accesses_begun && !arrival_at(core, core->accesses_written)->unwritten)
-        core->accesses_written++;
-    int put_off = 0;
-    for (int64_t number = oldest_arrival(core); number < core->accesses_begun; number++) {
-        Arrival *access = arrival_at(core, number);
-        while (access->unwritten && access->written < cycle) {
-            access->unwritten--;
-            access->due += access->step;
-            access->written = most(access->due, access->written + 1);
-        }
-        put_off |= access->unwritten && access->written == cycle && bank_of(core, access) & banks;
-    }
-    uint64_t taken = 1;
-    for (int64_t number = oldest_arrival(core); put_off && number < core->accesses_begun; number++) {
-        Arrival *access = arrival_at(core, number);
-        int64_t at = access->written;
-        for (int64_t i = 0; i < access->unwritten; i++) {
-            at = most(access->due + i * access->step, at);
-            at = cycle + claim(&taken, at - cycle);
-            if (!i)
-                access->written = at;
-            at++;
-        }
-        int64_t later = at - 1 + core->result_stage - access->ready;
-        if (!access->unwritten || later <= 0)
-            continue;
-        Warp *warp = core->warps_array[access->warp];
-        come_later(warp, access, later);
-        if (!warp->done)
-            prepare(sm, warp);
-    }
+    if (!sm->on_way_count_array[core->number / (sm->cores / sm->sms)])
+        return;
+    int64_t *word = core->writes_held_array + cycle % HELD;
+    *word = (*word >> BANKS == cycle ? *word : cycle << BANKS) | (banks & BOTH);
 }
 
 static void hold(Sm *sm, Core *core, int64_t cycle) {
@@ -835,16 +821,6 @@ static void leave_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t
     core->stores = 0;
     if (gap)
         place(sm, cta, now, gap, GAP, 0, &first, &last);
-}
-
-static void leave_vector_gap(Sm *sm, Core *core, int64_t cta, const Item *item, int64_t last) {
-    int64_t gap = sm->vector_gap, each = sm->vector_after, first, behind;
-    if (item->vector) {
-        place(sm, cta, last, least((2 * core->matrices + each) / (2 * each), gap), TAKEN, 1, &first, &behind);
-        core->matrices = 0;
-    } else if (item->matrices) {
-        core->matrices = least(core->matrices + 1, gap * each);
-    }
 }
 
 /* Plans to decide, not later than needed, what an SM serves in a cycle. */
@@ -1869,6 +1845,79 @@ static int64_t comes(const Sm *sm, int64_t cta, const Core *core) {
     return stored(sm, core) ? most(soonest, *first_sender(sm, cta)) : soonest;
 }
 
+/* return_path.py */
+
+static Register *on_way_of(const Sm *sm, int64_t cta) { return sm->on_way_array + sm->on_way_most * cta; }
+
+static int64_t fits_from(const Sm *sm, int64_t cta, const Item *item, int64_t cycle) {
+    int64_t count = item->writes_count, places = item->together ? least(count, 1) : count;
+    if (!places)
+        return cycle;
+    if (sm->on_way_count_array[cta] + count > sm->on_way_most)
+        return cycle + 1;
+    const Register *on_way = on_way_of(sm, cta);
+    int64_t left = sm->loads - places;
+    for (int64_t i = sm->on_way_count_array[cta] - 1; i >= 0; i--) {
+        int64_t free = on_way[i].slot / sm->returns + sm->freed;
+        if (free <= cycle)
+            break;
+        left -= on_way[i].place;
+        if (left < 0)
+            return free;
+    }
+    return cycle;
+}
+
+/* `ReturnPath.add`. */
+static void add_registers(Sm *sm, int64_t cta, Register load, const Item *item, int64_t first, int64_t last) {
+    int64_t count = item->writes_count, *end = sm->on_way_count_array + cta, at = 0, found = *end;
+    int64_t step = item->together ? 0 : (last - first) / most(count - 1, 1);
+    Register *on_way = on_way_of(sm, cta);
+    for (int64_t i = 0; i < count; i++) {
+        load.soonest = (last + 1 - (count - 1 - i) * step) * sm->returns;
+        load.bank = INT64_C(1) << item->writes_array[i] % BANKS;
+        load.final = i == count - 1;
+        load.place = !item->together || load.final;
+        while (at < *end && on_way[at].soonest <= load.soonest)
+            at++;
+        memmove(on_way + at + 1, on_way + at, (*end - at) * sizeof *on_way);
+        on_way[at] = load;
+        found = least(found, at);
+        ++*end;
+    }
+    int64_t left = most(sm->left_array[cta], found ? on_way[found - 1].slot : 0);
+    for (int64_t i = found; i < *end; i++)
+        left = on_way[i].slot = most(on_way[i].soonest, left + 1);
+}
+
+/* `ReturnPath.held`. */
+static int64_t banks_held(const Sm *sm, const Core *core, int64_t slot) {
+    int64_t cycle = slot / sm->returns + sm->ahead - sm->written, word = core->writes_held_array[cycle % HELD];
+    return word >> BANKS == cycle ? word & BOTH : 0;
+}
+
+/* `ReturnPath.due`. */
+static int64_t returns_due(const Sm *sm, int64_t cta) {
+    if (!sm->on_way_count_array[cta])
+        return NEVER;
+    return most(on_way_of(sm, cta)->slot, sm->decided_array[cta]) / sm->returns + sm->wait;
+}
+
+static int64_t next_written(const Sm *sm, int64_t cta, int64_t slot) {
+    const Register *on_way = on_way_of(sm, cta);
+    int64_t each = sm->cores / sm->sms, found = -1, turn = each;
+    for (int64_t i = 0; i < sm->on_way_count_array[cta] && on_way[i].slot <= slot; i++) {
+        int64_t its = (on_way[i].core - sm->last_written_array[cta] - 1 + each) % each, seen = 0;
+        for (int64_t before = 0; before < i && !seen; before++)
+            seen = on_way[before].core == on_way[i].core;
+        if (!seen && its < turn && !(on_way[i].bank & banks_held(sm, sm->cores_array[on_way[i].core], slot))) {
+            found = i;
+            turn = its;
+        }
+    }
+    return found;
+}
+
 /* The SM's sub-cores are `first` to before `end`. */
 static int64_t next_decision(const Sm *sm, int64_t cta, int64_t first, int64_t end, int64_t cycle) {
     int64_t found = NEVER;
@@ -1882,8 +1931,10 @@ static int64_t next_decision(const Sm *sm, int64_t cta, int64_t first, int64_t e
         if (place >= sm->reach && is_load(&head))
             continue;
         int64_t soonest = most(most(sm->turn_array[head.warp->place], head.access->behind), cycle);
-        if (soonest < found && is_head(sm, cta, &head))
+        if (soonest < found && is_head(sm, cta, &head)) {
+            soonest = fits_from(sm, cta, &head.warp->items_array[head.access->pc], soonest);
             found = least(found, free_from(sm, cta, soonest, is_load(&head)));
+        }
     }
     return found;
 }
@@ -1931,54 +1982,35 @@ static void take_access(Sm *sm, int64_t cta, int64_t first, int64_t end, int64_t
     }
 }
 
-static int64_t give_back(Sm *sm, int64_t cta, int64_t soonest, int64_t last, int64_t count, int64_t step) {
-    soonest *= sm->returns;
-    last *= sm->returns;
-    step *= sm->returns;
-    int64_t begin = most(sm->returned_array[cta], soonest), end = begin - 1;
-    uint64_t taken = (uint64_t)sm->returning_array[cta] >> least(begin - sm->returned_array[cta], FAR);
-    for (int64_t i = 0; i < count; i++) {
-        end = most(last - (count - 1 - i) * step, end + 1);
-        end = begin + claim(&taken, end - begin);
-    }
-    int64_t free = trailing_ones(taken);
-    sm->returned_array[cta] = begin + free;
-    sm->returning_array[cta] = (int64_t)(taken >> free);
-    return end / sm->returns;
+/* `SharedMemory.done`. */
+static void done(Sm *sm, Core *core, Warp *warp, const Item *item, int64_t before, int64_t ready) {
+    become_ready(warp, item, before, ready);
+    sm->end = most(sm->end, ready);
+    if (warp->done)
+        return;
+    prepare(sm, warp);
+    if (!warp->blocked)
+        wake(sm, core, earliest(sm, core, warp));
 }
 
 static void begins(Sm *sm, const Head *head, int64_t cycle) {
     const Waiting *access = head->access;
     Warp *warp = head->warp;
     const Item *item = &warp->items_array[access->pc];
-    int64_t cta = warp->cta, count = item->writes_count, first, last;
-    place(sm, cta, cycle, access->count, TAKEN, !item->slow, &first, &last);
-    leave_vector_gap(sm, head->core, cta, item, last);
+    int64_t first, last;
+    place(sm, warp->cta, cycle, access->count, TAKEN, !item->slow, &first, &last);
     sm->turn_array[warp->place] = last + sm->wavefront_interval;
-    int64_t ready = last + (count ? item->latency : (sm->cycles + sm->wavefronts - 1) / sm->wavefronts);
-    if (count) {
-        int64_t step = item->together ? 0 : (last - first) / most(count - 1, 1);
-        int64_t soonest = last + 1 + (item->together ? (count - 1) / sm->returns : 0);
-        ready += give_back(sm, cta, cycle + 1, last + 1, count, step) - soonest;
+    if (item->writes_count) {
+        Register load = {.core = access->core, .warp = access->warp, .pc = access->pc, .ready = access->ready};
+        add_registers(sm, warp->cta, load, item, first, last);
+    } else {
+        done(sm, head->core, warp, item, access->ready, last + (sm->cycles + sm->wavefronts - 1) / sm->wavefronts);
     }
-    become_ready(warp, item, access->ready, ready);
-    if (head->core->depth && count) {
-        int64_t step = item->together ? 1 : most((last - first) / most(count - 1, 1), 1);
-        int64_t due = ready - head->core->result_stage - (count - 1) * step;
-        *arrival_at(head->core, head->core->accesses_begun++) = (Arrival){
-            .warp = access->warp, .pc = access->pc, .ready = ready, .unwritten = count, .due = due, .written = due, .step = step};
-    }
-    sm->end = most(sm->end, ready);
-    if (warp->done)
-        return;
-    prepare(sm, warp);
-    if (!warp->blocked)
-        wake(sm, head->core, earliest(sm, head->core, warp));
 }
 
 /* `SharedMemory.begin`. */
 static void begin_access(Sm *sm, int64_t cta, int64_t cycle) {
-    Waiting *waiting = sm->waiting_array + cta * sm->room;
+    Waiting *waiting = sm->waiting_array + cta * sm->room, *refused = NULL;
     int64_t *waits = sm->waits_array + cta;
     int64_t reach = least(*waits, sm->reach - (sm->begun_array[cta] == cycle - 1));
     for (int64_t at = 0; at < *waits; at++) {
@@ -1988,12 +2020,53 @@ static void begin_access(Sm *sm, int64_t cta, int64_t cycle) {
         if (most(sm->turn_array[head.warp->place], head.access->behind) > cycle || !is_head(sm, cta, &head) ||
             free_from(sm, cta, cycle, is_load(&head)) != cycle)
             continue;
+        if (fits_from(sm, cta, &head.warp->items_array[head.access->pc], cycle) > cycle) {
+            refused = refused ? refused : waiting + at;
+            if (refused->passed < sm->passes)
+                continue;
+            return;
+        }
+        if (refused)
+            refused->passed++;
         begins(sm, &head, cycle);
         sm->begun_array[cta] = cycle;
         --*waits;
         memmove(waiting + at, waiting + at + 1, (*waits - at) * sizeof *waiting);
         return;
     }
+}
+
+/* Notes when the values of a load are there: `SharedMemory.arrive`. */
+static void arrive(Sm *sm, const Register *found, int64_t cycle) {
+    Core *core = sm->cores_array[found->core];
+    Warp *warp = core->warps_array[found->warp];
+    const Item *item = &warp->items_array[found->pc];
+    int64_t further = item->together ? (item->writes_count - 1) / sm->returns : 0;
+    done(sm, core, warp, item, found->ready, cycle + item->latency - (sm->ahead + 1) - further);
+}
+
+/* `ReturnPath.take_out`. */
+static void take_out(Sm *sm, int64_t cta, int64_t at, int64_t slot) {
+    Register *on_way = on_way_of(sm, cta), found = on_way[at];
+    int64_t *count = sm->on_way_count_array + cta;
+    sm->last_written_array[cta] = found.core % (sm->cores / sm->sms);
+    sm->left_array[cta] = most(sm->left_array[cta], found.slot);
+    --*count;
+    memmove(on_way + at, on_way + at + 1, (*count - at) * sizeof *on_way);
+    if (found.final)
+        arrive(sm, &found, slot / sm->returns + sm->ahead);
+}
+
+/* `ReturnPath.write`. */
+static void write_registers(Sm *sm, int64_t cta, int64_t now) {
+    int64_t until = least(now - sm->ahead + sm->written, now - sm->lag - sm->freed + 1) * sm->returns, slot = sm->decided_array[cta];
+    while (slot < until && sm->on_way_count_array[cta]) {
+        int64_t at = next_written(sm, cta, slot);
+        if (at >= 0)
+            take_out(sm, cta, at, slot);
+        slot = most(slot + 1, sm->on_way_count_array[cta] ? on_way_of(sm, cta)->slot : 0);
+    }
+    sm->decided_array[cta] = most(sm->decided_array[cta], until);
 }
 
 /* Works out anew what only this engine remembers, as Python may have changed what it comes from. */
@@ -2008,8 +2081,9 @@ static void remember(Sm *sm) {
 static int serve_accesses(Sm *sm, int64_t cta, int64_t now) {
     int64_t each = sm->cores / sm->sms, first = cta * each, end = first + each;
     int64_t cycle = most(sm->served_array[cta], sm->serve_tick_array[cta] - sm->lag), until = now - sm->lag;
+    int returns = returns_due(sm, cta) <= now;
     for (int64_t i = first; i < end; i++)
-        if (sm->cores_array[i]->accesses_read < sm->cores_array[i]->accesses_made)
+        if (returns || sm->cores_array[i]->accesses_read < sm->cores_array[i]->accesses_made)
             settle(sm, sm->cores_array[i], now);
     while ((cycle = next_decision(sm, cta, first, end, cycle)) <= until) {
         if (!has_room(sm, cta, cycle, sm->longest)) {
@@ -2023,7 +2097,9 @@ static int serve_accesses(Sm *sm, int64_t cta, int64_t now) {
         cycle++;
     }
     sm->served_array[cta] = most(sm->served_array[cta], until + 1);
-    sm->serve_tick_array[cta] = cycle < NEVER ? cycle + sm->lag : NEVER;
+    if (returns)
+        write_registers(sm, cta, now);
+    sm->serve_tick_array[cta] = least(cycle < NEVER ? cycle + sm->lag : NEVER, returns_due(sm, cta));
     return 1;
 }
 
@@ -2262,7 +2338,6 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
     put(out, core->reads_until >= now ? core->accessed : 0);
     put(out, core->reads_until >= now ? core->reader : -1);
     put(out, core->stores);
-    put(out, core->matrices);
     put_left(out, core->ports_until, now);
     put_left(out, core->metadata_until, now);
     for (int64_t i = 0; i < sm->others; i++) {
@@ -2324,26 +2399,26 @@ static void banked_state(const Sm *sm, const Core *core, Out *out) {
         put(out, access->banks);
         put_sending(out, access, now);
     }
-    for (int64_t number = oldest_arrival(core); number < core->accesses_begun; number++) {
-        const Arrival *access = arrival_at(core, number);
-        if (!access->unwritten || access->written + most(access->step, 1) * (access->unwritten - 1) < now)
-            continue;
-        put(out, access->unwritten);
-        put(out, access->due - now);
-        put(out, access->written - now);
-        put(out, access->step);
-        put(out, access->warp);
-        put(out, access->pc);
-        put(out, access->ready - now);
-    }
     put(out, NO_MORE);
 }
 
 static void queue_state(const Sm *sm, int64_t cta, Out *out) {
     int64_t each = sm->cores / sm->sms;
-    int64_t ahead = sm->returned_array[cta] - (sm->now - sm->lag) * sm->returns;
-    put(out, most(ahead, 0));
-    put(out, sm->returning_array[cta] >> least(most(-ahead, 0), FAR));
+    put_left(out, sm->left_array[cta], (sm->now - sm->lag) * sm->returns);
+    put(out, sm->last_written_array[cta]);
+    put(out, sm->on_way_count_array[cta]);
+    for (int64_t i = 0; i < sm->on_way_count_array[cta]; i++) {
+        const Register *found = on_way_of(sm, cta) + i;
+        put(out, found->core);
+        put(out, found->warp);
+        put(out, found->pc);
+        put(out, found->bank);
+        put(out, found->place);
+        put(out, found->final);
+        put(out, found->ready - NEVER - sm->cores_array[found->core]->accesses_made);
+        put(out, found->soonest - sm->now * sm->returns);
+        put(out, found->slot - sm->now * sm->returns);
+    }
     put(out, sm->waits_array[cta]);
     int64_t since = sm->now - sm->lag - sm->begun_array[cta];
     put(out, since == 0 || since == 1);
@@ -2357,10 +2432,13 @@ static void queue_state(const Sm *sm, int64_t cta, Out *out) {
     for (int64_t i = 0; i < sm->senders; i++)
         put_left(out, ordered[i], sm->now - sm->lag);
     for (int64_t i = cta * each; i < cta * each + each; i++) {
-        int64_t before_it = 0; /* sub-cores whose last access was taken before */
-        for (int64_t j = cta * each; j < cta * each + each; j++)
-            before_it += sm->cores_array[j]->taken_at < sm->cores_array[i]->taken_at;
-        put(out, before_it);
+        int64_t taken = 0, granted = 0; /* sub-cores that were so before */
+        for (int64_t j = cta * each; j < cta * each + each; j++) {
+            taken += sm->cores_array[j]->taken_at < sm->cores_array[i]->taken_at;
+            granted += sm->cores_array[j]->granted_at < sm->cores_array[i]->granted_at;
+        }
+        put(out, taken);
+        put(out, granted);
     }
     for (int64_t place = 0; place < sm->waits_array[cta]; place++) {
         Head head = waiting_at(sm, cta, place);
@@ -2369,6 +2447,7 @@ static void queue_state(const Sm *sm, int64_t cta, Out *out) {
         put(out, head.access->pc);
         put(out, head.access->count);
         put(out, head.access->ready - NEVER - head.core->accesses_made);
+        put(out, head.access->passed);
         put_left(out, head.access->behind, sm->now - sm->lag);
     }
 }
@@ -2454,9 +2533,11 @@ int64_t tcsim_engine_state(Sm *sm, int64_t *words, int64_t capacity) {
     remember(sm);
     for (int64_t i = 0; i < sm->cores; i++)
         settle(sm, sm->cores_array[i], sm->now);
-    for (int64_t i = 0; i < sm->sms; i++)
+    for (int64_t i = 0; i < sm->sms; i++) {
         if (!serve_accesses(sm, i, sm->now))
             return -1;
+        write_registers(sm, i, sm->now);
+    }
     shared_state(sm, &out);
     for (int64_t i = 0; i < sm->sms; i++)
         returns_state(sm, i, &out);

@@ -241,7 +241,7 @@ HANDMADE: list[tuple[str, str, int]] = [
     ),
     (
         "write after read of an address",
-        LOAD.format(0, 9) + MOV.format(9, 1) + MOV.format(8, 1) * 5,
+        LOAD.format(0, 9) + MOV.format(9, 1) + MOV.format(7, 1) * 5,
         SHARED.port_cycles + SHARED.operand_latency + 5 * ALU.interval + ALU.latency,
     ),
     (

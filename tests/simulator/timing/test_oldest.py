@@ -8,17 +8,19 @@ import json
 from functools import cache
 from typing import Any
 
+import pytest
+
 from isa.forms.record import Unit
 from simulator.studies.validation.slots import read_from, wait_for
 from simulator.timing.compile import odd_banks
 from simulator.timing.model import Periodic, TimedOperation
+from simulator.timing.shared_memory import SharedMemory
 from tests.support.paths import TESTS
 from tests.support.straight_code import CLOCK, KNOWN, read_clocks
 
 LOADS = {"b32": "ld.b32", "v2": "ld.v2", "v4": "ld.v4"} | {f"x{n}": f"ldmatrix.x{n}" for n in (1, 2, 4)}
 CONFLICTS = {"b32": 4, "v2": 4}  # wavefronts of 32 lanes 16 bytes apart
 UNITS = {"fma": Unit.FMA, "alu": Unit.ALU}
-INTEGERS = ("fma", "alu")
 
 
 @cache
@@ -51,45 +53,42 @@ def operation(row: list[Any], warp: int) -> TimedOperation:
     return made
 
 
-def simulated(rows: list[list[Any]], warps: int) -> list[list[int]]:
-    """The clocks of each warp from its first one on. Of sub-cores that have not come to shared memory yet the first by
-    number counts as the oldest."""
-    codes = {warp: [operation(row, warp) for row in rows] for warp in range(warps)}
-    return [[clock - own[0] for clock in own[1:]] for own in read_clocks(codes, [0] * warps)]
+@pytest.fixture
+def ages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sub-cores, that whose last access to shared memory is the oldest first."""
+    order, begin = [*range(4)], SharedMemory.__init__
+
+    def aged(memory: SharedMemory, *args: Any, **more: Any) -> None:
+        begin(memory, *args, **more)
+        for place, number in enumerate(order):
+            memory.cores[number].taken_at = memory.cores[number].granted_at = place - len(order)
+
+    monkeypatch.setattr(SharedMemory, "__init__", aged)
+    return order
 
 
-def off(order: str, chains: bool) -> list[int]:
-    """Of each code with or without chains of integers, and warps in this order, by how many cycles the simulation's
-    clocks are off at most."""
-    found = []
+def exact(order: str, ages: list[int]) -> int:
+    """How many codes have every clock as measured, on the sub-cores `order`, that with the oldest last access first."""
+    ages[:] = [*map(int, order), *(number for number in ages if str(number) not in order)]
+    found = 0
     for code in codes():
-        if chains == any(token.startswith(INTEGERS) for token in code["code"].split()):
-            pairs = zip(code["clocks"][order], simulated(code["rows"], len(order)), strict=True)
-            found.append(max(abs(a - b) for own, ours in pairs for a, b in zip(own, ours, strict=True)))
+        programs = {warp: [operation(row, warp) for row in code["rows"]] for warp in range(len(order))}
+        clocks = read_clocks(programs, [0] * len(order))
+        found += code["clocks"][order] == [[clock - own[0] for clock in own[1:]] for own in clocks]
     return found
 
 
-def test_one_sub_core() -> None:
-    """All 178 codes have every clock as measured: a register that comes back waits a cycle for an integer result of its
-    bank, and integers wait for the address of a load."""
-    found = off("0", chains=False) + off("0", chains=True)
-    assert found == [0] * 178
+@pytest.mark.parametrize("order", ["0", "01", "0123", "2031"])
+def test_every_clock(order: str, ages: list[int]) -> None:
+    """All 178 codes on one, two and four sub-cores have every clock as measured, alone and beside chains of integers:
+    which loads begin, whose registers come next, and which wait for an integer result of their bank."""
+    assert len(codes()) == 178
+    assert exact(order, ages) == 178
 
 
-def test_two_sub_cores() -> None:
-    """124 of 178. A second load that begins while `x4` of both are on their way comes 2 cycles earlier than on the
-    chip."""
-    found = off("01", chains=False) + off("01", chains=True)
-    assert found.count(0) >= 124
-    assert max(found) <= 3
-
-
-def test_four_sub_cores() -> None:
-    """Without integers beside the loads 71 of 106 codes, with chains of them 43 of 72: where registers have waited for
-    these, it is not known which sub-core's come next."""
-    loads, chains = off("0123", chains=False), off("0123", chains=True)
-    assert (len(loads), len(chains)) == (106, 72)
-    assert loads.count(0) >= 71
-    assert chains.count(0) >= 43
-    assert max(loads) <= 8
-    assert max(chains) <= 6
+@pytest.mark.exhaustive
+def test_every_order(ages: list[int]) -> None:
+    """The same in all orders of the sub-cores."""
+    orders = list(codes()[0]["clocks"])
+    assert len(orders) == 27
+    assert [exact(order, ages) for order in orders] == [178] * 27

@@ -29,7 +29,7 @@ def operation(name: str, stall: int) -> TimedOperation:
     """An access as machine code has it, which no register makes wait."""
     text, waves = pieces.ACCESSES[name]
     item = pieces.operation(H100, isa.decode(text, target="sm_90a"), waves)
-    return replace(item, writes=() if name.startswith("st") else (100,), stall=stall)
+    return replace(item, writes=tuple(range(100, 100 + len(item.writes))), stall=stall)
 
 
 def cycles(name: str, body: list[tuple[str, int]]) -> int:
@@ -111,8 +111,8 @@ def among(stream: str, other: str, count: int, warps: int) -> float:
 
 
 def test_loads_of_two_kinds() -> None:
-    """A load of four registers that come together leaves wavefronts to nobody behind ldmatrix.x4, whose registers come
-    one by one: up to two. Streams of loads on all sub-cores, 2 to 4 warps on each, against an H100."""
+    """Loads whose registers come together among others whose registers come one by one, as many as there is room for
+    (rules found with other codes, test_oldest.py): streams on all sub-cores, 2 to 4 warps on each, against an H100."""
     off: dict[tuple[str, str], list[float]] = {}
     for row in rows("loads"):
         if row["sub_cores"] == "0123" and row["warps"] != "4":
@@ -120,7 +120,7 @@ def test_loads_of_two_kinds() -> None:
             off.setdefault((row["matrix"], row["other"]), []).append(found / float(row["cycles"]) - 1)
     errors = [abs(error) for errors in off.values() for error in errors]
     assert len(errors) == 132
-    assert max(errors) < 0.03
-    assert sum(errors) / len(errors) < 0.0095
+    assert max(errors) < 0.04
+    assert sum(errors) / len(errors) < 0.011
     vectors = off["ldmatrix.x4", "ld.v4"]
-    assert sum(map(abs, vectors)) / len(vectors) < 0.014  # 0.024 if the SM counted, and not each sub-core
+    assert sum(map(abs, vectors)) / len(vectors) < 0.012  # 0.034 if there was always room

@@ -384,7 +384,7 @@ def test_one_run_one_window(tcsim: Tcsim, tmp_path: Path) -> None:
     for more, first, last in (((), 0, 400), (("--timeline-cycles", "200:300", "--gantt-palette", "bw"), 200, 300)):
         code, _, err = tcsim(*arguments, *more)
         assert code == 0
-        assert f"cycles {first} to before {last} of 8,672" in err
+        assert f"cycles {first} to before {last} of 8,676" in err
         document = json.loads(files[0].read_text())
         assert document["otherData"]["cycles shown"] == f"{first} to {last}"
         slices = check_chrome(document)
@@ -408,7 +408,7 @@ def test_one_run_one_window(tcsim: Tcsim, tmp_path: Path) -> None:
             ("--gantt", "x.svg", "--timeline", "x.json", "--output", "x.npz", "--timeline-cycles", "0:4001"),
             ("4,001 cycles", "at most 4,000"),
         ),
-        (("--gantt", "x.svg", "--kanata", "x.log", "--timeline-cycles", "9000:9001"), ("no cycle to draw", "8,672")),
+        (("--gantt", "x.svg", "--kanata", "x.log", "--timeline-cycles", "9000:9001"), ("no cycle to draw", "8,676")),
         (("--gantt", "x.svg", "--config", "none"), ("without a config",)),
     ],
 )
