@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from simulator.timing.memory_config import Shared
 from simulator.timing.model import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.port import Delay, Ring, Sent
 from simulator.timing.records import NEVER, NO_MORE, SendingRecord
-from simulator.timing.tables import Shared
 
 
 def trailing_ones(mask: int) -> int:

@@ -19,7 +19,7 @@ from simulator.timing import tcgen05_config as tcgen05
 from simulator.timing.config_layers import WHAT_IF, read_layers
 from simulator.timing.config_overrides import Overrides, apply, canonical, parse_overrides
 from simulator.timing.energy_config import Energy, EnergyLike, TensorEnergy
-from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory
+from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory, Shared
 from simulator.timing.sequences_config import Sequences, read_sequences
 from simulator.timing.tables import (
     NO_PIPE,
@@ -34,7 +34,6 @@ from simulator.timing.tables import (
     Pipe,
     Registers,
     Schedule,
-    Shared,
     Sm,
     TensorClass,
 )

@@ -1,4 +1,5 @@
-"""The tables of a config on global memory: how fast an SM reaches it, and how much of it the chip has."""
+"""The tables of a config on memory: the shared memory of an SM, how fast it reaches global memory, and how much of that
+the chip has."""
 
 from __future__ import annotations
 
@@ -6,10 +7,56 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from simulator.state.global_memory import LINE_BYTES
-from simulator.timing.tables import Cycles, Delay
+from simulator.timing.tables import Cycles, Delay, Slots
 from simulator.toml_tables import Between
 
 BytesPerCycle = Annotated[int, Between(1, 1_048_576, "bytes a cycle")]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """`[shared]`: shared memory, one server of the whole SM, behind a port of each sub-core.
+
+    Attributes:
+        cycles: cycles that the server takes for each wavefront (128 bytes), or for `wavefronts` of them.
+        wavefront_interval: cycles from a wavefront of a warp to its next, of the same access or of another.
+        port_cycles: cycles for each register (addresses, values to store) that a sub-core sends.
+        warp_interval: cycles between two accesses that a warp issues.
+        queue: accesses of a sub-core that may have issued and not come to the port.
+        queue_latency: cycles after an access comes to the port until another may issue in its place.
+        waiting: accesses behind the ports that may wait for their first wavefront, of all sub-cores.
+        reach: of these only the first so many may begin (one fewer right behind a begin), and all stores.
+        senders: sub-cores that can send the values of a store at a time, each for `port_cycles` a value.
+        latency: cycles from the last wavefront until an instruction that needs the loaded value can issue.
+        register_latency: cycles that each further register of a vector `ld.shared` adds.
+        store_latency: cycles that a store's first wavefront comes later than its values.
+        operand_latency: cycles, after the port, until a register that an access reads may be overwritten.
+        overlap_latency: cycles that an integer result needs more to a load into the register of its own address.
+        wavefronts: wavefronts that the server can give in `cycles`: 3 in 2 cycles for one and a half times as many.
+        loads: registers of loads that have begun for which the SM has room, for each wavefront that it serves in a
+            cycle; those of a vector load count as one.
+        freed: cycles behind that in which a register leaves the SM's pipe until its place is free.
+        passes: accesses that may begin before a load that finds no room.
+    """
+
+    cycles: Cycles
+    wavefront_interval: Delay
+    port_cycles: Delay
+    warp_interval: Delay
+    queue: Slots
+    latency: Cycles
+    register_latency: Delay
+    store_latency: Delay
+    operand_latency: Delay
+    overlap_latency: Delay
+    wavefronts: Annotated[int, Between(1, 64)] = 1
+    queue_latency: Delay = 6
+    waiting: Slots = 16
+    reach: Slots = 16
+    senders: Slots = 2
+    loads: Annotated[int, Between(8, 64, "registers")] = 10
+    freed: Annotated[int, Between(0, 32, "cycles")] = 4
+    passes: Annotated[int, Between(0, 4096, "accesses")] = 2
 
 
 @dataclass(frozen=True)

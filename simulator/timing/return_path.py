@@ -30,10 +30,10 @@ from collections.abc import Callable
 
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
+from simulator.timing.memory_config import Shared
 from simulator.timing.model import TimedOperation
 from simulator.timing.operands import BANKS, BOTH
 from simulator.timing.records import HELD, NEVER, RegisterRecord, link
-from simulator.timing.tables import Shared
 
 ON_WAY = 256  # registers on their way in an SM that serves a wavefront in a cycle, at most
 Written = Callable[[RegisterRecord, int], None]

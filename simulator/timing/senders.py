@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
+from simulator.timing.memory_config import Shared
 from simulator.timing.port import Ring
 from simulator.timing.records import SendingRecord, link
-from simulator.timing.tables import Shared
 
 
 class Senders:

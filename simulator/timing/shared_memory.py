@@ -32,6 +32,7 @@ from isa.forms.record import Unit
 from simulator.timing.banked_port import BankedPort, connect
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
+from simulator.timing.memory_config import Shared
 from simulator.timing.model import TimedOperation
 from simulator.timing.observer import Issue, TimingObserver
 from simulator.timing.port import Port
@@ -39,7 +40,6 @@ from simulator.timing.records import NEVER, RegisterRecord, SendingRecord, Waiti
 from simulator.timing.return_path import ReturnPath
 from simulator.timing.senders import Senders
 from simulator.timing.slots import GAP, Slots
-from simulator.timing.tables import Shared
 from simulator.timing.warp import Warp
 
 STORES = 3  # as many as half of what a matrix instruction takes of the port, at least

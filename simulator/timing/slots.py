@@ -14,9 +14,9 @@ from array import array
 from collections.abc import Callable
 
 from simulator.timing.core_records import SmRecord
+from simulator.timing.memory_config import Shared
 from simulator.timing.observer import TimingObserver
 from simulator.timing.records import link
-from simulator.timing.tables import Shared
 
 TAKEN, GAP = b"\1", b"\2"  # what is in a slot
 WINDOW = 1 << 14  # slots of which is known whether they are taken, at first

@@ -23,7 +23,7 @@ from simulator.timing.config import Config
 SHORT = 12  # of so many loops one is in the short form
 STEPS = ("gemm", "beside", "random", "held out")  # kinds of loops with matrix instructions
 _DEPENDENT, _LOADS = 16, (16, 48)  # loads in the body of a dependent stream, and its two loop counts
-_ADDRESS, _BASE, _MASK = 9, 8, 10  # registers of a dependent stream; those of the machine code are not known
+_ADDRESS, _BASE, _MASK, _PART = 9, 8, 10, 11  # registers of a dependent stream; those of the machine code are not known
 _OVERLAPPING = (
     "ldmatrix_x2",
 )  # streams in whose machine code three of four loads write a register of their own address
@@ -87,8 +87,8 @@ def _dependent(name: str) -> Loop:
         following = places[(number + 1) % _DEPENDENT]
         body += [
             f"{opcode} {value}, [%r{place}];",
-            f"and.b32 %r0, %r0, %r{_MASK};",
-            f"add.s32 %r{following}, %r0, %r{_BASE};",
+            f"and.b32 %r{_PART}, %r0, %r{_MASK};",
+            f"add.s32 %r{following}, %r{_PART}, %r{_BASE};",
         ]
     start = np.arange(WARP_SIZE, dtype=np.uint32) * np.uint32(16 if opcode.startswith("ldmatrix") else 4 * width)
     return _loop(name, body, _LOADS, np.zeros(1024, np.uint32), {_ADDRESS: start, _BASE: start})
