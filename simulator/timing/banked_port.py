@@ -105,7 +105,9 @@ class BankedPort(Ring):
 
     def next_read(self) -> int:
         """The first cycle in which a register may be read."""
-        return self.core.read_cycle if self.core.deferred else self.next_unread()
+        if self.core.deferred:
+            return self.core.read_cycle
+        return min(self.next_unread(), self.next_returned())
 
     def next_unread(self) -> int:
         """When the first access with registers to read reads the next of them, if nothing puts it off."""
@@ -145,7 +147,7 @@ class BankedPort(Ring):
         """Lets the port read in a cycle; returns the banks that are taken: bit 0 for even registers, bit 1 for odd
         ones."""
         core = self.core
-        taken, core.deferred = core.deferred, 0
+        taken, core.deferred = core.deferred | self.returned(cycle), 0
         if core.accesses_read == core.accesses_made:
             return taken
         access = self.access(core.accesses_read)
@@ -192,6 +194,26 @@ class BankedPort(Ring):
             if other is not first:
                 other.put_off(other.core.accesses_read, 1)
         return first is self
+
+    def returned(self, cycle: int) -> int:
+        """The banks from which returns read in a cycle: `simulator.timing.returns`."""
+        core = self.core
+        if cycle > core.return_until:
+            return 0
+        banks = 0
+        for warp in core.mine:
+            step = cycle - core.returns.behind(warp)
+            banks |= (warp.return_taken == step) | (warp.return_sent + warp.return_put_off == step) << 1
+        return banks
+
+    def next_returned(self) -> int:
+        """The first cycle, from that on to which the stages have come, in which a return may read."""
+        core, found = self.core, NEVER
+        for warp in core.mine if core.read_cycle <= core.return_until else ():
+            for step in (warp.return_taken, warp.return_sent + warp.return_put_off):
+                cycle = step + core.returns.behind(warp)
+                found = cycle if core.read_cycle <= cycle < found else found
+        return found
 
     def hold(self, cycle: int) -> None:
         """Lets accesses that are still in the stages come a cycle later, which stand still."""

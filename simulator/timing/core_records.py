@@ -61,7 +61,8 @@ class CoreRecord(ctypes.Structure):
         fetch_free: from which cycle on the unit is free that fetches instructions; `fetcher`: the place of the warp
             that it has fetched for last; `fetched_target`: whether that was the target of a jump; `fetch_cycle`: the
             cycle that it and the reads of instructions have come to; `addressed`: whether addresses of any are known.
-        return_taken: the cycle in which its last return was taken (`simulator.timing.returns`).
+        return_taken: the cycle in which its last return was taken (`simulator.timing.returns`); `return_until`: the
+            last in which a return may read a register.
         due_from, lines_from, reading_from: no upkeep issues, no line is fetched and no warp reads before these cycles;
             only the compiled engine keeps them, so as not to look each time.
     """
@@ -120,6 +121,7 @@ class CoreRecord(ctypes.Structure):
     fetch_cycle: int
     addressed: int
     return_taken: int
+    return_until: int
     due_from: int
     lines_from: int
     reading_from: int
@@ -145,7 +147,7 @@ class SmRecord(ctypes.Structure):
         copies: whether the compiled engine may issue copies; copy_latency .. pipe_cycles, of `[memory]`, `path_free`,
             `outside_turn`, `l2_free`, `path_busy`, and of L2, in bytes, `l2_rate` (0: it has no limit) .. `l2_sms`: see
             `simulator.timing.l2_path`; `warp_interval`: of `[shared]`.
-        return_request .. return_again, returns_look, under_way, last_served, held: see `simulator.timing.returns`.
+        return_request .. return_reads, returns_look, under_way: see `simulator.timing.returns`.
         lines, line_interval .. line_places, line_read, line_room: of `[fetch]`; `lines` is 0 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
         reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
@@ -188,6 +190,7 @@ class SmRecord(ctypes.Structure):
     return_request: int
     return_interval: int
     return_again: int
+    return_reads: int
     lines: int
     line_interval: int
     line_request: int
@@ -262,8 +265,6 @@ class SmRecord(ctypes.Structure):
     decided_array: Integers
     last_written_array: Integers
     under_way_array: Integers
-    last_served_array: Integers
-    held_array: Integers
     returns_look: int
     copies: int
     copy_latency: int

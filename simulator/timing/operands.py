@@ -187,7 +187,7 @@ class Reads(CoreRecord):
                 else:
                     self.go_ahead(cycle)
                 self.stand_still(self.read_cycle)
-                self.returns.hold(self, self.read_cycle)
+                self.returns.stand_still(self)
             else:
                 self.move(cycle, 1)
                 for at in range(0, READER * self.reading, READER):
@@ -269,6 +269,7 @@ class Reads(CoreRecord):
                 continue
             if accessed and not readers[at]:
                 held = 1
+                self.returns.put_off(self, self.read_cycle)
                 continue
             readers[at] += 1
             since = readers[at]

@@ -291,6 +291,8 @@ class WarpRecord(ctypes.Structure):
             engine keeps it, so as not to work it out each time.
         return_issued .. return_served: when its return issued that is under way (NEVER: none is), when it is taken and
             has its second step, and when it is served (`simulator.timing.returns`).
+        return_left, return_late: until when its last return is in the stages, and for how many cycles they have stood
+            still meanwhile; `return_put_off`: whether a matrix instruction has waited for its first read.
     """
 
     place: int
@@ -353,6 +355,9 @@ class WarpRecord(ctypes.Structure):
     return_taken: int
     return_sent: int
     return_served: int
+    return_left: int
+    return_late: int
+    return_put_off: int
 
 
 RECORDS = (

@@ -9,12 +9,14 @@ cycles behind the one before it.
 So of two returns that issue in one cycle, or in two that follow each other, only the second is late. One that issues
 `return_request` cycles behind another is taken when that would have its second step, and makes it a cycle late, too.
 
-A return whose second step is put off, as first steps go first, is given once more if the stages of its sub-core stand
-still in the cycle in which it would have come: in this cycle the path does nothing else, and the return counts as taken
-then, but keeps its place before those taken since.
+The address to which a return leads is in two registers, an even one and the next. `return_reads` cycles behind its
+first step the sub-core reads the one, and behind its second the other, before integer and float instructions; as much
+later as the stages have stood still while the return was in them. If a matrix instruction that would begin waits for
+the first of these reads, the return has its second step a cycle later.
 
 Measured: H200, 2026-11-27, `tests/hardware/fetched.py`: all of 34,400 returns of one warp of each sub-core to the
-cycle (`apart`, `crowded`); what stands still, 2026-11-28, with clocks in a loop of `started.py` on eight warps.
+cycle (`apart`, `crowded`); which registers are read, 2026-11-28, `fetched.py` (`reads`); what matrix instructions do to
+that, with clocks in loops of `called.py` and `started.py`.
 
 The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """
@@ -22,18 +24,21 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from simulator.timing.core_records import SmRecord
 from simulator.timing.records import NEVER, WarpRecord, link
 from simulator.timing.sequences_config import Sequences
 
+RECENT = 64  # cycles after which a return makes no other one late
+
 
 class Core(Protocol):
     """A sub-core: `simulator.timing.cores.SubCore`."""
 
     return_taken: int
+    return_until: int
 
     @property
     def mine(self) -> Sequence[WarpRecord]: ...
@@ -49,11 +54,9 @@ class Returns:
         cores: their sub-cores.
 
     Attributes:
-        request, interval, again: cycles from the first step of a return to its second, from one that is served to the
-            next, and from one that is taken from a sub-core to the next of that.
+        request, interval, again, reads: cycles from the first step of a return to its second, from one that is served
+            to the next, from one that is taken from a sub-core to the next of that, and from a step to the read.
         under_way: for each SM, how many returns have issued and may not have had their second step.
-        last_served: for each SM, the cycle in which the last one is served of which nothing can change any more.
-        held: for each SM, the last cycle in which a return was given once more.
     """
 
     def __init__(
@@ -64,22 +67,21 @@ class Returns:
         self.request = record.return_request = rules.return_request if rules is not None else 0
         self.interval = record.return_interval = rules.return_interval if rules is not None else 0
         self.again = record.return_again = rules.return_again if rules is not None else 0
+        self.reads = record.return_reads = rules.return_reads if rules is not None else 0
         self.under_way = array("q", [0] * record.sms)
-        self.last_served = array("q", [-self.interval] * record.sms)
-        self.held = array("q", [-1] * record.sms)
-        link(record, under_way=self.under_way, last_served=self.last_served, held=self.held)
+        link(record, under_way=self.under_way)
         for warp in warps:
-            warp.return_issued = NEVER
+            warp.return_issued, warp.return_late, warp.return_put_off = NEVER, 0, 0
+            warp.return_taken = warp.return_sent = warp.return_served = -NEVER
         for place, core in enumerate(cores):
-            core.return_taken = place - len(cores) - self.again
+            core.return_taken, core.return_until = place - len(cores) - self.again, -1
 
     def ask(self, warp: WarpRecord, now: int) -> None:
         """Lets a return wait to be taken, which issues now: its warp, and others whose returns are under way, go on
         later if they must."""
-        if self.under_way[warp.cta]:
-            self.look(now)
         self.settle(warp.cta, now)
         warp.return_issued, warp.return_served = now, now + self.request
+        warp.return_left, warp.return_late, warp.return_put_off = warp.gone, 0, 0
         warp.return_taken = warp.return_sent = NEVER
         self.under_way[warp.cta] += 1
         self.foresee(warp.cta, now)
@@ -89,22 +91,42 @@ class Returns:
         for core in self.cores:
             core.settle(now)
         self.record.returns_look = NEVER
-        for sm in range(len(self.under_way)):
-            self.look_later(self.waiting(sm), now)
+        self.look_later(now)
 
-    def look_later(self, warps: Iterable[WarpRecord], now: int) -> None:
-        """Plans to look when it is known of each of these returns whether its stages hold it up."""
-        for warp in warps:
-            if warp.return_taken + self.request >= now:
-                self.record.returns_look = min(self.record.returns_look, warp.return_taken + self.request + 1)
+    def look_later(self, now: int) -> None:
+        """Plans to look when it is known of each return whether a matrix instruction waits for its first read."""
+        for warp in self.warps:
+            if now <= (read := warp.return_taken + self.behind(warp)) < NEVER:
+                self.record.returns_look = min(self.record.returns_look, read + 1)
 
-    def hold(self, core: Core, cycle: int) -> None:
-        """Notes that the stages of a sub-core stand still in a cycle."""
-        for warp in core.mine:
-            waits = warp.return_issued != NEVER and warp.return_sent > cycle
-            if waits and warp.return_taken == cycle - self.request:
-                core.return_taken = self.held[warp.cta] = cycle
-                self.foresee(warp.cta, cycle)
+    def behind(self, warp: WarpRecord) -> int:
+        """How many cycles behind the first step of a return its first register is read."""
+        return self.reads + warp.return_late
+
+    def reads_until(self, warp: WarpRecord) -> int:
+        """The cycle in which a return reads its second register."""
+        return warp.return_sent + self.behind(warp) + warp.return_put_off
+
+    def stand_still(self, core: Core) -> None:
+        """Notes that the stages of a sub-core stand still, after its warps have."""
+        for warp in core.mine if self.reads else ():
+            if warp.gone == warp.return_left + 1:  # the return is in them
+                warp.return_left += 1
+                warp.return_late += 1
+                self.come_later(core, warp)
+
+    def put_off(self, core: Core, cycle: int) -> None:
+        """Notes that a matrix instruction waits for what is read in a cycle."""
+        for warp in core.mine if cycle <= core.return_until else ():
+            if warp.return_taken + self.behind(warp) == cycle:
+                warp.return_put_off = 1
+                self.come_later(core, warp)
+
+    def come_later(self, core: Core, warp: WarpRecord) -> None:
+        """Lets those be served later that must be, as a return has its second step later."""
+        core.return_until = max(core.return_until, self.reads_until(warp))
+        self.line_up(warp.cta, warp.return_sent)
+        self.look_later(self.record.now)
 
     def waiting(self, sm: int) -> Iterator[WarpRecord]:
         """The warps of an SM whose returns are under way."""
@@ -121,7 +143,6 @@ class Returns:
             if warp.return_sent < now:
                 warp.return_issued = NEVER
                 self.under_way[sm] -= 1
-                self.last_served[sm] = max(self.last_served[sm], warp.return_served)
 
     def foresee(self, sm: int, now: int) -> None:
         """Works out when the returns that are under way have their steps, and are served, from this cycle on, if no
@@ -131,25 +152,34 @@ class Returns:
             (taken if warp.return_taken < now else asking).append(warp)
         taken.sort(key=lambda warp: warp.return_taken)
         last = {warp.core: self.cores[warp.core].return_taken for warp in asking}
-        cycle, served = now, self.last_served[sm]
+        cycle = now
         while asking or taken:
             first = min((last[warp.core] + self.again for warp in asking), default=NEVER)
             second = taken[0].return_taken + self.request if taken else NEVER
             cycle = max(cycle, min(first, second))
-            if cycle == self.held[sm]:
-                cycle += 1
-                continue
             if able := [warp for warp in asking if last[warp.core] + self.again <= cycle]:
                 warp = min(able, key=lambda warp: (last[warp.core], warp.return_issued))
                 asking.remove(warp)
                 taken.append(warp)
                 warp.return_taken = last[warp.core] = cycle
             else:
-                warp = taken.pop(0)
-                warp.return_sent, served = cycle, max(cycle, served + self.interval)
-                self.serve(warp, served)
+                taken.pop(0).return_sent = cycle
             cycle += 1
-        self.look_later(every, now)
+        for warp in every if self.reads else ():
+            core = self.cores[warp.core]
+            core.return_until = max(core.return_until, self.reads_until(warp))
+        self.line_up(sm, now)
+        self.look_later(now)
+
+    def line_up(self, sm: int, begin: int) -> None:
+        """Lets the returns that have their second step from a cycle on be served, one behind the other."""
+        recent = [warp for warp in self.warps if warp.cta == sm and begin - RECENT < warp.return_sent < NEVER]
+        served = -NEVER
+        for warp in sorted(recent, key=lambda warp: warp.return_sent):
+            late = warp.return_late
+            if warp.return_sent >= begin:
+                self.serve(warp, max(warp.return_sent + warp.return_put_off, served + self.interval - late))
+            served = max(served, warp.return_served + late)
 
     @staticmethod
     def serve(warp: WarpRecord, cycle: int) -> None:
@@ -164,10 +194,16 @@ class Returns:
         """All that decides how the unit goes on, in cycles relative to `now`."""
         self.settle(sm, now)
         cores = self.cores[sm * len(self.cores) // len(self.under_way) :][: len(self.cores) // len(self.under_way)]
-        state = [self.under_way[sm], max(self.last_served[sm] + self.interval - now, 0)]
-        state.append(self.held[sm] >= now)
+        state = [self.under_way[sm]]
         state += (sum(other.return_taken < core.return_taken for other in cores) for core in cores)
         state += (max(core.return_taken + self.again - now, 0) for core in cores)
         for warp in self.waiting(sm):
             state += (warp.place, warp.return_issued - now, min(warp.return_taken - now, 0))
+        for warp in self.warps:
+            if warp.cta == sm:
+                behind = self.behind(warp) + 1 - now
+                steps = (warp.return_taken + behind, warp.return_sent + behind + warp.return_put_off)
+                state += (
+                    max(cycle, 0) for cycle in (*steps, warp.return_served + warp.return_late + self.interval - now)
+                )
         return state

@@ -8,7 +8,8 @@ our own, at addresses of our own, each with a jump to the next. Kept are the clo
 
 A code in the results: `streams`, of each warp of a sub-core (in turn), a list of segments, each [address in
 instructions, "N1 C1 N15h B5 ..."]: N a NOP, C a clock, B a branch, P one with a predicate that is true, L a call and R
-a return, with the cycles of their wait, and h for the yield hint; `warps` of a sub-core; `cores`, how many sub-cores
+a return, S and M a LOP3 and an IMAD of three registers of even number, T and U of odd, with the cycles of their wait,
+and h for the yield hint; `warps` of a sub-core; `cores`, how many sub-cores
 run it (0: all, each a stream of its own); `clocks`: of each warp of the first sub-core, or of each sub-core.
 """
 
@@ -23,10 +24,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import sass
 from clocked import Coded, template
 from patched import Word, command, control, guarded, halves, machine_code, replaced
 
 CLOCKS, SLOTS, FIRST, ROUNDS = 100, 900, 28, 6
+READ, SEVERAL = 30, 24  # the registers that S, M, T and U read in turn: the first, and how many of even number
+INTEGERS = """.visible .entry integers(.param .u64 out) {
+.reg .b32 %r<6>; .reg .b64 %q; ld.param.u64 %q, [out];
+ld.global.b32 %r1, [%q]; ld.global.b32 %r2, [%q+4]; ld.global.b32 %r3, [%q+8];
+lop3.b32 %r4, %r1, %r2, %r3, 0x6a; mad.lo.u32 %r5, %r1, %r2, %r3;
+st.global.b32 [%q], %r4; st.global.b32 [%q+4], %r5; ret; }
+"""
 
 Item = tuple[str, int, bool]  # kind, cycles until the next, yield hint
 CALL, RETURN = (0x7944, 0x000FEA0003C00000), (0x0C007950, 0x000FEC0003C3FFFF)
@@ -77,6 +86,11 @@ def codes() -> Iterator[Code]:
     source = random.Random(10)
     for number in range(600):
         yield beside(source, number)
+    source = random.Random(11)
+    for names in ("SM", "TU", "NN"):
+        for count in (1, 2, 3, 4, 6):
+            for delay in range(-16, 20):
+                yield from (reads(source, names, count, delay) for _ in range(2))
 
 
 def cut(source: random.Random, cycles: int, between: tuple[int, int], most: int) -> tuple[list[int], int]:
@@ -137,6 +151,17 @@ def beside(source: random.Random, number: int) -> Code:
         others.append(Segment(source.randrange(8), items, 8))
     streams = [(*own, Segment(source.randrange(8), (("C", 2, False),), 8)) for own in (jumps, others)]
     return Code("beside", tuple(streams if number % 2 == 0 else streams[::-1]), (2,), 1)
+
+
+def reads(source: random.Random, names: str, count: int, delay: int) -> Code:
+    """A warp that returns, and one of the same sub-core that issues so many instructions, of these kinds in turn, some
+    cycles behind or before it."""
+    clock = ("C", 2, False)
+    one = (clock, PAUSE, PAUSE, *waits(source, 86 + 2 * DISPATCH), clock, RET)
+    run = [(names[i % 2], 1 if i < count - 1 else 11, False) for i in range(count)]
+    two = (clock, PAUSE, PAUSE, *waits(source, 88 + delay), *run, ("N", 11, False), ("N", 11, False), clock)
+    returns = (Segment(source.randrange(4), one, 8), Segment(0, (clock,), 8))
+    return Code("reads", (returns, (Segment(source.randrange(4), two, 8),)), (2,), 1)
 
 
 def waits(source: random.Random, cycles: int) -> list[Item]:
@@ -346,6 +371,12 @@ class Room(Coded):
 
     def __init__(self, folder: Path, nvdisasm: str) -> None:
         super().__init__(folder / "fetched.cubin", nvdisasm, FIRST)
+        lines = sass.listings(folder / "fetched.cubin", nvdisasm)["integers"]
+        self.integers = {
+            kind: next(halves(x) for x in lines if isinstance(x, sass.Instruction) and x.text.startswith(opcode))
+            for kinds, opcode in (("ST", "LOP3.LUT R"), ("MU", "IMAD R"))
+            for kind in kinds
+        }
         self.first = next(i for i, x in enumerate(self.lines) if x.opcode.startswith("BAR")) + 2
 
     def instruction(self, item: Item, clocks: Iterator[Any], forward: int, at: int) -> Word:
@@ -360,6 +391,13 @@ class Room(Coded):
         if kind in "BP":
             low, high = self.over(forward, always=kind == "B")
             return low, control(high, wait, hint)
+        if kind in self.integers:
+            low, high = self.integers[kind]
+            first, second, third = (
+                READ + (kind in "TU") + 2 * ((3 * (self.first + at) + i) % SEVERAL) for i in range(3)
+            )
+            low = low & ~(0xFFFFFF << 16 | 0xFF << 32) | (20 if kind in "ST" else 22) << 16 | first << 24 | second << 32
+            return low, control(high & ~0xFF | third, wait, hint)
         if kind == "L":
             return _offset(CALL, 4 * forward, wait, hint)
         return _offset(RETURN, -4 * (self.first + at + 1), wait, hint)
@@ -450,7 +488,7 @@ def _offset(word: Word, offset: int, wait: int, hint: bool) -> Word:
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     source, cubin = folder / "fetched.ptx", folder / "fetched.cubin"
-    source.write_text(template(CLOCKS, range(12, 24), SLOTS, ROUNDS))
+    source.write_text(template(CLOCKS, range(12, 24), SLOTS, ROUNDS) + INTEGERS)
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room, found = Room(folder, nvdisasm), []
     print(len(room.clocks), "clocks", room.slots, "slots, first", room.first)

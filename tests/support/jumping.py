@@ -10,10 +10,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from isa.forms.record import Unit
+from simulator.studies.validation.slots import read_from
 from simulator.timing.model import TimedOperation
 from tests.support.paths import TESTS
 from tests.support.straight_code import CLOCK, H100, KNOWN, read_clocks
 
+INTEGERS = {"S": Unit.ALU, "T": Unit.ALU, "M": Unit.FMA, "U": Unit.FMA}  # of three registers of one bank
+READ, SEVERAL = 30, 24  # which these read in turn, as fetched.py has them
 Stream = list[Any]  # of a warp: segments, [address, text]
 Item = tuple[str, int, bool]  # kind, cycles until the next, yield hint
 
@@ -68,6 +71,11 @@ def operations(own: Sequence[Item], places: Sequence[int]) -> Iterator[TimedOper
         made.stall, made.interval = max(wait, 1 + hint), 1 + (kind == "C")
         if kind == "N":
             made.unit = Unit.FMA
+        elif kind in INTEGERS:
+            made.unit, made.interval, made.writer = INTEGERS[kind], 2, True
+            first = READ + (kind in "TU")
+            read_from(made, [[slot, first + 2 * ((3 * place + slot) % SEVERAL), 0] for slot in range(3)])
+            made.sources = ()
         elif kind != "C":
             cycles = H100.sequences.returns if kind == "R" else H100.sequences.call
             made = made.changed(unit=Unit.CONTROL, latency=cycles, stall=max(cycles, wait), returning=kind == "R")

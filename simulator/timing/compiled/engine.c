@@ -73,7 +73,7 @@ static void put_off(Warp *warp, int64_t cycles, int64_t now) {
 
 /* operands.py */
 
-enum { STAGE = 11, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16 };
+enum { STAGE = 11, READER = 6, READERS = 24, SLOTS = 3, READ_BITS = 3, BANKS = 2, WAITING = 2, LATEST = 16, RECENT = 64 };
 enum { BOTH = 3, UNKNOWN = 4 }; /* banks */
 enum { FIRST_TWO = 6, THIRD = 8 }; /* cycles in which a matrix instruction reads */
 enum { PENDING, USED, WRITER, FROM, GIVEN = FROM + SLOTS, PROGRAM = GIVEN + SLOTS, MEMBER }; /* numbers of a stage */
@@ -309,6 +309,8 @@ static void miss(const Core *core, int64_t *last) {
         }
 }
 
+static void put_off_returns(Sm *sm, Core *core, int64_t cycle);
+
 static int64_t give(Sm *sm, Core *core, int64_t accessed) {
     int64_t taken = accessed, waits = 0, late = 0, *readers = core->readers_array;
     for (int64_t i = 0; i < core->reading; i++) {
@@ -325,6 +327,7 @@ static int64_t give(Sm *sm, Core *core, int64_t accessed) {
         }
         if (accessed && !reader[SINCE]) {
             waits = 1;
+            put_off_returns(sm, core, core->read_cycle);
             continue;
         }
         int64_t since = ++reader[SINCE];
@@ -387,7 +390,7 @@ static void go_ahead(Core *core, int64_t cycle) {
 static int64_t next_read(const Sm *sm, const Core *core);
 static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle);
 static void hold(Sm *sm, Core *core, int64_t cycle);
-static void hold_returns(Sm *sm, Core *core, int64_t cycle);
+static void returns_stand_still(Sm *sm, Core *core);
 
 static void catch_up(Sm *sm, Core *core, int64_t now) {
     while (core->read_cycle < now) {
@@ -405,7 +408,7 @@ static void catch_up(Sm *sm, Core *core, int64_t now) {
             else
                 go_ahead(core, cycle);
             stand_still(sm, core, core->read_cycle);
-            hold_returns(sm, core, core->read_cycle);
+            returns_stand_still(sm, core);
             continue;
         }
         move_on(core, cycle);
@@ -616,8 +619,39 @@ static int64_t next_unread(const Sm *sm, const Core *core) {
     return sending_at(sm, core, core->accesses_read)->next;
 }
 
+/* `Returns.behind`. */
+static int64_t behind_step(const Sm *sm, const Warp *warp) { return sm->return_reads + warp->return_late; }
+
+static int64_t reads_until(const Sm *sm, const Warp *warp) {
+    return warp->return_sent + behind_step(sm, warp) + warp->return_put_off;
+}
+
+/* `BankedPort.returned`. */
+static int64_t returned(const Sm *sm, const Core *core, int64_t cycle) {
+    int64_t banks = 0;
+    for (int64_t i = 0; cycle <= core->return_until && i < core->warps; i++) {
+        const Warp *warp = core->warps_array[i];
+        int64_t step = cycle - behind_step(sm, warp);
+        banks |= (warp->return_taken == step) | (warp->return_sent + warp->return_put_off == step) << 1;
+    }
+    return banks;
+}
+
+static int64_t next_returned(const Sm *sm, const Core *core) {
+    int64_t found = NEVER;
+    for (int64_t i = 0; core->read_cycle <= core->return_until && i < core->warps; i++) {
+        const Warp *warp = core->warps_array[i];
+        int64_t first = warp->return_taken + behind_step(sm, warp), second = reads_until(sm, warp);
+        if (first >= core->read_cycle)
+            found = least(found, first);
+        if (second >= core->read_cycle)
+            found = least(found, second);
+    }
+    return found;
+}
+
 static int64_t next_read(const Sm *sm, const Core *core) {
-    return core->deferred ? core->read_cycle : next_unread(sm, core);
+    return core->deferred ? core->read_cycle : least(next_unread(sm, core), next_returned(sm, core));
 }
 
 static void settle(Sm *sm, Core *core, int64_t now);
@@ -652,7 +686,7 @@ static int is_granted(Sm *sm, Core *core, int64_t cycle) {
 
 /* `BankedPort.read`. */
 static int64_t read_accesses(Sm *sm, Core *core, int64_t cycle) {
-    int64_t taken = core->deferred;
+    int64_t taken = core->deferred | returned(sm, core, cycle);
     core->deferred = 0;
     if (core->accesses_read == core->accesses_made)
         return taken;
@@ -960,7 +994,6 @@ static void settle_returns(Sm *sm, int64_t cta, int64_t now) {
         if (warp->return_sent < now) {
             warp->return_issued = NEVER;
             sm->under_way_array[cta]--;
-            sm->last_served_array[cta] = most(sm->last_served_array[cta], warp->return_served);
         }
     }
 }
@@ -979,16 +1012,47 @@ static int asks_before(const int64_t *last, const Warp *warp, const Warp *other)
     return its < others || (its == others && warp->return_issued < other->return_issued);
 }
 
-/* `Returns.look_later`, of one return. */
-static void look_later(Sm *sm, const Warp *warp, int64_t now) {
-    int64_t until = warp->return_taken + sm->return_request;
-    if (until >= now)
-        sm->returns_look = least(sm->returns_look, until + 1);
+/* `Returns.look_later`. */
+static void look_later(Sm *sm, int64_t now) {
+    for (int64_t i = 0; i < sm->warps; i++) {
+        int64_t read = sm->warps_array[i]->return_taken + behind_step(sm, sm->warps_array[i]);
+        if (now <= read && read < NEVER)
+            sm->returns_look = least(sm->returns_look, read + 1);
+    }
+}
+
+/* `Returns.line_up`. */
+static void line_up(Sm *sm, int64_t cta, int64_t begin) {
+    Warp *recent[sm->warps];
+    int64_t count = 0, served = -NEVER;
+    for (int64_t i = 0; i < sm->warps; i++) {
+        Warp *warp = sm->warps_array[i];
+        if (warp->cta != cta || warp->return_sent <= begin - RECENT || warp->return_sent >= NEVER)
+            continue;
+        int64_t at = count++;
+        for (; at > 0 && recent[at - 1]->return_sent > warp->return_sent; at--)
+            recent[at] = recent[at - 1];
+        recent[at] = warp;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        Warp *warp = recent[i];
+        if (warp->return_sent >= begin)
+            serve_return(warp, most(warp->return_sent + warp->return_put_off,
+                                    served + sm->return_interval - warp->return_late));
+        served = most(served, warp->return_served + warp->return_late);
+    }
+}
+
+/* `Returns.come_later`. */
+static void return_later(Sm *sm, Core *core, Warp *warp) {
+    core->return_until = most(core->return_until, reads_until(sm, warp));
+    line_up(sm, warp->cta, warp->return_sent);
+    look_later(sm, sm->now);
 }
 
 /* `Returns.foresee`. */
 static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
-    int64_t served = sm->last_served_array[cta], count = 0, taken = 0, last[sm->cores];
+    int64_t count = 0, taken = 0, last[sm->cores];
     Warp *waiting[sm->warps]; /* first those that have been taken, in order */
     for (int64_t i = 0; i < sm->cores; i++)
         last[i] = sm->cores_array[i]->return_taken;
@@ -1009,8 +1073,6 @@ static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
         for (int64_t i = taken; i < count; i++)
             soonest = least(soonest, last[waiting[i]->core] + sm->return_again);
         cycle = most(cycle, soonest);
-        if (cycle == sm->held_array[cta])
-            continue;
         for (int64_t i = taken; i < count; i++)
             if (last[waiting[i]->core] + sm->return_again <= cycle &&
                 (found < 0 || asks_before(last, waiting[i], waiting[found])))
@@ -1021,25 +1083,38 @@ static void foresee_returns(Sm *sm, int64_t cta, int64_t now) {
             waiting[taken++] = warp;
             warp->return_taken = last[warp->core] = cycle;
         } else {
-            Warp *warp = waiting[sent++];
-            warp->return_sent = cycle;
-            served = most(cycle, served + sm->return_interval);
-            serve_return(warp, served);
+            waiting[sent++]->return_sent = cycle;
         }
     }
-    for (int64_t i = 0; i < count; i++)
-        look_later(sm, waiting[i], now);
+    for (int64_t i = 0; i < count; i++) {
+        Core *core = sm->cores_array[waiting[i]->core];
+        if (sm->return_reads)
+            core->return_until = most(core->return_until, reads_until(sm, waiting[i]));
+    }
+    line_up(sm, cta, now);
+    look_later(sm, now);
 }
 
-/* `Returns.hold`. */
-static void hold_returns(Sm *sm, Core *core, int64_t cycle) {
-    for (int64_t i = 0; i < core->warps; i++) {
-        const Warp *warp = core->warps_array[i];
-        if (warp->return_issued == NEVER || warp->return_sent <= cycle ||
-            warp->return_taken != cycle - sm->return_request)
-            continue;
-        core->return_taken = sm->held_array[warp->cta] = cycle;
-        foresee_returns(sm, warp->cta, cycle);
+/* `Returns.stand_still`. */
+static void returns_stand_still(Sm *sm, Core *core) {
+    for (int64_t i = 0; sm->return_reads && i < core->warps; i++) {
+        Warp *warp = core->warps_array[i];
+        if (warp->gone == warp->return_left + 1) {
+            warp->return_left++;
+            warp->return_late++;
+            return_later(sm, core, warp);
+        }
+    }
+}
+
+/* `Returns.put_off`. */
+static void put_off_returns(Sm *sm, Core *core, int64_t cycle) {
+    for (int64_t i = 0; cycle <= core->return_until && i < core->warps; i++) {
+        Warp *warp = core->warps_array[i];
+        if (warp->return_taken + behind_step(sm, warp) == cycle) {
+            warp->return_put_off = 1;
+            return_later(sm, core, warp);
+        }
     }
 }
 
@@ -1050,18 +1125,16 @@ static void look_at_returns(Sm *sm, int64_t now) {
     for (int64_t i = 0; i < sm->cores; i++)
         settle(sm, sm->cores_array[i], now);
     sm->returns_look = NEVER;
-    for (int64_t i = 0; i < sm->warps; i++)
-        if (sm->warps_array[i]->return_issued != NEVER)
-            look_later(sm, sm->warps_array[i], now);
+    look_later(sm, now);
 }
 
 static void ask(Sm *sm, Warp *warp, int64_t now) {
-    if (sm->under_way_array[warp->cta])
-        look_at_returns(sm, now);
     settle_returns(sm, warp->cta, now);
     warp->return_issued = now;
     warp->return_taken = warp->return_sent = NEVER;
     warp->return_served = now + sm->return_request;
+    warp->return_left = warp->gone;
+    warp->return_late = warp->return_put_off = 0;
     sm->under_way_array[warp->cta]++;
     foresee_returns(sm, warp->cta, now);
 }
@@ -2506,8 +2579,6 @@ static void returns_state(Sm *sm, int64_t cta, Out *out) {
     int64_t each = sm->cores / sm->sms;
     settle_returns(sm, cta, sm->now);
     put(out, sm->under_way_array[cta]);
-    put_left(out, sm->last_served_array[cta] + sm->return_interval, sm->now);
-    put(out, sm->held_array[cta] >= sm->now);
     for (int64_t i = cta * each; i < cta * each + each; i++) {
         int64_t before_it = 0;
         for (int64_t j = cta * each; j < cta * each + each; j++)
@@ -2524,6 +2595,13 @@ static void returns_state(Sm *sm, int64_t cta, Out *out) {
         put(out, warp->return_issued - sm->now);
         put(out, least(warp->return_taken - sm->now, 0));
     }
+    for (int64_t i = 0; i < sm->warps; i++)
+        if (sm->warps_array[i]->cta == cta) {
+            const Warp *warp = sm->warps_array[i];
+            put_left(out, warp->return_taken + behind_step(sm, warp) + 1, sm->now);
+            put_left(out, reads_until(sm, warp) + 1, sm->now);
+            put_left(out, warp->return_served + warp->return_late + sm->return_interval, sm->now);
+        }
 }
 
 /* Writes the state into `words`; returns its length, which may be more than there is room for; -1 if Python must first

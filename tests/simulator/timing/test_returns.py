@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -15,27 +15,30 @@ import pytest
 from simulator.studies.validation.machine_code import loops, machine_loop
 from simulator.timing.core_records import SmRecord
 from simulator.timing.engine import simulate
+from simulator.timing.operands import MEMBER, PROGRAM, Reads
 from simulator.timing.records import NEVER, plain
 from simulator.timing.returns import Returns
 from tests.support.cases import examples
 from tests.support.jumping import Segment, codes, later, operations, over_jump, segments, whole
+from tests.support.stepping import BEGIN, readings, reads
 from tests.support.stepping import late as off
 from tests.support.stepping import loops as clocked
-from tests.support.stepping import readings, reads
-from tests.support.straight_code import H100, read_clocks
+from tests.support.straight_code import CLOCK, H100, read_clocks
 
 CROWDED = [code for code in codes() if code["kind"] == "crowded"]
 FACING = [code for code in codes() if code["kind"] == "facing"]
+READS = [code for code in codes() if code["kind"] == "reads"]
 SUB_CORES, FAR = 4, 1000  # cycles behind other returns
 CLOSE = 16  # cycles between two jumps that may meet
-SECOND = 147  # the row in front of which no warp of the clocked loop has returned twice
 
 
 class Return(SimpleNamespace):
     """A warp that returns."""
 
     def __init__(self, at: int, back: int, core: int) -> None:
-        super().__init__(at=at, back=back, core=core, cta=0, redirected=NEVER, issue_not_before=at + returns())
+        super().__init__(
+            at=at, back=back, core=core, cta=0, redirected=NEVER, issue_not_before=at + returns(), gone=NEVER
+        )
 
 
 def returns() -> int:
@@ -61,7 +64,7 @@ def late(code: dict[str, Any]) -> Counter[int]:
     """How many returns are by how many cycles later than the SM's unit for itself says."""
     found, record = returned(code), plain(SmRecord)()
     record.sms = 1
-    cores: Any = [SimpleNamespace(return_taken=0, settle=lambda now: None) for _ in range(SUB_CORES)]
+    cores: Any = [SimpleNamespace(return_taken=0, return_until=0, settle=lambda now: None) for _ in range(SUB_CORES)]
     unit = Returns(H100.sequences, record, found, cores)
     for place, core in enumerate(order(code)):
         cores[core].return_taken = place - SUB_CORES - FAR
@@ -122,6 +125,55 @@ def test_jumps_that_meet() -> None:
     assert found[True] >= 856
 
 
+def to_end(streams: list[Any]) -> list[list[Any]]:
+    """The streams with the jump behind each, to where all end."""
+    end = max(address + len(text.split()) + 2 for stream in streams for address, text in stream)
+    return [[*stream[:-1], [stream[-1][0], stream[-1][1] + " B5"], [end, "N15h N15h N15h"]] for stream in streams]
+
+
+def left_at(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
+    """When the clocks of each warp leave the stages, less the cycles that these take."""
+    found: dict[int, list[int]] = defaultdict(list)
+    leave = Reads.leave
+
+    def left(self: Reads, at: int, cycle: int) -> None:
+        if place := self.stages[at + PROGRAM]:
+            warp = self.mine[self.stages[at + MEMBER]]
+            if warp.operation_at(place - 1).line == CLOCK:
+                found[warp.id].append(cycle + 1 - self.depth - BEGIN)
+        leave(self, at, cycle)
+
+    monkeypatch.setattr(Reads, "leave", left)
+    return found
+
+
+def ends(code: dict[str, Any], found: dict[int, list[int]]) -> int | None:
+    """By how many cycles the last clock of the warp beside one that returns comes later in the simulation, if the clock
+    before the return comes in the same cycle, for which its warp may begin sooner or later than it did; None if it does
+    not."""
+    returning, other = code["clocks"]
+    begin = returning[0]
+    for _ in range(5):
+        found.clear()
+        programs = {SUB_CORES * warp: whole(stream) for warp, stream in enumerate(to_end(code["streams"]))}
+        read_clocks(programs, [BEGIN + begin, 0, 0, 0, BEGIN + other[0]])
+        if found[0][1] == returning[1]:
+            return found[SUB_CORES][-1] - other[-1]
+        begin += returning[1] - found[0][1]
+    return None
+
+
+@pytest.mark.parametrize(("every", "exact"), [(9, 110), pytest.param(1, 979, marks=pytest.mark.exhaustive)])
+def test_registers_of_returns(every: int, exact: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One to six instructions of three registers of one bank, in the cycles around a return of another warp: as late as
+    measured in 979 of 1,080 codes, since the return reads an even and an odd register in cycles of its own. In others a
+    warp issues in another order before."""
+    clocks = left_at(monkeypatch)
+    late = Counter(ends(code, clocks) for code in READS[::every])
+    assert late.total() == {9: 120, 1: 1_080}[every]
+    assert late[0] >= exact
+
+
 @pytest.mark.parametrize(("warps", "iterations"), [(5, 1000), (8, 200)])
 def test_repetitions_of_returns_are_skipped(warps: int, iterations: int) -> None:
     """What is left out of loops that return changes nothing."""
@@ -138,11 +190,11 @@ def test_repetitions_of_returns_are_skipped(warps: int, iterations: int) -> None
     assert skipped.waits == every.waits
 
 
-def test_stages_that_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four sub-cores return in one cycle, and two cycles later all their stages stand still: every clock of eight warps
-    up to the second return, and the order in which the other four return next (tests/hardware/started.py)."""
+def test_reads_that_matrix_instructions_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four sub-cores return in one cycle, and matrix instructions wait for what they read: clocks of eight warps in all
+    four calls (tests/hardware/started.py). Those that are not as measured stand in the place of a call."""
     (loop,) = (loop for loop in clocked("started.json.gz") if loop["clocks"])
-    found, some = reads(monkeypatch), [reading for reading in readings(loop, 1) if reading.row < SECOND]
-    assert len(some) == 12
-    for reading in some:
-        assert {cycles for _, cycles in off(loop, reading, found, range(2 * SUB_CORES))} == {0}, reading
+    found, every = reads(monkeypatch), list(readings(loop, 1))
+    late = [cycles for reading in every for _, cycles in off(loop, reading, found, range(2 * SUB_CORES))]
+    assert len(late) == 256
+    assert late.count(0) >= 242
