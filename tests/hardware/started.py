@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import programs as p
 import sass
@@ -25,7 +26,8 @@ from patched import command
 
 WARPS = (5, 8, 12, 16, 24, 28)
 COUNTS = (8, 72)
-CLOCKED, CLOCKED_ON = ("mma_spo_m16n8k64_s32_s4_s4_c2_none",), 8  # here four returns meet stages that stand still
+CLOCKED, CLOCKED_ON = ("mma_spo_m16n8k64_s32_s4_s4_c2_none",), 8  # here matrix instructions wait for returns
+ITERATIONS = (1, 2, 3)  # in which clocks are read
 LAUNCHES = 3
 REGISTERS = 65536  # of an SM
 NUMBER_OF_REGISTERS = 4  # what the driver calls that of a kernel
@@ -65,9 +67,10 @@ def run(folder: Path, results: Path, date: str) -> None:
             found = [bench.iteration(kernel, memory, warps, COUNTS) for _ in range(LAUNCHES)]
             spread = max(each for each, _ in found) - min(each for each, _ in found)
             cycles[warps] = [*min(found), spread]
-        clocks = []
+        clocks: list[list[Any]] = []
         for row, words in codes.get(loop["name"], []):
-            clocks.append([row, 1, *clocked.times(clocked.kernel(loop, words), memory, CLOCKED_ON, 1)])
+            kernel = clocked.kernel(loop, words)
+            clocks += ([row, count, *clocked.times(kernel, memory, CLOCKED_ON, count)] for count in ITERATIONS)
         rows.append({**loop, "clocks": clocks, "cycles": cycles})
     bench.write(results, date, rows)
 

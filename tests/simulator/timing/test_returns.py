@@ -190,11 +190,13 @@ def test_repetitions_of_returns_are_skipped(warps: int, iterations: int) -> None
     assert skipped.waits == every.waits
 
 
-def test_reads_that_matrix_instructions_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("iteration", "exact"), [(1, 242), pytest.param(2, 163, marks=pytest.mark.exhaustive)])
+def test_reads_that_matrix_instructions_wait_for(iteration: int, exact: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four sub-cores return in one cycle, and matrix instructions wait for what they read: clocks of eight warps in all
-    four calls (tests/hardware/started.py). Those that are not as measured stand in the place of a call."""
+    four calls (tests/hardware/started.py). Those that are not as measured in the first iteration stand in the place of
+    a call."""
     (loop,) = (loop for loop in clocked("started.json.gz") if loop["clocks"])
-    found, every = reads(monkeypatch), list(readings(loop, 1))
+    found, every = reads(monkeypatch), list(readings(loop, iteration))
     late = [cycles for reading in every for _, cycles in off(loop, reading, found, range(2 * SUB_CORES))]
     assert len(late) == 256
-    assert late.count(0) >= 242
+    assert late.count(0) >= exact
