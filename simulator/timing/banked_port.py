@@ -197,21 +197,17 @@ class BankedPort(Ring):
 
     def returned(self, cycle: int) -> int:
         """The banks from which returns read in a cycle: `simulator.timing.returns`."""
-        core = self.core
-        if cycle > core.return_until:
-            return 0
-        banks = 0
-        for warp in core.mine:
-            step = cycle - core.returns.behind(warp)
-            banks |= (warp.return_taken == step) | (warp.return_sent + warp.return_put_off == step) << 1
+        core, banks = self.core, 0
+        for warp in core.mine if cycle <= core.return_until else ():
+            first, second = core.returns.reads_at(warp)
+            banks |= (first == cycle) | (second == cycle) << 1
         return banks
 
     def next_returned(self) -> int:
         """The first cycle, from that on to which the stages have come, in which a return may read."""
         core, found = self.core, NEVER
         for warp in core.mine if core.read_cycle <= core.return_until else ():
-            for step in (warp.return_taken, warp.return_sent + warp.return_put_off):
-                cycle = step + core.returns.behind(warp)
+            for cycle in core.returns.reads_at(warp):
                 found = cycle if core.read_cycle <= cycle < found else found
         return found
 

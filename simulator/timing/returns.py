@@ -87,7 +87,7 @@ class Returns:
         self.foresee(warp.cta, now)
 
     def look(self, now: int) -> None:
-        """Lets all sub-cores come to this cycle, so that it is known which returns their stages have held up."""
+        """Lets all sub-cores come to this cycle, so that it is known which returns come later."""
         for core in self.cores:
             core.settle(now)
         self.record.returns_look = NEVER
@@ -96,16 +96,13 @@ class Returns:
     def look_later(self, now: int) -> None:
         """Plans to look when it is known of each return whether a matrix instruction waits for its first read."""
         for warp in self.warps:
-            if now <= (read := warp.return_taken + self.behind(warp)) < NEVER:
+            if now <= (read := self.reads_at(warp)[0]) < NEVER:
                 self.record.returns_look = min(self.record.returns_look, read + 1)
 
-    def behind(self, warp: WarpRecord) -> int:
-        """How many cycles behind the first step of a return its first register is read."""
-        return self.reads + warp.return_late
-
-    def reads_until(self, warp: WarpRecord) -> int:
-        """The cycle in which a return reads its second register."""
-        return warp.return_sent + self.behind(warp) + warp.return_put_off
+    def reads_at(self, warp: WarpRecord) -> tuple[int, int]:
+        """The cycles in which a return reads its two registers."""
+        behind = self.reads + warp.return_late
+        return warp.return_taken + behind, warp.return_sent + behind + warp.return_put_off
 
     def stand_still(self, core: Core) -> None:
         """Notes that the stages of a sub-core stand still, after its warps have."""
@@ -118,13 +115,13 @@ class Returns:
     def put_off(self, core: Core, cycle: int) -> None:
         """Notes that a matrix instruction waits for what is read in a cycle."""
         for warp in core.mine if cycle <= core.return_until else ():
-            if warp.return_taken + self.behind(warp) == cycle:
+            if self.reads_at(warp)[0] == cycle:
                 warp.return_put_off = 1
                 self.come_later(core, warp)
 
     def come_later(self, core: Core, warp: WarpRecord) -> None:
         """Lets those be served later that must be, as a return has its second step later."""
-        core.return_until = max(core.return_until, self.reads_until(warp))
+        core.return_until = max(core.return_until, self.reads_at(warp)[1])
         self.line_up(warp.cta, warp.return_sent)
         self.look_later(self.record.now)
 
@@ -167,7 +164,7 @@ class Returns:
             cycle += 1
         for warp in every if self.reads else ():
             core = self.cores[warp.core]
-            core.return_until = max(core.return_until, self.reads_until(warp))
+            core.return_until = max(core.return_until, self.reads_at(warp)[1])
         self.line_up(sm, now)
         self.look_later(now)
 
@@ -201,9 +198,6 @@ class Returns:
             state += (warp.place, warp.return_issued - now, min(warp.return_taken - now, 0))
         for warp in self.warps:
             if warp.cta == sm:
-                behind = self.behind(warp) + 1 - now
-                steps = (warp.return_taken + behind, warp.return_sent + behind + warp.return_put_off)
-                state += (
-                    max(cycle, 0) for cycle in (*steps, warp.return_served + warp.return_late + self.interval - now)
-                )
+                state += (max(cycle + 1 - now, 0) for cycle in self.reads_at(warp))
+                state.append(max(warp.return_served + warp.return_late + self.interval - now, 0))
         return state

@@ -76,7 +76,7 @@ class SharedMemory(Slots):
         tick: when the next decision of each SM is due.
         path: that of loaded registers to the sub-cores.
         ports: those of the sub-cores.
-        issues: what an observer is to be told of accesses that have not begun, by sub-core and `Access.ready`.
+        issues: what an observer is to be told of accesses that are not done, by sub-core and `Access.ready`.
     """
 
     def __init__(

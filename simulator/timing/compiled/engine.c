@@ -619,7 +619,7 @@ static int64_t next_unread(const Sm *sm, const Core *core) {
     return sending_at(sm, core, core->accesses_read)->next;
 }
 
-/* `Returns.behind`. */
+/* `Returns.reads_at`: cycles from a step of a return to its read, and the second read. */
 static int64_t behind_step(const Sm *sm, const Warp *warp) { return sm->return_reads + warp->return_late; }
 
 static int64_t reads_until(const Sm *sm, const Warp *warp) {
