@@ -59,8 +59,8 @@ class CoreRecord(ctypes.Structure):
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
         fetch_free: from which cycle on the unit is free that fetches instructions; `fetcher`: the place of the warp
-            that it has fetched for last; `fetched_target`: whether that was the target of a jump; `fetch_cycle`: the
-            cycle that it and the reads of instructions have come to; `addressed`: whether addresses of any are known.
+            that it has fetched for last; `fetch_cycle`: the cycle that it and the reads of instructions have come to;
+            `addressed`: whether addresses of any are known.
         return_taken: the cycle in which its last return was taken (`simulator.timing.returns`); `return_until`: the
             last in which a return may read a register.
         due_from, lines_from, reading_from: no upkeep issues, no line is fetched and no warp reads before these cycles;
@@ -117,7 +117,6 @@ class CoreRecord(ctypes.Structure):
     kept_array: Integers
     fetch_free: int
     fetcher: int
-    fetched_target: int
     fetch_cycle: int
     addressed: int
     return_taken: int

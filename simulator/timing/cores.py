@@ -309,7 +309,6 @@ class SubCore(Reading):
             max(self.half_free - now, 0),
             max(self.fetch_free - now, 0),
             self.fetcher,
-            self.fetched_target,
             *self.reading_state(now),
             *self.reads_state(now),
         ]

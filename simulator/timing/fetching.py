@@ -2,8 +2,8 @@
 
 A warp has a few lines of instructions: the one that it is in and those behind. One unit of the sub-core fetches lines
 from the cache, which has all of them. A request waits in a queue; that for the target of a jump is taken at once if the
-unit is free, and its line is then there a cycle sooner. Everything was found with clocks behind jumps
-(tests/hardware/fetched.py).
+unit is free, and its line is then there a cycle sooner, unless the targets of two warps come in one cycle. Everything
+was found with clocks behind jumps (tests/hardware/fetched.py).
 
 The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, functions of the same names).
 """
@@ -15,7 +15,8 @@ from simulator.timing.pipes import Pipes
 from simulator.timing.records import LINES, NEVER, ROOMS
 from simulator.timing.warp import Warp
 
-SEQUENTIAL, QUEUED, FRESH = 0, 1, 2  # what a warp asks for: the line behind, the target of a jump, the same just now
+SEQUENTIAL, BEHIND, QUEUED, FRESH = 0, 1, 2, 3  # what a warp asks for: one more line, the line behind the target of a
+# jump, the target itself, the target in the cycle in which it comes
 
 
 class Fetching(Pipes):
@@ -35,6 +36,7 @@ class Fetching(Pipes):
                 self.leave_line(warp, operation.cache_line + 1, now)
             warp.redirected = max(warp.issue_not_before - fetch.latency, now + 1)
             warp.target = line * fetch.line + warp.operation.line_place
+            warp.returned = int(operation.returning)
             return
         if line != operation.cache_line:
             self.leave_line(warp, line, now)
@@ -47,7 +49,7 @@ class Fetching(Pipes):
         assert fetch is not None
         warp.line = line
         if warp.requests == NEVER and warp.redirected == NEVER and warp.lines_end < line + fetch.lines:
-            warp.requests, warp.asked = now + fetch.request, SEQUENTIAL
+            warp.requests, warp.asked, warp.returned = now + fetch.request, SEQUENTIAL, 0
 
     def begin_lines(self, warp: Warp, line: int) -> None:
         """Gives a warp the lines from this one on."""
@@ -70,13 +72,13 @@ class Fetching(Pipes):
         """Lets the unit fetch in this cycle."""
         fetch = self.config.fetch
         assert fetch is not None
-        for warp in self.mine:
-            if warp.redirected == cycle:
-                warp.line = warp.lines_end = warp.target // fetch.line
-                warp.redirected, warp.requests, warp.asked = NEVER, cycle, FRESH
-                if warp.stands >= 0:
-                    self.come_to_target(warp)
-        idle = self.fetch_free < cycle
+        idle, coming = self.fetch_free < cycle, [warp for warp in self.mine if warp.redirected == cycle]
+        for warp in coming:
+            warp.line = warp.lines_end = warp.target // fetch.line
+            warp.redirected, warp.requests = NEVER, cycle
+            warp.asked = QUEUED if idle and len(coming) > 1 else FRESH
+            if warp.stands >= 0:
+                self.come_to_target(warp)
         if self.fetch_free <= cycle and (place := self.served(cycle)) >= 0:
             self.fetch_line(place, cycle)
         for warp in self.mine:
@@ -95,21 +97,16 @@ class Fetching(Pipes):
     def served(self, cycle: int) -> int:
         """The place of the warp for which the unit fetches in this cycle; -1 for none.
 
-        First the one for which it has just fetched the target of a jump; then the target of a jump that has waited; of
-        the target of a jump that has just come, and more lines of the warp before, that of the higher number; then all
-        others.
+        First targets of jumps that have waited; then the line behind a target; then a target that has just come, and
+        more lines of the warp before; then all others. Of equals that of a return goes first, and what it asks for up
+        to the first line that its warp leaves; else the one with the highest number.
         """
         best, found = -1, -1
         for place, warp in enumerate(self.mine):
             if warp.line < 0 or warp.done or warp.requests > cycle:
                 continue
-            last = place == self.fetcher and warp.asked == SEQUENTIAL
-            if last and self.fetched_target:
-                rank = 3
-            elif warp.asked == QUEUED:
-                rank = 2
-            else:
-                rank = int(last or warp.asked == FRESH)
+            ranks = (int(place == self.fetcher), 2, 3, 1)  # by what it asks for
+            rank = 2 * ranks[warp.asked] + (warp.returned if warp.redirected == NEVER else 0)
             if rank >= best:
                 best, found = rank, place
         return found
@@ -120,6 +117,6 @@ class Fetching(Pipes):
         assert fetch is not None
         warp.lines[warp.lines_end % LINES] = cycle + fetch.latency + (warp.asked != FRESH)
         warp.lines_end += 1
-        self.fetched_target = warp.asked != SEQUENTIAL
-        self.fetcher, self.fetch_free, warp.asked = place, cycle + fetch.interval, SEQUENTIAL
+        self.fetcher, self.fetch_free = place, cycle + fetch.interval
+        warp.asked = BEHIND if warp.asked >= QUEUED else SEQUENTIAL
         warp.requests = cycle + fetch.request if warp.lines_end < warp.line + fetch.lines else NEVER

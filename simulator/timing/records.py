@@ -283,7 +283,8 @@ class WarpRecord(ctypes.Structure):
         line: that of the instruction cache that it is in, -1 if that is not known; up to before `lines_end` they are
             there or on their way; `lines`: from when on, by line modulo `LINES`.
         requests: from which cycle on the next can be fetched; `asked`: what for (`simulator.timing.fetching`).
-        redirected: when the target of its jump comes to the fetch unit, which is in line `target`.
+        redirected: when the target of its jump comes to the fetch unit, which is in line `target`; `returned`: whether
+            that jump was a return.
         stands: the address of the instruction that issues next, in instructions, -1 if that is not known; `reads`: of
             that which it reads next; `landed`: of the target of its last jump. By address modulo `[fetch]
             room`: `freed`, when an instruction has left its room, with two flags (`Reading.make_room`), and `there`,
@@ -344,6 +345,7 @@ class WarpRecord(ctypes.Structure):
     asked: int
     redirected: int
     target: int
+    returned: int
     lines_array: Integers
     stands: int
     reads: int

@@ -194,6 +194,7 @@ class Warp(WarpRecord):
         state += (-1, self.line)
         if self.line >= 0:
             state += (self.lines_end, left(self.requests, now), left(self.redirected, now), self.target, self.asked)
+            state.append(self.returned)
             state += (max(self.lines[line % LINES] - now, 0) for line in range(self.line, self.lines_end))
         return state
 

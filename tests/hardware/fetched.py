@@ -41,6 +41,7 @@ Item = tuple[str, int, bool]  # kind, cycles until the next, yield hint
 CALL, RETURN = (0x7944, 0x000FEA0003C00000), (0x0C007950, 0x000FEC0003C3FFFF)
 N1, C1, PAUSE = ("N", 1, False), ("C", 1, False), ("N", 15, True)
 JUMP, RET = ("B", 5, False), ("R", 6, False)
+RETURNS_LATER = 28  # cycles by which a target comes later behind a return than behind a branch
 DISPATCH = 18  # cycles by which a stream begins behind the one before
 
 
@@ -91,6 +92,9 @@ def codes() -> Iterator[Code]:
         for count in (1, 2, 3, 4, 6):
             for delay in range(-16, 20):
                 yield from (reads(source, names, count, delay) for _ in range(2))
+    source = random.Random(12)
+    for number in range(300):
+        yield ties(source, number)
 
 
 def cut(source: random.Random, cycles: int, between: tuple[int, int], most: int) -> tuple[list[int], int]:
@@ -130,6 +134,29 @@ def facing(source: random.Random, number: int) -> Code:
         segments.append(Segment(source.randrange(8), (("C", 2, False),), 8))
         streams.append(tuple(segments))
     return Code("facing", tuple(streams), (2,), 1)
+
+
+def ties(source: random.Random, number: int) -> Code:
+    """Two warps of a sub-core, of which one returns and the other branches or calls, and both come to their targets
+    within a few cycles: a clock before each jump, and at its target or behind instructions from there on."""
+    streams, returning = [], number % 2
+    for warp in (0, 1):
+        segments, before = list[Segment](), 0
+        for i in range(8):
+            gap = source.choice((-5, -4, -3, -2, -1, 0, 0, 0, 0, 1, 2, 3, 4, 5)) * warp
+            place = source.choice((0, 1, 3, 5, 6, 7, 7))
+            behind = source.choice((0, 0, 0, 1, 8 - place, 9 - place, 16 - place)) if i else 0
+            rest = (90 if i else 120 - 40 * warp) + gap - before - behind - 4 - 30
+            rest -= RETURNS_LATER * (warp == returning)
+            before = gap
+            parts, rest = cut(source, rest, (7, 11), 17)
+            parts += [max(rest // 2, 2), max(rest - rest // 2, 2)]
+            items = (*[N1] * behind, ("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts))
+            items += (("C", 2, False), RET if warp == returning else (source.choice("BL"), 5, False))
+            segments.append(Segment(place, items, 8))
+        segments.append(Segment(source.randrange(8), (("C", 2, False),), 8))
+        streams.append(tuple(segments))
+    return Code("ties", tuple(streams), (2,), 1)
 
 
 def beside(source: random.Random, number: int) -> Code:

@@ -1268,7 +1268,7 @@ static int is_reference(const Sm *sm, const Warp *candidate, int64_t now) {
 
 /* fetching.py */
 
-enum { SEQUENTIAL, QUEUED, FRESH };
+enum { SEQUENTIAL, BEHIND, QUEUED, FRESH };
 enum { AGAIN = 1, QUIET = 2, FLAGS = 4, FIRST = 2 }; /* of reading.py */
 
 /* Quotient and remainder of a number that is not negative; quick for powers of two, as the config's mostly are. */
@@ -1300,6 +1300,7 @@ static void leave_line(const Sm *sm, Warp *warp, int64_t line, int64_t now) {
     if (warp->requests == NEVER && warp->redirected == NEVER && warp->lines_end < line + sm->lines) {
         warp->requests = now + sm->line_request;
         warp->asked = SEQUENTIAL;
+        warp->returned = 0;
     }
 }
 
@@ -1324,6 +1325,7 @@ static void come_to(const Sm *sm, Core *core, Warp *warp, const Item *item, int6
             leave_line(sm, warp, before + 1, now);
         warp->redirected = most(warp->issue_not_before - sm->line_latency, now + 1);
         warp->target = line * sm->line_places + next_of(warp)->line_place;
+        warp->returned = item->returning;
         return;
     }
     if (line != before)
@@ -1348,12 +1350,8 @@ static int64_t served(const Core *core, int64_t cycle) {
         const Warp *warp = core->warps_array[i];
         if (warp->line < 0 || warp->done || warp->requests > cycle)
             continue;
-        int last = i == core->fetcher && warp->asked == SEQUENTIAL;
-        int64_t rank = last || warp->asked == FRESH;
-        if (last && core->fetched_target)
-            rank = 3;
-        else if (warp->asked == QUEUED)
-            rank = 2;
+        const int64_t ranks[] = {i == core->fetcher, 2, 3, 1}; /* by what it asks for */
+        int64_t rank = 2 * ranks[warp->asked] + (warp->redirected == NEVER && warp->returned);
         if (rank >= best) {
             best = rank;
             found = i;
@@ -1366,9 +1364,8 @@ static void fetch_line(const Sm *sm, Core *core, int64_t place, int64_t cycle) {
     Warp *warp = core->warps_array[place];
     warp->lines_array[warp->lines_end++ % LINES] = cycle + sm->line_latency + (warp->asked != FRESH);
     core->fetcher = place;
-    core->fetched_target = warp->asked != SEQUENTIAL;
     core->fetch_free = cycle + sm->line_interval;
-    warp->asked = SEQUENTIAL;
+    warp->asked = warp->asked >= QUEUED ? BEHIND : SEQUENTIAL;
     warp->requests = warp->lines_end < warp->line + sm->lines ? cycle + sm->line_request : NEVER;
     look_ahead(sm, warp);
 }
@@ -1380,20 +1377,22 @@ static void come_to_target(Warp *warp) {
 }
 
 static void fetch_in(const Sm *sm, Core *core, int64_t cycle) {
-    int64_t place;
+    int64_t place, coming = 0;
+    for (int64_t i = 0; i < core->warps; i++)
+        coming += core->warps_array[i]->redirected == cycle;
+    int idle = core->fetch_free < cycle;
     for (int64_t i = 0; i < core->warps; i++) {
         Warp *warp = core->warps_array[i];
         if (warp->redirected == cycle) {
             warp->line = warp->lines_end = quotient(warp->target, sm->line_places);
             warp->redirected = NEVER;
             warp->requests = cycle;
-            warp->asked = FRESH;
+            warp->asked = idle && coming > 1 ? QUEUED : FRESH;
             if (warp->stands >= 0)
                 come_to_target(warp);
             look_ahead(sm, warp);
         }
     }
-    int idle = core->fetch_free < cycle;
     if (core->fetch_free <= cycle && (place = served(core, cycle)) >= 0)
         fetch_line(sm, core, place, cycle);
     for (int64_t i = 0; i < core->warps; i++) {
@@ -2341,6 +2340,7 @@ static void warp_state(const Sm *sm, const Warp *warp, int64_t accesses, Out *ou
     put_ahead(out, warp->redirected, now);
     put(out, warp->target);
     put(out, warp->asked);
+    put(out, warp->returned);
     for (int64_t line = warp->line; line < warp->lines_end; line++)
         put_left(out, warp->lines_array[line % LINES], now);
 }
@@ -2431,7 +2431,6 @@ static void core_state(const Sm *sm, const Core *core, Out *out) {
     put_left(out, core->half_free, now);
     put_left(out, core->fetch_free, now);
     put(out, core->fetcher);
-    put(out, core->fetched_target);
     reading_state(sm, core, out, now);
     if (!core->depth)
         return;
