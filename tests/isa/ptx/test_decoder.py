@@ -785,6 +785,8 @@ def mutated(text: str, generator: random.Random) -> str:
     return f"{'.'.join((name, *qualifiers))} {', '.join(operands)};"
 
 
+ARRIVES_SHORT = re.compile(r"cp\.async\.mbarrier\.arrive(\.noinc)?\.b64 \[%rs")
+"""A generic address in 16 bits, which ptxas takes in all other mbarrier instructions."""
 TARGETS = "75 80 86 89 90 90a 100 100a 100f 103a 110a 120 120a 120f 121a"
 
 
@@ -801,6 +803,7 @@ def test_every_form_against_ptxas(target: str) -> None:
     texts = [legal_text(form, generator.randrange, chip) for form in forms]
     texts = [str(isa.decode(text, target)) if takes(text, target) else text for text in texts]
     texts = [text for text in texts if not text.startswith(("st.param", "st.weak.param"))]  # legal before a call alone
+    texts = [text for text in texts if not ARRIVES_SHORT.match(text)]
     wrong = disagreements(texts, target)
     assert not wrong, "\n".join(wrong)
 
@@ -828,8 +831,8 @@ def _beside(text: str) -> bool:
     """Texts on which ptxas is known to judge otherwise."""
     if text.startswith(("ldmatrix", "mapa")) and ".shared" not in text:
         return True  # reads generic addresses: ptxas takes it, we do not
-    if re.match(r"cp\.async\.mbarrier\.arrive(\.noinc)?\.b64 \[%rs", text):
-        return True  # a generic address in 16 bits, which ptxas takes in all other mbarrier instructions
+    if ARRIVES_SHORT.match(text):
+        return True
     # operands of 32 bits may have any name in a trace; kernels of nvcc declare %rd with 64 and %rs with 16
     return bool(re.search(r"\.[busf]32 .*%r[ds]", text)) and not text.startswith(("ld", "st", "cp"))
 
