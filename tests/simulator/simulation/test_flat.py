@@ -22,7 +22,7 @@ from simulator.simulation.session import Session
 from simulator.state import SharedMemory
 from simulator.timing.model import Periodic
 from tests.simulator.simulation.test_tcgen05_trace import ALLOC, FREE, HEAD, LEADER
-from tests.support.cases import PROGRAMS, alike, examples, exhaustive, over
+from tests.support.cases import PROGRAMS, examples, exhaustive
 from tests.support.random_programs import RandomProgram
 
 MATRIX = (
@@ -92,11 +92,11 @@ def _trace(body: str, *, warps: int = 2, shared: int = 4096, outside: int = 0, t
     )
 
 
-@over("part", range(6), distinct=alike)
-def test_random_programs(part: int) -> None:
-    """Programs of random loops, guards, barriers and strides give the same, whatever is left out."""
+def test_random_programs() -> None:
+    """Programs of random loops, guards, barriers and strides give the same, whatever is left out; of some something
+    is."""
     skipped = 0
-    for seed in range(part * 7, part * 7 + examples(7, 5)):
+    for seed in range(examples(42, 5)):
         flat, lean = compare(Session(RandomProgram(seed, 120).text(), "h100_sxm"))
         skipped += sum(each.executed.skipped for each in (flat, lean) if each.executed is not None)
     assert skipped > 0
