@@ -1,7 +1,7 @@
 """What an iteration takes of loops of emulated matrix instructions behind a known start.
 
     python started.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   the cubin and its loops; no GPU
-    python started.py run   [--build DIR] [--results DIR] [--date D]              results/started.json.gz; needs cupy
+    python started.py run   [--build DIR] [--results DIR] [--date D]      results/started.json.gz and moved; needs cupy
 
 `build` needs the root of the repository in PYTHONPATH. The loops are those of `measure.py`, behind a barrier as in
 `stepped.py`: it is known how far apart warps begin, how many instructions each has issued before, and in which order
@@ -11,11 +11,17 @@ In the results, of each loop: `forms`, `code` and `loop` as in `stepped.py`; and
 an iteration, the difference of two runs; for each warp when it begins; and by how much three launches differ, of which
 the fastest is kept. Of the loops `CLOCKED`, on eight warps, also `clocks` as in `stepped.py`, in the places of copies
 of registers.
+
+`moved.json.gz` has `cycles` of the same loops `moved` by some instructions in memory: where what is in front of them
+takes the address that it loads from out of a register, ptxas needs fewer. Loops whose own code differs then are left
+out.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +44,12 @@ def wanted() -> list[p.Program]:
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    build_started(folder, ptxas, nvdisasm)
+    build_moved(folder, ptxas, nvdisasm)
+
+
+def build_started(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    """The cubin of the loops, and that with clocks in some."""
     cubin = folder / "started.cubin"
     raw = stepped.assembled(cubin, stepped.module(wanted(), stepped.in_order), ptxas, len(wanted()))
     listings = sass.listings(cubin, nvdisasm)
@@ -55,10 +67,44 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     (folder / "started.json").write_text(json.dumps(loops))
 
 
+def build_moved(folder: Path, ptxas: str, nvdisasm: str) -> None:
+    """The cubin of the loops at other addresses, and by how many instructions each has moved."""
+    cubin, around = folder / "moved.cubin", partial(stepped.in_order, address="%base")
+    raw = stepped.assembled(cubin, stepped.module(wanted(), around), ptxas, len(wanted()))
+    listings = sass.listings(cubin, nvdisasm)
+    words, loops = stepped.words_of(listings), []
+    for known in json.loads((folder / "started.json").read_text()):
+        loop = stepped.Loop(known["name"], raw, listings[known["name"]], *words)
+        rows, first, _ = loop.rows()
+        loops.append(stepped.described(loop, rows, first, []))
+        loops[-1]["moved"] = rows[0][-1] - known["code"][0][-1]
+        if [(*row[:-1], row[-1] - loops[-1]["moved"]) for row in rows] != [tuple(row) for row in known["code"]]:
+            print(loops.pop()["name"], "is left out: its code is another one")
+    (folder / "moved.json").write_text(json.dumps(loops))
+
+
 def run(folder: Path, results: Path, date: str) -> None:
-    bench, programs, rows = stepped.Bench(folder, "started"), {x.name: x for x in wanted()}, []
+    bench, rows = stepped.Bench(folder, "started"), []
     clocked = stepped.Bench(folder, "clocked")
     codes = {loop["name"]: loop["codes"] for loop in clocked.loops}
+    for loop, memory, cycles in measured(bench):
+        clocks: list[list[Any]] = []
+        for row, words in codes.get(loop["name"], []):
+            kernel = clocked.kernel(loop, words)
+            clocks += ([row, count, *clocked.times(kernel, memory, CLOCKED_ON, count)] for count in ITERATIONS)
+        rows.append({**loop, "clocks": clocks, "cycles": cycles})
+    bench.write(results, date, rows)
+    bench = stepped.Bench(folder, "moved")
+    found = [
+        {"name": loop["name"], "moved": loop["moved"], "clocks": [], "cycles": cycles}
+        for loop, _, cycles in measured(bench)
+    ]
+    bench.write(results, date, found)
+
+
+def measured(bench: stepped.Bench) -> Iterator[tuple[dict[str, Any], list[Any], dict[int, list[Any]]]]:
+    """Each loop of a cubin, what its kernel finds in memory, and its cycles by number of warps."""
+    programs = {x.name: x for x in wanted()}
     for loop in bench.loops:
         memory, kernel = bench.memory(programs[loop["name"]]), bench.kernel(loop)
         registers = bench.device.cupy.cuda.driver.funcGetAttribute(NUMBER_OF_REGISTERS, kernel.ptr)
@@ -67,12 +113,7 @@ def run(folder: Path, results: Path, date: str) -> None:
             found = [bench.iteration(kernel, memory, warps, COUNTS) for _ in range(LAUNCHES)]
             spread = max(each for each, _ in found) - min(each for each, _ in found)
             cycles[warps] = [*min(found), spread]
-        clocks: list[list[Any]] = []
-        for row, words in codes.get(loop["name"], []):
-            kernel = clocked.kernel(loop, words)
-            clocks += ([row, count, *clocked.times(kernel, memory, CLOCKED_ON, count)] for count in ITERATIONS)
-        rows.append({**loop, "clocks": clocks, "cycles": cycles})
-    bench.write(results, date, rows)
+        yield loop, memory, cycles
 
 
 if __name__ == "__main__":

@@ -88,11 +88,12 @@ ROUND:
 AROUND = around("".join(map(beside, range(ROUNDS))))
 
 
-def in_order(program: p.Program) -> p.Around:
+def in_order(program: p.Program, address: str = "memory") -> p.Around:
     """A known start before which each sub-core has loaded from shared memory and, where ptxas writes calls for the
     program's matrix instructions, returned from one, in the order of the sub-cores: so it is known whose last access,
-    and return, is how old. The warps that do so end with it, lest they issue beside those that are measured."""
-    last = "ld.volatile.shared.b32 %i, [memory]; setp.eq.u32 %hit, %i, 0x12345679;"
+    and return, is how old. The warps that do so end with it, lest they issue beside those that are measured.
+    `address`: the register or variable with the address that they load from."""
+    last = f"ld.volatile.shared.b32 %i, [{address}]; setp.eq.u32 %hit, %i, 0x12345679;"
     if program.labels.get("emulated") and re.search("_[su]4_", program.name):
         statement = program.parts[0].body[0]
         result = re.findall(r"%r\d+", statement)[0]
