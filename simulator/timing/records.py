@@ -284,7 +284,7 @@ class WarpRecord(ctypes.Structure):
             there or on their way; `lines`: from when on, by line modulo `LINES`.
         requests: from which cycle on the next can be fetched; `asked`: what for (`simulator.timing.fetching`).
         redirected: when the target of its jump comes to the fetch unit, which is in line `target`; `returned`: whether
-            that jump was a return.
+            that jump was a return, and its warp has not left a line since.
         stands: the address of the instruction that issues next, in instructions, -1 if that is not known; `reads`: of
             that which it reads next; `landed`: of the target of its last jump. By address modulo `[fetch]
             room`: `freed`, when an instruction has left its room, with two flags (`Reading.make_room`), and `there`,
