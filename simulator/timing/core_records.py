@@ -146,7 +146,7 @@ class SmRecord(ctypes.Structure):
         copies: whether the compiled engine may issue copies; copy_latency .. pipe_cycles, of `[memory]`, `path_free`,
             `outside_turn`, `l2_free`, `path_busy`, and of L2, in bytes, `l2_rate` (0: it has no limit) .. `l2_sms`: see
             `simulator.timing.l2_path`; `warp_interval`: of `[shared]`.
-        return_request .. return_reads, returns_look, under_way: see `simulator.timing.returns`.
+        return_request .. return_reads, returns_look: see `simulator.timing.returns`.
         lines, line_interval .. line_places, line_read, line_room: of `[fetch]`; `lines` is 0 where there is none.
         units, tensor .. control: how many units there are, and the numbers of some.
         reasons, issued .. reason_shared: how many reasons for stalls there are, and the numbers of some.
@@ -263,7 +263,6 @@ class SmRecord(ctypes.Structure):
     left_array: Integers
     decided_array: Integers
     last_written_array: Integers
-    under_way_array: Integers
     returns_look: int
     copies: int
     copy_latency: int

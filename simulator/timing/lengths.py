@@ -112,8 +112,7 @@ class Begun:
         numbers = _fields if engine.ahead is None else bytes
         own = [*sm.cores, *sm.warps]
         self.records = [(record, numbers(record)) for record in (sm.record, *own)]
-        shared = (*sm.counters.all(), sm.returns.under_way)
-        self.arrays = [(values, values[:]) for values in shared]
+        self.arrays = [(values, values[:]) for values in sm.counters.all()]
         self.arrays += [(values, values[:]) for record in own for values in _arrays(record)]
         self.unfinished, self.seen, self.skipped = sm.unfinished, dict(skipper.seen), skipper.skipped
 

@@ -23,12 +23,11 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from simulator.timing.core_records import SmRecord
-from simulator.timing.records import NEVER, WarpRecord, link
+from simulator.timing.records import NEVER, WarpRecord
 from simulator.timing.sequences_config import Sequences
 
 RECENT = 64  # cycles after which a return makes no other one late
@@ -56,7 +55,6 @@ class Returns:
     Attributes:
         request, interval, again, reads: cycles from the first step of a return to its second, from one that is served
             to the next, from one that is taken from a sub-core to the next of that, and from a step to the read.
-        under_way: for each SM, how many returns have issued and may not have had their second step.
     """
 
     def __init__(
@@ -68,8 +66,6 @@ class Returns:
         self.interval = record.return_interval = rules.return_interval if rules is not None else 0
         self.again = record.return_again = rules.return_again if rules is not None else 0
         self.reads = record.return_reads = rules.return_reads if rules is not None else 0
-        self.under_way = array("q", [0] * record.sms)
-        link(record, under_way=self.under_way)
         for warp in warps:
             warp.return_issued, warp.return_late, warp.return_put_off = NEVER, 0, 0
             warp.return_taken = warp.return_sent = warp.return_served = -NEVER
@@ -83,7 +79,6 @@ class Returns:
         warp.return_issued, warp.return_served = now, now + self.request
         warp.return_left, warp.return_late, warp.return_put_off = warp.gone, 0, 0
         warp.return_taken = warp.return_sent = NEVER
-        self.under_way[warp.cta] += 1
         self.foresee(warp.cta, now)
 
     def look(self, now: int) -> None:
@@ -131,15 +126,12 @@ class Returns:
 
     def settle(self, sm: int, now: int) -> None:
         """Notes which steps came before this cycle: no other return changes them."""
-        if not self.under_way[sm]:
-            return
         for warp in self.waiting(sm):
             core = self.cores[warp.core]
             if warp.return_taken < now:
                 core.return_taken = max(core.return_taken, warp.return_taken)
             if warp.return_sent < now:
                 warp.return_issued = NEVER
-                self.under_way[sm] -= 1
 
     def foresee(self, sm: int, now: int) -> None:
         """Works out when the returns that are under way have their steps, and are served, from this cycle on, if no
@@ -190,11 +182,12 @@ class Returns:
     def state(self, sm: int, now: int) -> list[int]:
         """All that decides how the unit goes on, in cycles relative to `now`."""
         self.settle(sm, now)
-        cores = self.cores[sm * len(self.cores) // len(self.under_way) :][: len(self.cores) // len(self.under_way)]
-        state = [self.under_way[sm]]
+        each, waiting = len(self.cores) // self.record.sms, [*self.waiting(sm)]
+        cores = self.cores[sm * each : sm * each + each]
+        state = [len(waiting)]
         state += (sum(other.return_taken < core.return_taken for other in cores) for core in cores)
         state += (max(core.return_taken + self.again - now, 0) for core in cores)
-        for warp in self.waiting(sm):
+        for warp in waiting:
             state += (warp.place, warp.return_issued - now, min(warp.return_taken - now, 0))
         for warp in self.warps:
             if warp.cta == sm:

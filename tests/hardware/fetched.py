@@ -39,7 +39,7 @@ st.global.b32 [%q], %r4; st.global.b32 [%q+4], %r5; ret; }
 
 Item = tuple[str, int, bool]  # kind, cycles until the next, yield hint
 CALL, RETURN = (0x7944, 0x000FEA0003C00000), (0x0C007950, 0x000FEC0003C3FFFF)
-N1, C1, PAUSE = ("N", 1, False), ("C", 1, False), ("N", 15, True)
+N1, C1, C2, PAUSE = ("N", 1, False), ("C", 1, False), ("C", 2, False), ("N", 15, True)
 JUMP, RET = ("B", 5, False), ("R", 6, False)
 RETURNS_LATER = 28  # cycles by which a target comes later behind a return than behind a branch
 DISPATCH = 18  # cycles by which a stream begins behind the one before
@@ -123,15 +123,14 @@ def facing(source: random.Random, number: int) -> Code:
                 run, each = source.randint(4, 9), source.choice((1, 2, 3))
                 rest -= run * each + 2
                 before += run * each + 2 + 5
-            parts, rest = cut(source, rest, (7, 11), 17)
-            parts += [max(rest // 2, 2), max(rest - rest // 2, 2)]
+            parts = waits(source, rest, 2)
             kind = source.choice(jumps)
-            items = (*[N1] * behind, ("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts))
+            items = (*[N1] * behind, C2, PAUSE, PAUSE, *parts)
             if run:
-                items += (("C", 2, False), *[("N", each, False)] * run)
-            items += (("C", 2, False), (kind, 6 if kind == "R" else 5, False))
+                items += (C2, *[("N", each, False)] * run)
+            items += (C2, (kind, 6 if kind == "R" else 5, False))
             segments.append(Segment(place, items, 8))
-        segments.append(Segment(source.randrange(8), (("C", 2, False),), 8))
+        segments.append(Segment(source.randrange(8), (C2,), 8))
         streams.append(tuple(segments))
     return Code("facing", tuple(streams), (2,), 1)
 
@@ -149,12 +148,10 @@ def ties(source: random.Random, number: int) -> Code:
             rest = (90 if i else 120 - 40 * warp) + gap - before - behind - 4 - 30
             rest -= RETURNS_LATER * (warp == returning)
             before = gap
-            parts, rest = cut(source, rest, (7, 11), 17)
-            parts += [max(rest // 2, 2), max(rest - rest // 2, 2)]
-            items = (*[N1] * behind, ("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts))
-            items += (("C", 2, False), RET if warp == returning else (source.choice("BL"), 5, False))
+            items = (*[N1] * behind, C2, PAUSE, PAUSE, *waits(source, rest, 2))
+            items += (C2, RET if warp == returning else (source.choice("BL"), 5, False))
             segments.append(Segment(place, items, 8))
-        segments.append(Segment(source.randrange(8), (("C", 2, False),), 8))
+        segments.append(Segment(source.randrange(8), (C2,), 8))
         streams.append(tuple(segments))
     return Code("ties", tuple(streams), (2,), 1)
 
@@ -168,33 +165,32 @@ def beside(source: random.Random, number: int) -> Code:
         behind, wait = (source.choice((0, 0, 1, 2, 3, 4)) if i else 0), source.choice((2, 2, 2, 3, 4, 6))
         rest = (100 - behind if i else 170 - late[0]) - 2 - 30 - wait - 10
         kind = source.choice("BBL")
-        items = (*[N1] * behind, ("C", 2, False), PAUSE, PAUSE, *waits(source, rest), ("C", wait, False))
+        items = (*[N1] * behind, C2, PAUSE, PAUSE, *waits(source, rest), ("C", wait, False))
         jumps.append(Segment(source.randrange(8), (*items, (kind, 5, False)), 8))
         first = source.choice((-12, -9, -9))
         at = sorted(source.sample(range(first, 3), source.choice((1, 2, 2, 3, 3, 4, 6))))
         rest = (55 if i else 170 - late[1]) + at[0] - 17
         run = [("N", after - before, False) for before, after in pairwise(at)] + waits(source, 33 - at[-1])
-        items = (("C", 2, False), PAUSE, *waits(source, rest), *run, ("C", 2, False), JUMP)
+        items = (C2, PAUSE, *waits(source, rest), *run, C2, JUMP)
         others.append(Segment(source.randrange(8), items, 8))
-    streams = [(*own, Segment(source.randrange(8), (("C", 2, False),), 8)) for own in (jumps, others)]
+    streams = [(*own, Segment(source.randrange(8), (C2,), 8)) for own in (jumps, others)]
     return Code("beside", tuple(streams if number % 2 == 0 else streams[::-1]), (2,), 1)
 
 
 def reads(source: random.Random, names: str, count: int, delay: int) -> Code:
     """A warp that returns, and one of the same sub-core that issues so many instructions, of these kinds in turn, some
     cycles behind or before it."""
-    clock = ("C", 2, False)
-    one = (clock, PAUSE, PAUSE, *waits(source, 86 + 2 * DISPATCH), clock, RET)
+    one = (C2, PAUSE, PAUSE, *waits(source, 86 + 2 * DISPATCH), C2, RET)
     run = [(names[i % 2], 1 if i < count - 1 else 11, False) for i in range(count)]
-    two = (clock, PAUSE, PAUSE, *waits(source, 88 + delay), *run, ("N", 11, False), ("N", 11, False), clock)
-    returns = (Segment(source.randrange(4), one, 8), Segment(0, (clock,), 8))
+    two = (C2, PAUSE, PAUSE, *waits(source, 88 + delay), *run, ("N", 11, False), ("N", 11, False), C2)
+    returns = (Segment(source.randrange(4), one, 8), Segment(0, (C2,), 8))
     return Code("reads", (returns, (Segment(source.randrange(4), two, 8),)), (2,), 1)
 
 
-def waits(source: random.Random, cycles: int) -> list[Item]:
-    """NOPs that take so many cycles together."""
+def waits(source: random.Random, cycles: int, least: int = 1) -> list[Item]:
+    """NOPs that take so many cycles together, the last two at least so many each."""
     parts, rest = cut(source, cycles, (7, 11), 17)
-    parts += [max(rest // 2, 1), max(rest - rest // 2, 1)]
+    parts += [max(rest // 2, least), max(rest - rest // 2, least)]
     return [("N", part, False) for part in parts]
 
 
@@ -210,9 +206,9 @@ def crowded(source: random.Random, number: int) -> Code:
             before = gap
             parts, rest = cut(source, rest, (7, 11), 17)
             parts += [rest // 2, rest - rest // 2]
-            items = (("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts), ("C", 2, False), RET)
+            items = (C2, PAUSE, PAUSE, *(("N", part, False) for part in parts), C2, RET)
             segments.append(Segment(source.randrange(4), items, 8))
-        segments.append(Segment(0, (("C", 2, False),), 8))
+        segments.append(Segment(0, (C2,), 8))
         streams.append(tuple(segments))
     return Code("crowded", tuple(streams), (count // 4,), 0)
 
@@ -228,9 +224,9 @@ def apart(source: random.Random, jump: Item, few: int) -> Code:
             before = gap
             parts, rest = cut(source, rest, (3, 9), 11)
             parts.append(max(rest, 2))
-            items = (("C", 2, False), PAUSE, PAUSE, *(("N", part, False) for part in parts), jump)
+            items = (C2, PAUSE, PAUSE, *(("N", part, False) for part in parts), jump)
             segments.append(Segment(source.randrange(4), items, 8))
-        segments.append(Segment(0, (("C", 2, False),), 8))
+        segments.append(Segment(0, (C2,), 8))
         streams.append(tuple(segments))
     return Code("apart " + jump[0], tuple(streams), (1,), 0)
 
@@ -251,9 +247,9 @@ def close(source: random.Random, number: int) -> Code:
             parts, rest = cut(source, rest, (3, 9), 11)
             parts.append(max(rest, 2))
             source.shuffle(parts)
-            items = (*[N1] * behind, ("C", 2, False), PAUSE, *(("N", part, False) for part in parts), JUMP)
+            items = (*[N1] * behind, C2, PAUSE, *(("N", part, False) for part in parts), JUMP)
             segments.append(Segment(place, items, 8))
-        segments.append(Segment(source.randrange(8), (("C", 2, False),), 8))
+        segments.append(Segment(source.randrange(8), (C2,), 8))
         streams.append(tuple(segments))
     return Code("close", tuple(streams), (2,), cores)
 
@@ -292,7 +288,7 @@ def chains() -> Iterator[Code]:
                 if clock:
                     items = [C1, *items]
                 parts = [Segment(place, (*items, JUMP), 8) for _ in range(14)]
-                whole = (Segment(0, (*(PAUSE,) * 3, ("C", 2, False), JUMP)), *parts, Segment(0, (("C", 2, False),)))
+                whole = (Segment(0, (*(PAUSE,) * 3, C2, JUMP)), *parts, Segment(0, (C2,)))
                 yield Code("chains", (whole,), (1, 2), 4)
                 yield Code("chains", (whole,), (2,), 1)
 
@@ -337,7 +333,7 @@ def kinds() -> Iterator[Code]:
                     items = (
                         *((N1, C1) if late else (C1, N1)) * 8,
                         *(PAUSE,) * 2,
-                        ("C", 2, False),
+                        C2,
                         *(PAUSE,) * 2,
                         *(N1,) * runup,
                         JUMP,
@@ -354,7 +350,7 @@ def kinds() -> Iterator[Code]:
                             *((N1, C1) if late else (C1, N1)) * 8,
                             PAUSE,
                             PAUSE,
-                            ("C", 2, False),
+                            C2,
                             *(N1,) * 6,
                             JUMP,
                         ),
@@ -368,7 +364,7 @@ def kinds() -> Iterator[Code]:
 def probe(place: int, jump_at: int, late: bool, jump: Item = JUMP, runup: int = 6, length: int = 18) -> Segment:
     """Clocks behind the target, a pause, a clock and NOPs up to the jump at `jump_at` modulo 8."""
     tail = ((N1, C1) if late else (C1, N1)) * (length // 2)
-    items = (*tail, PAUSE, PAUSE, ("C", 2, False))
+    items = (*tail, PAUSE, PAUSE, C2)
     more = runup + (jump_at - place - len(items) - runup) % 8
     return Segment(place, (*items, *(N1,) * more, jump), 8)
 
@@ -386,7 +382,7 @@ def mixture(source: random.Random, most: int, waits: tuple[int, ...], hints: flo
             items.append((kind, wait, source.random() < hints))
         clocks, total = clocks + sum(kind == "C" for kind, *_ in items), total + len(items) + 5
         segments.append(Segment(source.randrange(8), (*items, JUMP), 8))
-    return (*segments, Segment(0, (PAUSE, ("C", 2, False)), 8))
+    return (*segments, Segment(0, (PAUSE, C2), 8))
 
 
 class Room(Coded):

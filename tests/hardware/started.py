@@ -20,7 +20,7 @@ out.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ LAUNCHES = 3
 REGISTERS = 65536  # of an SM
 NUMBER_OF_REGISTERS = 4  # what the driver calls that of a kernel
 
+Around = Callable[[p.Program], p.Around]
+
 
 def wanted() -> list[p.Program]:
     return [x for x in p.all_programs() if x.labels.get("emulated")]
@@ -48,20 +50,30 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     build_moved(folder, ptxas, nvdisasm)
 
 
+def built(cubin: Path, around: Around, ptxas: str, nvdisasm: str) -> Iterator[tuple[stepped.Loop, dict[str, Any]]]:
+    """Writes a cubin of all loops; each of them, and what `run` needs of it."""
+    raw = stepped.assembled(cubin, stepped.module(wanted(), around), ptxas, len(wanted()))
+    listings = sass.listings(cubin, nvdisasm)
+    words = stepped.words_of(listings)
+    for program in wanted():
+        loop = stepped.Loop(program.name, raw, listings[program.name], *words)
+        rows, first, _ = loop.rows()
+        yield loop, stepped.described(loop, rows, first, [])
+
+
 def build_started(folder: Path, ptxas: str, nvdisasm: str) -> None:
     """The cubin of the loops, and that with clocks in some."""
     cubin = folder / "started.cubin"
-    raw = stepped.assembled(cubin, stepped.module(wanted(), stepped.in_order), ptxas, len(wanted()))
-    listings = sass.listings(cubin, nvdisasm)
-    words, loops, clocked, larger = stepped.words_of(listings), [], [], bytearray(raw)
-    for program in wanted():
-        loop = stepped.Loop(program.name, raw, listings[program.name], *words)
-        rows, first, addresses = loop.rows()
-        loops.append(stepped.described(loop, rows, first, []))
-        if program.name in CLOCKED:
+    loops, clocked = list[dict[str, Any]](), list[dict[str, Any]]()
+    for loop, described in built(cubin, stepped.in_order, ptxas, nvdisasm):
+        loops.append(described)
+        if loop.name in CLOCKED:
+            addresses = [row[-1] for row in described["code"]]
             places = [i for i in loop.places() if stepped.COPY.fullmatch(loop.code[i].text)]
-            clocked.append({**loops[-1], "codes": [(addresses.index(at), loop.words(at)) for at in places]})
-            stepped.registers(larger, program.name)
+            clocked.append({**described, "codes": [(addresses.index(at), loop.words(at)) for at in places]})
+    larger = bytearray(cubin.read_bytes())
+    for name in CLOCKED:
+        stepped.registers(larger, name)
     (folder / "clocked.cubin").write_bytes(larger)
     (folder / "clocked.json").write_text(json.dumps(clocked))
     (folder / "started.json").write_text(json.dumps(loops))
@@ -69,17 +81,14 @@ def build_started(folder: Path, ptxas: str, nvdisasm: str) -> None:
 
 def build_moved(folder: Path, ptxas: str, nvdisasm: str) -> None:
     """The cubin of the loops at other addresses, and by how many instructions each has moved."""
-    cubin, around = folder / "moved.cubin", partial(stepped.in_order, address="%base")
-    raw = stepped.assembled(cubin, stepped.module(wanted(), around), ptxas, len(wanted()))
-    listings = sass.listings(cubin, nvdisasm)
-    words, loops = stepped.words_of(listings), []
-    for known in json.loads((folder / "started.json").read_text()):
-        loop = stepped.Loop(known["name"], raw, listings[known["name"]], *words)
-        rows, first, _ = loop.rows()
-        loops.append(stepped.described(loop, rows, first, []))
-        loops[-1]["moved"] = rows[0][-1] - known["code"][0][-1]
-        if [(*row[:-1], row[-1] - loops[-1]["moved"]) for row in rows] != [tuple(row) for row in known["code"]]:
-            print(loops.pop()["name"], "is left out: its code is another one")
+    loops, known = list[dict[str, Any]](), json.loads((folder / "started.json").read_text())
+    around = partial(stepped.in_order, address="%base")
+    for (_, loop), before in zip(built(folder / "moved.cubin", around, ptxas, nvdisasm), known, strict=True):
+        moved = loop["code"][0][-1] - before["code"][0][-1]
+        if [[*row[:-1], row[-1] - moved] for row in loop["code"]] == before["code"]:
+            loops.append({**loop, "moved": moved})
+        else:
+            print(loop["name"], "is left out: its code is another one")
     (folder / "moved.json").write_text(json.dumps(loops))
 
 
@@ -95,11 +104,9 @@ def run(folder: Path, results: Path, date: str) -> None:
         rows.append({**loop, "clocks": clocks, "cycles": cycles})
     bench.write(results, date, rows)
     bench = stepped.Bench(folder, "moved")
-    found = [
-        {"name": loop["name"], "moved": loop["moved"], "clocks": [], "cycles": cycles}
-        for loop, _, cycles in measured(bench)
-    ]
-    bench.write(results, date, found)
+    found = [(loop, cycles) for loop, _, cycles in measured(bench)]
+    rows = [{"name": loop["name"], "moved": loop["moved"], "cycles": cycles} for loop, cycles in found]
+    bench.write(results, date, rows)
 
 
 def measured(bench: stepped.Bench) -> Iterator[tuple[dict[str, Any], list[Any], dict[int, list[Any]]]]:

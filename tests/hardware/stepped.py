@@ -307,7 +307,7 @@ class Bench:
         lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in kept)
         text = f'{head}, "loops": [\n{lines}\n]}}\n'
         (results / f"{self.name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-        print(sum(len(row["clocks"]) for row in rows), "clocks")
+        print(len(rows), "loops,", sum(len(row.get("clocks", ())) for row in rows), "clocks")
 
 
 def run(folder: Path, results: Path, date: str) -> None:

@@ -984,17 +984,15 @@ static int is_under_way(const Warp *warp, int64_t cta) { return warp->return_iss
 
 /* `Returns.settle`. */
 static void settle_returns(Sm *sm, int64_t cta, int64_t now) {
-    for (int64_t i = 0; i < sm->warps && sm->under_way_array[cta]; i++) {
+    for (int64_t i = 0; i < sm->warps; i++) {
         Warp *warp = sm->warps_array[i];
         if (!is_under_way(warp, cta))
             continue;
         Core *core = sm->cores_array[warp->core];
         if (warp->return_taken < now)
             core->return_taken = most(core->return_taken, warp->return_taken);
-        if (warp->return_sent < now) {
+        if (warp->return_sent < now)
             warp->return_issued = NEVER;
-            sm->under_way_array[cta]--;
-        }
     }
 }
 
@@ -1135,7 +1133,6 @@ static void ask(Sm *sm, Warp *warp, int64_t now) {
     warp->return_served = now + sm->return_request;
     warp->return_left = warp->gone;
     warp->return_late = warp->return_put_off = 0;
-    sm->under_way_array[warp->cta]++;
     foresee_returns(sm, warp->cta, now);
 }
 
@@ -2575,9 +2572,11 @@ static void shared_state(const Sm *sm, Out *out) {
 
 /* `Returns.state`. */
 static void returns_state(Sm *sm, int64_t cta, Out *out) {
-    int64_t each = sm->cores / sm->sms;
+    int64_t each = sm->cores / sm->sms, waiting = 0;
     settle_returns(sm, cta, sm->now);
-    put(out, sm->under_way_array[cta]);
+    for (int64_t i = 0; i < sm->warps; i++)
+        waiting += is_under_way(sm->warps_array[i], cta);
+    put(out, waiting);
     for (int64_t i = cta * each; i < cta * each + each; i++) {
         int64_t before_it = 0;
         for (int64_t j = cta * each; j < cta * each + each; j++)

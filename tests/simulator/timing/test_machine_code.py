@@ -41,7 +41,7 @@ def test_behind_a_known_start() -> None:
     entry = next(e for e in known if e["group"] == STARTED and e["name"] == "mma_spo_m16n8k64_s32_s4_u4_c2_none")
     found = [*timed(H100, forms, entry)]
     assert [warps for warps, *_ in found] == [5, 8, 12, 16, 24, 28]
-    assert max(abs(simulated / measured - 1) for _, measured, simulated in found) < 0.015
+    assert max(abs(simulated / measured - 1) for _, measured, simulated in found) < 0.01
     rows = emulated(load_config("h100_sxm"), True)
     places = [(row.label, dict(row.keys)["warps"]) for row in rows]
     assert len(places) == len({*places})
