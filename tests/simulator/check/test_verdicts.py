@@ -40,10 +40,8 @@ def captured(folder: Path, body: str, after: Mapping[str, np.ndarray[Any, Any]],
     declared = f"{REGISTERS}.shared .align 4 .b8 s[4096];\n"
     text = f"{HEAD}.visible .entry k(.param .u64 D) {{\n{declared}{INDEX}{body}\nret;\n}}\n"
     before = {"D": np.zeros(ctas * threads, np.uint32)}
-    how = {"target": "sm_80"}
-    return write_capture(
-        folder / "c.json", text, "k", (ctas,), (threads,), [{"buffer": "D"}], before, after, **how
-    ).path  # type: ignore[arg-type]
+    params = [{"buffer": "D"}]
+    return write_capture(folder / "c.json", text, "k", (ctas,), (threads,), params, before, after, target="sm_80").path
 
 
 NUMBERS = "st.global.u32 [%rd1], %r4;"
