@@ -6,8 +6,8 @@ that say what to do about undefined behaviour stand here, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
 
 # What to do about undefined behaviour: compute what hardware was measured to compute, or raise `UndefinedBehavior`.
 Policy = Literal["hardware", "raise"]
@@ -35,6 +35,18 @@ class Error(Exception):
     legal: str = ""
     position: int = -1
     operand: str = ""
+
+    def __reduce__(self) -> tuple[Callable[..., Error], tuple[Any, ...], dict[str, Any]]:
+        """How an error is copied and sent to another process: with all its attributes, whatever arguments the function
+        takes that made it."""
+        return _made_again, (type(self), self.args), dict(vars(self))
+
+
+def _made_again(kind: type[Error], arguments: tuple[Any, ...]) -> Error:
+    """An error without its attributes, which whoever reads it sets."""
+    error: Error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    return error
 
 
 class IsaError(Error, ValueError):

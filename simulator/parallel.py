@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
@@ -62,7 +64,7 @@ def worked(
 
         with ProcessPoolExecutor(min(workers, count), mp_context=_start_method(), initializer=_begin) as pool:
             try:
-                yield from _bounded(lambda block: pool.submit(work, key, block), tasks, 2 * workers, tick)
+                yield from _bounded(lambda block: pool.submit(_told, work, key, block), tasks, 2 * workers, tick)
             except BrokenProcessPool:
                 reason = "a process that did the work was ended from outside, perhaps for want of memory"
                 raise ClusterError(reason, "the same command again, with fewer --workers") from None
@@ -87,6 +89,36 @@ def _begin() -> None:
     gc.freeze()
     os.environ["TCSIM_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class RemoteError(Exception):
+    """An exception of another process that cannot be sent from there: what it said, with its class."""
+
+
+class RemoteTraceback(Exception):  # noqa: N818 - stands behind an exception of another process, as its cause
+    """Where in another process an exception happened, in words."""
+
+
+def sendable(error: BaseException) -> tuple[BaseException, str]:
+    """An exception as it can be sent to another process, and its traceback in words; one that cannot be rebuilt there,
+    as a RemoteError."""
+    told = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RemoteError(f"{type(error).__name__}: {error}"), told
+    return error, told
+
+
+def _told(work: Work, key: str, block: Any) -> bytes:
+    """Does a block in another process, whose exceptions must be such as can be sent."""
+    try:
+        return work(key, block)
+    except Exception as error:
+        sent = sendable(error)[0]
+        if sent is error:
+            raise
+        raise sent from error
 
 
 def _bounded(

@@ -18,7 +18,7 @@ _REGISTERS_OF_WIDTH = {
     128: "register declared with .b128",
 }
 _SPECIAL = re.compile(
-    r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm\d+|envreg\d+|globaltimer\w*|\w*_smem_\w+|(?:n?tid|n?(?:cluster_?)?ctaid)"
+    r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm\d+|envreg\d+|globaltimer\w*|\w*_smem_\w+|(?:n?tid|n?ctaid|cluster_n?ctaid)"
     r"(?:\.[xyz])?|n?clusterid\.[xyz]|cluster_n?ctarank|is_explicit_cluster)"
 )
 _SPECIAL_WIDE = ("%clock64", "%globaltimer", "%gridid")

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.forms.record import Access, Space
 from isa.undefined import RULES
+from simulator.check.rules import launch_rule
 from simulator.check.suspects import suspects
+from simulator.parallel import cores
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Item, Kernel, Operation, link
 from simulator.simulation.launch.arguments import parameter_bytes
-from simulator.simulation.launch.batches import Setup
+from simulator.simulation.launch.batches import Setup, batches, execute, may_part, waits_for_others
 from simulator.simulation.launch.captured import differences, place
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
@@ -31,15 +34,10 @@ from simulator.simulation.launch.run import Run
 from simulator.simulation.launch.watch import Met, Watch
 from simulator.tables import Table
 
-CTAS = 64  # CTAs that are checked unless told otherwise
+CTAS = 64  # CTAs that are watched at least, spread over the grid, unless told otherwise
+WATCHED = 200_000  # warp instructions up to which more are
 TOGETHER = 16  # CTAs in lock step: histories take room
 CONFLICTS = 1.25  # wavefronts above the least number from which on a line is told
-FIXES = {
-    "read-before-write": "write it first",
-    "shared-memory-race": "a barrier (or a wait for the copies) between the accesses",
-    "bank-conflict": "another stride or a swizzle, so that 8 rows of 16 bytes lie in 32 different banks",
-    "wrong-result": "look at the operands of these instructions",
-}
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class LaunchFinding:
     """Something that a launch may not rely on.
 
     Attributes:
-        rule: its name, as in `isa.undefined.RULES`, or "bank-conflict", "wrong-result" or that of an error.
+        rule: its name, as in `simulator.check.rules.LAUNCH_RULES`, or that of an error.
         line: of the PTX; 0 for none.
         source: "file:line" of the source, or "".
         instruction: as it stands in the module.
@@ -55,7 +53,7 @@ class LaunchFinding:
         what: what happens.
         fix: what to change.
         count: how often it happened.
-        serious: whether the result depends on it; a bank conflict only costs time.
+        serious: whether it counts: the result depends on it. Else it is a note: a bank conflict only costs time.
     """
 
     rule: str
@@ -69,6 +67,10 @@ class LaunchFinding:
     serious: bool = True
 
 
+def _times(count: int, word: str) -> str:
+    return f"{count} {word}{'s' if count > 1 else ''}"
+
+
 @dataclass(frozen=True)
 class LaunchCheck:
     """The findings of a launch.
@@ -76,30 +78,48 @@ class LaunchCheck:
     Attributes:
         name: of the capture.
         kernel: that ran.
-        ctas: how many CTAs were checked, of how many.
+        ctas: how many CTAs were watched, of how many.
         findings: the serious ones first, by line.
+        compared: whether the results of all CTAs were compared with those of the capture.
     """
 
     name: str
     kernel: str
     ctas: tuple[int, int]
     findings: tuple[LaunchFinding, ...]
+    compared: bool = True
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was found that the result depends on."""
+        """Whether nothing was found that counts, in the CTAs that were watched and in the results of all."""
         return not any(finding.serious for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """What was found, and in how much."""
+        watched, whole = self.ctas
+        count = sum(finding.serious for finding in self.findings)
+        found = [
+            _times(number, word)
+            for number, word in ((count, "finding"), (len(self.findings) - count, "note"))
+            if number
+        ]
+        head = " and ".join(found) or ("clean" if watched == whole else "nothing found")
+        scope = _times(whole, "CTA") if watched == whole else f"{watched} of {whole} CTAs"
+        wrong = any(finding.rule == "wrong-result" for finding in self.findings)
+        results = f"results of all {'are wrong' if wrong else 'as in the capture'}"
+        return f"{head} ({scope} of {self.kernel} watched; {results if self.compared else 'no results compared'})"
 
     def table(self) -> str:
         """The findings as text."""
-        checked = f"{self.ctas[0]} of {self.ctas[1]} CTAs" if self.ctas[0] < self.ctas[1] else f"{self.ctas[1]} CTAs"
         if not self.findings:
-            return f"{self.name}: clean ({checked} of {self.kernel})\n"
+            return f"{self.name}: {self.verdict}\n"
         lines = []
         for first, *others in self._alike():
             place = f"line {first.line}" + (f" ({first.source})" if first.source else "") if first.line else "result"
             times = f", {first.count} times" if first.count > 1 and first.rule != "wrong-result" else ""
-            lines.append(f"{self.name}: {place}: {first.rule}: {first.what}{times}")
+            note = "" if first.serious else "note: "
+            lines.append(f"{self.name}: {place}: {note}{first.rule}: {first.what}{times}")
             if first.instruction:
                 lines.append(f"  at    {first.instruction}")
             if others:
@@ -108,8 +128,7 @@ class LaunchCheck:
             if first.thread:
                 lines.append(f"  by    {first.thread}")
             lines += [f"  fix   {first.fix}", ""] if first.fix else [""]
-        count = len(self.findings)
-        return "\n".join([*lines, f"{count} finding{'s' if count > 1 else ''} in {checked} of {self.kernel}", ""])
+        return "\n".join([*lines, self.verdict, ""])
 
     def _alike(self) -> list[list[LaunchFinding]]:
         """The findings, those together that break the same rule on the same line of the source."""
@@ -121,11 +140,9 @@ class LaunchCheck:
 
     def json(self) -> str:
         """One object; `findings` has one row each."""
+        head = {"launch": self.name, "kernel": self.kernel, "ctas": self.ctas, "compared": self.compared}
         rows = [asdict(finding) for finding in self.findings]
-        return (
-            json.dumps({"launch": self.name, "kernel": self.kernel, "ctas": self.ctas, "findings": rows}, indent=1)
-            + "\n"
-        )
+        return json.dumps(head | {"clean": self.clean, "findings": rows}, indent=1) + "\n"
 
     def csv(self) -> str:
         """One row for each finding."""
@@ -134,12 +151,11 @@ class LaunchCheck:
 
 
 def check_launch(capture: str | Path | Capture, ctas: int = CTAS, budget: int = 200_000_000) -> LaunchCheck:
-    """Checks a captured launch.
+    """Checks a captured launch: watches CTAs, and compares the results of all.
 
     Args:
         capture: path of its JSON file, or one that has been read.
-        ctas: how many CTAs to check, spread over the grid; the others are not run, and if some are left out, results
-            are compared only where the checked ones wrote.
+        ctas: how many CTAs to watch at least, spread over the grid; more, up to all, in a launch that is short.
         budget: warp instructions after which it is given up.
 
     Raises:
@@ -155,30 +171,57 @@ def check_launch(capture: str | Path | Capture, ctas: int = CTAS, budget: int = 
     )
     params = parameter_bytes(kernel, placed.values)
     setup = prepare(kernel, capture.grid, capture.block, placed.memory, params, options)
-    chosen = np.unique(np.linspace(0, setup.geometry.ctas - 1, min(ctas, setup.geometry.ctas)).astype(np.int64))
-    findings, stopped, ran = _run(setup, chosen)
-    if not stopped and len(chosen) == setup.geometry.ctas:
+    findings, watched, ran, stopped = _watched(setup, ctas)
+    compared = not stopped and bool(capture.after)
+    if compared and watched == setup.geometry.ctas and may_part(kernel):  # as they would run by themselves
         findings += _wrong(capture, setup, options, ran)
+    elif compared:
+        again = prepare(kernel, capture.grid, capture.block, place(capture).memory, params, options)
+        try:
+            ran = int(execute(again, cores()).counts.sum())
+            findings += _wrong(capture, again, options, ran)
+        except LaunchError as error:  # of a CTA that was not watched
+            findings, compared = [_error(error, kernel), *findings], False
     ordered = tuple(sorted(findings, key=lambda finding: (not finding.serious, finding.line)))
-    return LaunchCheck(capture.path.stem, kernel.name, (len(chosen), setup.geometry.ctas), ordered)
+    return LaunchCheck(capture.path.stem, kernel.name, (watched, setup.geometry.ctas), ordered, compared)
 
 
-def _run(setup: Setup, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[list[LaunchFinding], bool, int]:
-    """The findings of these CTAs, whether an error ended the run, and how many warp instructions ran."""
-    code, budget = prepared(setup.kernel), setup.budget
+def _portions(setup: Setup, least: int) -> Iterator[tuple[NDArray[np.int64], bool]]:
+    """All CTAs in the portions that run together, and whether a portion is among those that are watched in any case:
+    the first ones are spread over the grid. CTAs that may wait for one another come in the order of the grid."""
+    count = setup.geometry.ctas
+    if waits_for_others(setup.kernel):
+        done = 0
+        for portion in batches(setup):
+            yield portion, done < least
+            done += len(portion)
+        return
+    spread = np.unique(np.linspace(0, count - 1, min(least, count)).astype(np.int64))
+    others = np.setdiff1d(np.arange(count), spread) if count <= len(spread) + WATCHED else spread[:0]
+    for chosen, needed in ((spread, True), (others, False)):
+        for first in range(0, len(chosen), TOGETHER):
+            yield chosen[first : first + TOGETHER], needed
+
+
+def _watched(setup: Setup, least: int) -> tuple[list[LaunchFinding], int, int, bool]:
+    """What is found in CTAs that are watched, how many these are, how many warp instructions they took, and whether an
+    error ended the run."""
+    code, budget, watched = prepared(setup.kernel), setup.budget, 0
     met: dict[tuple[str, int], tuple[Met, str]] = {}
     wavefronts: Counter[int] = Counter()
-    least: Counter[int] = Counter()
+    least_needed: Counter[int] = Counter()
     ended: list[LaunchFinding] = []
-    for first in range(0, len(chosen), TOGETHER):
-        state = setup.state(chosen[first : first + TOGETHER], checked=True, timed=True)
+    for ctas, needed in _portions(setup, least):
+        if ended or (not needed and setup.budget - budget >= WATCHED):
+            break
+        state = setup.state(ctas, checked=True, timed=True)
         watch = Watch(state)
         run = Run(code, state, budget, watch=watch)
         try:
             run.run()
         except LaunchError as error:
             ended = [_error(error, setup.kernel)]
-        budget = run.budget
+        budget, watched = run.budget, watched + len(ctas)
         for key, each in watch.met.items():
             thread = "" if each.row < 0 else _thread(state.batch.cta_of(each.row), each.row % state.warps, each.lane)
             if key in met:
@@ -186,12 +229,10 @@ def _run(setup: Setup, chosen: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tu
             else:
                 met[key] = each, thread
         wavefronts.update(watch.wavefronts)
-        least.update(watch.least)
-        if ended:
-            break
+        least_needed.update(watch.least)
     findings = [_finding(setup.kernel, rule, place, each, thread) for (rule, place), (each, thread) in met.items()]
-    findings += _conflicts(setup.kernel, wavefronts, least)
-    return ended + findings, bool(ended), setup.budget - budget
+    findings += _conflicts(setup.kernel, wavefronts, least_needed)
+    return ended + findings, watched, setup.budget - budget, bool(ended)
 
 
 def _thread(cta: tuple[int, int, int], warp: int, lane: int) -> str:
@@ -203,19 +244,17 @@ def _source(item: Item) -> str:
 
 
 def _finding(kernel: Kernel, rule: str, place: int, met: Met, thread: str) -> LaunchFinding:
-    item = kernel.items[place]
+    item, known = kernel.items[place], launch_rule(rule)
     what = RULES[rule].rule if rule in RULES else rule
     if rule == "read-before-write":
         role, _, register = met.what.partition(" ")
         name = kernel.names.get(register, (register,))[0]
-        if not register.startswith("%"):  # what is read ahead may be thrown away
-            what = f"{met.what} that nothing has written are read"
-            return LaunchFinding(rule, item.line, _source(item), item.text, thread, what, FIXES[rule], met.count, False)
         what = f"nothing has written {name}, operand {role}"
+        if not register.startswith("%"):
+            what = f"{met.what} that nothing has written are read"
     elif met.what:
         what = f"{what}: {met.what}"
-    fix = FIXES.get(rule, "metadata whose codes PTX defines, read from the right place" if "metadata" in rule else "")
-    return LaunchFinding(rule, item.line, _source(item), item.text, thread, what, fix, met.count)
+    return LaunchFinding(rule, item.line, _source(item), item.text, thread, what, known.fix, met.count, known.counts)
 
 
 def _conflicts(kernel: Kernel, wavefronts: Counter[int], least: Counter[int]) -> Iterable[LaunchFinding]:
@@ -226,8 +265,12 @@ def _conflicts(kernel: Kernel, wavefronts: Counter[int], least: Counter[int]) ->
             what = (
                 f"{count} wavefronts of shared memory where {least[index]} would do ({count / least[index]:.1f} times)"
             )
-            fix = FIXES["bank-conflict"]
-            yield LaunchFinding("bank-conflict", item.line, _source(item), item.text, "", what, fix, serious=False)
+            yield _finding_of("bank-conflict", item, what)
+
+
+def _finding_of(rule: str, item: Item, what: str) -> LaunchFinding:
+    known = launch_rule(rule)
+    return LaunchFinding(rule, item.line, _source(item), item.text, "", what, known.fix, serious=known.counts)
 
 
 def _error(error: LaunchError, kernel: Kernel) -> LaunchFinding:
@@ -259,7 +302,7 @@ def _wrong(capture: Capture, setup: Setup, options: Options, ran: int) -> list[L
         return [_result(best.items, what, f"{best.fix} (lines {_lines(best.items)})", count)]
     items = origins(setup.kernel)
     if items:
-        return [_result(items, f"{what}; it comes from lines {_lines(items)}", FIXES["wrong-result"], count)]
+        return [_result(items, f"{what}; it comes from lines {_lines(items)}", launch_rule("wrong-result").fix, count)]
     return [_result((), f"{what}; no single instruction explains it", "what is found besides", count)]
 
 

@@ -134,11 +134,86 @@ CHECK_RULES: dict[str, CheckRule] = {
         _MMA,
         "a guard",
     ),
+    "warp-mask": CheckRule(
+        "the threads that execute an instruction of a warp are in its membermask",
+        "PTX ISA 9.0, 9.7.13.4 to 9.7.13.10, 9.7.9.6 (vote, match, redux, elect, shfl)",
+        "a mask of all the threads that take part",
+    ),
+    "out-of-bounds": CheckRule(
+        "an access lies within one buffer of global memory",
+        "PTX ISA 9.0, 5.1.4 (global state space)",
+        "an address within a buffer",
+    ),
     "not-executable": CheckRule(
         "an instruction finds operands that it can work with", "PTX ISA 9.0, 9.7", "operands as the message says"
     ),
 }
 """Everything that this package adds to `isa.undefined.RULES`."""
+
+
+class LaunchRule(NamedTuple):
+    """A rule of launches of kernels.
+
+    Attributes:
+        rule: what must hold.
+        fix: what to do; "" where the finding itself says it.
+        exit: the exit code of a check that finds nothing else.
+    """
+
+    rule: str
+    fix: str = ""
+    exit: int = 1
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is a finding; else it is a note, on which no result depends."""
+        return self.exit != 0
+
+
+_METADATA = "metadata whose codes PTX defines, read from the right place"
+LAUNCH_RULES: dict[str, LaunchRule] = {
+    "wrong-result": LaunchRule(
+        "every byte of the outputs is the capture's, in all CTAs", "look at the operands of these instructions"
+    ),
+    "read-before-write": LaunchRule(
+        "a register, or a byte of shared memory, is written before it is read", "write it first"
+    ),
+    "shared-memory-race": LaunchRule(
+        "what orders two warps stands between their accesses to the same bytes of shared memory",
+        "a barrier (or a wait for the copies) between the accesses",
+    ),
+    "out-of-bounds": LaunchRule("an access lies within one buffer"),
+    "shared-memory-bounds": LaunchRule("an access lies within the shared memory of the CTA"),
+    "misaligned-address": LaunchRule("an address is a multiple of the size of the access"),
+    "invalid-metadata": LaunchRule("metadata codes are those that PTX defines", _METADATA),
+    "unordered-metadata": LaunchRule("the indices of a metadata code ascend", _METADATA),
+    "invalid-metadata-tf32": LaunchRule("a 1:2 metadata code is 0b0100 or 0b1110", _METADATA),
+    "selector-out-of-range": LaunchRule("the sparsity selector names lanes that the shape uses"),
+    "uneven-scale-ids": LaunchRule("byte-id and thread-id of block scales are the same in a warp"),
+    "shuffle-from-inactive-thread": LaunchRule("a thread that a shuffle reads from executes it, too"),
+    "warp-mask": LaunchRule("a thread is in the membermask that it gives"),
+    "aligned-threads": LaunchRule("all threads of a warp come to a .sync.aligned instruction"),
+    "barrier-use": LaunchRule("mbarriers are initialised, and get the arrivals that they expect"),
+    "barrier-mismatch": LaunchRule("all warps of a barrier agree on its number of threads"),
+    "deadlock": LaunchRule("every wait is for something that comes"),
+    "branch-index": LaunchRule("the index of brx.idx is one of its table"),
+    "assertion": LaunchRule("what the kernel asserts holds"),
+    "not-executable": LaunchRule("an instruction is one that launches execute, and the kernel does not stop itself"),
+    "instruction-budget": LaunchRule("the launch ends within the budget of warp instructions"),
+    "bank-conflict": LaunchRule(
+        "an access to shared memory takes no more than 1.25 times the wavefronts that it needs",
+        "another stride or a swizzle, so that 8 rows of 16 bytes lie in 32 different banks",
+        exit=0,
+    ),
+}
+"""What `tcsim check` of a launch may report, and the exit code that follows. What is not here (errors without a rule of
+their own) is a finding, too."""
+
+
+def launch_rule(name: str) -> LaunchRule:
+    """The rule of a launch's finding by its name; a plain finding for a name that has none."""
+    return LAUNCH_RULES.get(name) or LaunchRule(UNDEFINED[name].rule if name in UNDEFINED else name)
+
 
 NOT_EXECUTABLE = "not-executable"  # the rule of a refusal that names none
 
@@ -177,4 +252,12 @@ def markdown() -> str:
     """The rules as a Markdown table, which stands in docs/check.md."""
     lines = ["| rule | what must hold | stated in |", "| --- | --- | --- |"]
     lines += [f"| `{name}` | {rule.rule} | {rule.section} |" for name, rule in CHECK_RULES.items()]
+    return "\n".join(lines) + "\n"
+
+
+def launch_markdown() -> str:
+    """The rules of launches as a Markdown table, which stands in docs/kernels.md."""
+    lines = ["| rule | what must hold | exit code |", "| --- | --- | --- |"]
+    for name, rule in LAUNCH_RULES.items():
+        lines.append(f"| `{name}` | {rule.rule} | {rule.exit}{'' if rule.counts else ' (a note)'} |")
     return "\n".join(lines) + "\n"

@@ -1,5 +1,6 @@
 """The command line: `tcsim VERB`. Each verb is a module of this package, which is loaded only when it is used. Results
-go to stdout, messages to stderr; exit code 0 means done, 1 that the answer is no, 2 bad use or unreadable input."""
+go to stdout, messages to stderr; exit code 0 means done, 1 that the answer is no, 2 bad use or unreadable input, 3 a
+bug of tcsim."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ TYPE_CHECKING = False  # that of typing, without loading it
 if TYPE_CHECKING:
     from typing import TextIO
 
-DONE, NO, BAD = 0, 1, 2
+DONE, NO, BAD, BUG = 0, 1, 2, 3
 
 
 def say(message: object) -> None:

@@ -44,7 +44,8 @@ def answer(
         data: the text is for a program, not for a person: its lines stay as they are on any terminal.
 
     Returns:
-        An exit code: DONE; NO for undefined behaviour; BAD for what cannot be read, run, shown or written.
+        An exit code: DONE; NO for undefined behaviour; BAD for what cannot be read, run, shown or written. What is no
+        `Error` gets out: `simulator.cli.main` tells it as a bug of tcsim.
     """
     files = [path for path in (*written, output) if path]
     try:

@@ -12,9 +12,11 @@ Runs a trace and reports, with line numbers, the rule and the fix, what asynchro
 commits, waits and fences, races in Tensor Memory and shared memory, and what PTX leaves undefined.
 
 TRACE is a file, or the name of one that comes with tcsim; or a captured launch (NAME.json), whose kernel is run and
-checked: accesses outside of buffers, races, values that nothing has written, undefined metadata, bank conflicts, and a
-result that is not the captured one, each with its line of PTX and, where the module has .loc, of the source.
-Exit code 0 clean, 1 findings, 2 a trace or capture that cannot be read.
+checked: accesses outside of buffers, races, registers and shared memory that nothing has written, undefined metadata,
+and a result that is not the captured one, each with its line of PTX and, where the module has .loc, of the source.
+Of a long launch some CTAs are watched, and the verdict says how many; the results of all are compared.
+Exit code 0 no finding, 1 findings, 2 a trace or capture that cannot be read. A bank conflict, which costs time alone,
+is a note and no finding; docs/kernels.md has all kinds.
 """
 
 EPILOG = """\

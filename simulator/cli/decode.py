@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ from simulator.cli.answer import UnreadableError, answer
 DESCRIPTION = """\
 Explains one PTX instruction: its form, operands, types, metadata, and since when and on what it exists. Or judges a
 PTX file as a compiler writes it: matrix instructions, loads, stores, integer arithmetic, barriers; instructions of
-other families are passed over and counted. What `tcsim launch` could not execute of a module's kernels stands at the
-end, with its line.
+other families are passed over and counted. What `tcsim launch` could not read or execute of a module's kernels is told
+with its line.
 
 TEXT is the instruction, a file (its name ends in .ptx), or - to read an instruction from stdin. Exit code 1 if
-anything is not legal, or undefined: the error says what is wrong, where, and what would be right.
+anything is not legal, or undefined, or if a launch could not read it: the error says what is wrong, where, and what
+would be right.
 """
 
 
@@ -88,35 +90,66 @@ def _file(options: argparse.Namespace) -> tuple[str, int]:
         raise UnreadableError(f"{name}: has no PTX instruction", "a PTX file as a compiler writes it")
     judged = [statement for statement in statements if not statement.passed_over]
     wrong = [statement for statement in judged if statement.error is not None]
-    facts = {"file": name, "judged": len(judged), "wrong": len(wrong), "passed_over": len(statements) - len(judged)}
+    facts: dict[str, Any] = {
+        "file": name,
+        "judged": len(judged),
+        "wrong": len(wrong),
+        "passed_over": len(statements) - len(judged),
+    }
     for statement in wrong:
         say(f"{name}:{statement.line}: {statement.error}")
-    stops = _stops(whole)
+    unread, stops = _module(whole)
+    for line, why in unread:
+        say(f"{name}:{line}: a launch cannot read this: {why}" if line else f"{name}: a launch cannot read this: {why}")
     if options.format == "json":
+        facts["unreadable"] = [dict(zip(("line", "reason"), each, strict=True)) for each in unread]
         facts["not_executed"] = [dict(zip(("line", "text", "reason"), stop, strict=True)) for stop in stops]
         text = json.dumps(facts | {"instructions": [_row(s) for s in judged]}, indent=1) + "\n"
     else:
         lines = [line for statement in judged for line in _judged(name, statement)]
         lines += [f"{name}:{line}: a launch stops here: {text.rstrip(';')}: {reason}" for line, text, reason in stops]
         passed = f"{facts['passed_over']} of other families passed over"
-        text = "\n".join([*lines, f"{len(judged)} instructions judged, {len(wrong)} wrong, {passed}", ""])
-    return text, NO if wrong else DONE
+        more = f", {len(unread)} that a launch cannot read" if unread else ""
+        text = "\n".join([*lines, f"{len(judged)} instructions judged, {len(wrong)} wrong, {passed}{more}", ""])
+    return text, NO if wrong or unread else DONE
 
 
-def _stops(text: str) -> list[tuple[int, str, str]]:
-    """(line, instruction, why) of what a launch of the module's kernels would stop at; nothing for what is no whole
-    module."""
+_OF_MODULES = re.compile(
+    r"^\s*(?:\.(?:visible|extern|weak)\s+)?\.(?:version|target|address_size|entry|func)\b", re.MULTILINE
+)
+_PLACE = re.compile(r"line (\d+): ")
+
+
+def _module(text: str) -> tuple[list[tuple[int, str]], list[tuple[int, str, str]]]:
+    """(line, why) of what of a module cannot be read, and (line, instruction, why) of what a launch of its other
+    kernels would stop at; nothing for a file of instructions alone."""
     from isa.ptx.module import parse_module
     from simulator.program.kernel import link
     from simulator.simulation.launch.interpreter import not_executed
 
+    if not _OF_MODULES.search(text):
+        return [], []
+    errors: dict[str, None] = {}
+    found: set[tuple[int, str, str]] = set()
     try:
         module = parse_module(text)
-        entries = [name for name, function in module.functions.items() if function.entry]
-        found = {stop for entry in entries for stop in not_executed(link(module, entry))}
-    except Error:
-        return []
-    return sorted(found)
+    except Error as error:
+        return [_placed(str(error))], []
+    for name, function in module.functions.items():
+        if function.error is not None:
+            errors[str(function.error)] = None
+        elif function.entry:
+            try:
+                found.update(not_executed(link(module, name)))
+            except Error as error:
+                errors[str(error)] = None
+    return sorted(map(_placed, errors)), sorted(found)
+
+
+def _placed(error: str) -> tuple[int, str]:
+    """The line that an error of a module names, 0 for none, and the rest of it."""
+    match = _PLACE.match(error)
+    return (int(match[1]), error[match.end() :]) if match else (0, error)
 
 
 def _judged(name: str, statement: Statement) -> list[str]:

@@ -26,7 +26,8 @@ cp.async and what goes with them, for sm_80 to sm_120).
 SOURCE is a captured launch (NAME.json, docs/kernels.md), or a PTX file, which needs --grid, --block and one --arg for
 each parameter.
 
-Exit code 0 done, 1 the result is not that of the capture, 2 what cannot be read or run.
+Exit code 0 done, 1 the result is not that of the capture, 2 what cannot be read or run: the line says which line of
+the PTX, CTA and warp met it, whatever the number of workers.
 """
 
 EPILOG = """\
@@ -55,6 +56,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--entry", help="the kernel's name, or a part of it (default: the only one)")
     parser.add_argument("--grid", type=_dim, metavar="X[,Y[,Z]]", help="CTAs")
     parser.add_argument("--block", type=_dim, metavar="X[,Y[,Z]]", help="threads of a CTA")
+    parser.add_argument(
+        "--cluster", type=_dim, metavar="X[,Y[,Z]]", help="CTAs of a cluster (default: as the kernel demands, or one)"
+    )
     parser.add_argument("--shared", type=_bytes, default=0, metavar="BYTES", help="dynamic shared memory of a CTA")
     parser.add_argument(
         "--arg", action="append", default=[], metavar="VALUE", help="an argument of the kernel, see below"
@@ -131,7 +135,7 @@ def _launch(options: argparse.Namespace) -> tuple[str, int]:
 def _captured(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
     from simulator.simulation.launch.captured import launch
 
-    given = [name for name in ("entry", "grid", "block", "shared", "arg") if getattr(options, name)]
+    given = [name for name in ("entry", "grid", "block", "cluster", "shared", "arg") if getattr(options, name)]
     if given:
         raise UnreadableError(f"--{given[0]} with a captured launch, which says that itself", "a capture alone")
     return launch(options.source, options.config, fmad=options.fmad, **how)
@@ -154,7 +158,7 @@ def _called(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
         called.append(name)
         if is_output:
             outputs[name] = value
-    how |= {"shared_mem": options.shared, "config": options.config, "names": called}
+    how |= {"shared_mem": options.shared, "cluster": options.cluster, "config": options.config, "names": called}
     report = function(options.grid, options.block, values, **how)
     return report.with_arrays(outputs or dict(report.arrays))
 
@@ -218,12 +222,13 @@ def _lost(timing: LaunchTiming) -> str:
 
 
 def _text(report: LaunchReport) -> str:
-    grid, block = (" x ".join(str(n) for n in dims) for dims in (report.grid, report.block))
+    grid, block, cluster = (" x ".join(str(n) for n in dims) for dims in (report.grid, report.block, report.cluster))
     printed = report.printed.removesuffix("\n").split("\n") if report.printed else []
     lines = [
         *printed,
         f"kernel              {report.trace}",
         f"grid, block         {grid}, {block}",
+        *([f"cluster             {cluster}"] if report.cluster != (1, 1, 1) else []),
         f"arithmetic of       {report.target}",
         f"warp instructions   {report.warp_instructions:,}",
     ]

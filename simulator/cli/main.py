@@ -6,31 +6,31 @@ one while Python itself starts, its first 0.03 s, ends with Python's words.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
-from simulator.cli import BAD, DONE, drop, say
+from simulator.cli import BAD, BUG, DONE, drop, say
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
+TRACEBACK = "TCSIM_TRACEBACK"
+"""In the environment: the traceback of a bug is shown."""
+_WORDS = 300  # letters of an error that are told
+_heard: list[int] = []  # signals of Ctrl-C
 
 
 def command() -> int:
     """What a process of the command line runs: `main`, with Ctrl-C as one line from here to the end of Python."""
-    heard = []
 
     def hear(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once, without a word
-        heard.append(number)
+        _heard.append(number)
         raise KeyboardInterrupt
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, and stays so
         signal.signal(signal.SIGINT, hear)
     try:
         return main()
-    except Exception:
-        if not heard:
-            raise
-        return _interrupted()  # an extension that was being loaded has made another error of it
     finally:
         if signal.getsignal(signal.SIGINT) is hear:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -59,6 +59,32 @@ def main(arguments: list[str] | tuple[str, ...] | None = None) -> int:
         drop(sys.stdout)
         say(f"standard output cannot be written: {error.strerror or error}")
         return BAD
+    except MemoryError as error:
+        say(f"there is not enough memory for this ({error or 'none was left'}); legal: less at a time, or more memory")
+        return BAD
+    except Exception as error:
+        if _heard:
+            return _interrupted()  # an extension that was being loaded has made another error of it
+        return _bug(error)
+
+
+def _bug(error: Exception) -> int:
+    """Says that tcsim itself is wrong, where, and how to report it; returns the exit code."""
+    import re
+    import traceback
+
+    told = str(error.__cause__)  # in another process, whose traceback came with it
+    frames = told if "Traceback" in told else "".join(traceback.format_tb(error.__traceback__))
+    mine = re.findall(r'File ".*?((?:simulator|isa)[/\\][^"]*)", line (\d+)', frames)
+    place = f" in {mine[-1][0]}, line {mine[-1][1]}" if mine else ""
+    if os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+        how = "with the command, its files and the lines above"
+    else:
+        how = f"with the command, its files and what {TRACEBACK}=1 in the environment shows"
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    say(f"internal error{place}: {what[:_WORDS]}; this is a bug of tcsim: please open an issue {how}")
+    return BUG
 
 
 def _interrupted() -> int:

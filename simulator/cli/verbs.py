@@ -58,7 +58,8 @@ examples:
   tcsim validate                                          how far the model is from silicon
 
 Data goes to stdout, words to stderr. Texts fit the terminal, or COLUMNS=60 if that is set. Exit codes: 0 done, 1 the
-answer is no (illegal, undefined), 2 bad use or unreadable input. `tcsim VERB --help` explains a verb."""
+answer is no (illegal, undefined), 2 bad use or unreadable input, 3 a bug of tcsim. `tcsim VERB --help` explains a
+verb."""
 
 
 class Parser(argparse.ArgumentParser):

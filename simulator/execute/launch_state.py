@@ -31,11 +31,13 @@ class Geometry:
         grid: CTAs.
         block: threads of a CTA.
         cluster: CTAs of a cluster.
+        explicit: whether the kernel or the launch says that there are clusters, be they of one CTA.
     """
 
     grid: Dim
     block: Dim
     cluster: Dim = (1, 1, 1)
+    explicit: bool = False
 
     @property
     def ctas(self) -> int:
@@ -229,7 +231,7 @@ class LaunchState(CtaState):
         scalar = {
             "%nwarpid": self.slots, "%nsmid": self.sms, "%gridid": 1, "%total_smem_size": self._shared_bytes,
             "%aggr_smem_size": self._shared_bytes, "%dynamic_smem_size": self.dynamic_shared,
-            "%is_explicit_cluster": int(geometry.cluster != (1, 1, 1)),
+            "%is_explicit_cluster": int(geometry.explicit),
         }  # fmt: skip
         table: dict[str, Bits] = {name: np.array([value], np.uint32) for name, value in scalar.items()}
         table["%gridid"] = np.array([1], np.uint64)

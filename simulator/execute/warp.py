@@ -24,7 +24,7 @@ def elect(a: Array) -> tuple[Array, Array]:
     mask = a[:, 0]
     if (mask != mask[:, :1]).any() or not mask.all():
         reason = "elect.sync with an empty mask, or one that differs among the threads of a warp"
-        raise AddressError(reason, "the same lanes in all, e.g. 0xffffffff")
+        raise AddressError(reason, "the same lanes in all, e.g. 0xffffffff", "warp-mask")
     lane = (mask[:, 0] & -mask[:, 0].astype(np.int64)).astype(np.float64)
     lowest = np.log2(lane).astype(np.uint32)[:, None, None]
     chosen = lowest == np.arange(WARP_SIZE, dtype=np.uint32)
@@ -99,7 +99,8 @@ def _check_members(machine: CtaState, masks: Array, source: Array, active: Array
         if wrong is outside and machine.reads_inactive:
             machine.note_undefined("shuffle-from-inactive-thread", int(wrong.sum()), reason)
             return outside
-        raise AddressError(reason, "a mask of all the threads that take part, e.g. 0xffffffff")
+        rule = "shuffle-from-inactive-thread" if wrong is outside else "warp-mask"
+        raise AddressError(reason, "a mask of all the threads that take part, e.g. 0xffffffff", rule)
     return None
 
 

@@ -77,7 +77,9 @@ class Capture:
         ptx: path of the PTX.
         entry: the kernel's name.
         target: what it was compiled for.
-        grid, block, cluster: CTAs, threads of a CTA, CTAs of a cluster.
+        grid, block: CTAs, threads of a CTA.
+        cluster: CTAs of a cluster; None where the file does not say, or says one, which is what recorders write where
+            the launch has no such attribute.
         dynamic_shared: dynamic shared memory of a CTA in bytes.
         params: for each parameter (kind, value): ("buffer", name), ("bytes", bytes), or a type and a number.
         buffers: by name.
@@ -93,7 +95,7 @@ class Capture:
     target: str
     grid: Dim
     block: Dim
-    cluster: Dim
+    cluster: Dim | None
     dynamic_shared: int
     params: tuple[tuple[str, Any], ...]
     buffers: Mapping[str, BufferSpec]
@@ -148,7 +150,7 @@ class _Reader:
             target,
             self.dim("grid"),
             self.dim("block"),
-            self.dim("cluster") if "cluster" in self.content else (1, 1, 1),
+            self.cluster(),
             self.number("dynamic_shared", self.content.get("dynamic_shared", 0), 1 << 20),
             self.params(buffers),
             buffers,
@@ -184,6 +186,10 @@ class _Reader:
             self.fail(key, "is missing" if key not in self.content else f"{value!r}", "[x, y, z]")
         x, y, z = [self.number(f"{key}[{i}]", each, 2**31 - 1, 1) for i, each in enumerate([*value, 1, 1][:3])]
         return x, y, z
+
+    def cluster(self) -> Dim | None:
+        given = None if self.content.get("cluster") is None else self.dim("cluster")
+        return None if given == (1, 1, 1) else given
 
     def buffers(self) -> dict[str, BufferSpec]:
         given = self.content.get("buffers")
@@ -280,7 +286,7 @@ def write_capture(
     *,
     target: str,
     dynamic_shared: int = 0,
-    cluster: Sequence[int] = (1, 1, 1),
+    cluster: Sequence[int] | None = None,
     addresses: Mapping[str, int] | None = None,
     counters: Mapping[str, float] | None = None,
 ) -> Capture:
@@ -310,8 +316,9 @@ def write_capture(
             buffers[name] |= {"output": True, "zero": name not in before}
     content = {
         "name": path.stem, "ptx": f"{path.stem}.ptx", "entry": entry, "target": target, "grid": list(grid),
-        "block": list(block), "cluster": list(cluster), "dynamic_shared": dynamic_shared, "params": list(params),
-        "tensor_maps": [], "buffers": buffers, "data": f"{path.stem}.npz", "counters": dict(counters or {}) or None,
+        "block": list(block), "cluster": list(cluster or ()) or None, "dynamic_shared": dynamic_shared,
+        "params": list(params), "tensor_maps": [], "buffers": buffers, "data": f"{path.stem}.npz",
+        "counters": dict(counters or {}) or None,
     }  # fmt: skip
     with complete(path.with_suffix(".ptx")) as stream:
         stream.write(ptx.encode())

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import pickle
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
 
@@ -40,6 +45,51 @@ def test_what_every_error_says(error: Error) -> None:
     assert error.reason in str(error)
     assert all(isinstance(value, str) for value in (error.rule, error.legal, error.operand))
     assert isinstance(error.position, int)
+
+
+def every_class() -> list[type[Error]]:
+    """Every class of errors of both packages, whose modules are all imported."""
+    for package in (isa, simulator):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith(("__main__", "._kernel", "._engine")):
+                import_module(module.name)
+
+    def below(kind: type[Error]) -> Iterator[type[Error]]:
+        for each in kind.__subclasses__():
+            yield each
+            yield from below(each)
+
+    return [kind for kind in dict.fromkeys(below(Error)) if kind.__module__.split(".")[0] in ("isa", "simulator")]
+
+
+def made(kind: type[Error]) -> Error:
+    """An error of this class whose arguments are all given, by name."""
+    values = {
+        "int": 7,
+        "tuple[str, ...]": ("warp 0 waits", "warp 1 waits"),
+        "tuple[IsaError, ...]": (IsaError("x", 1, "more", "y"),),
+    }
+    parameters = inspect.signature(kind).parameters.values()
+    return kind(**{each.name: values.get(str(each.annotation), f"the {each.name}") for each in parameters})
+
+
+def test_every_class_of_errors_survives_pickle_and_copies() -> None:
+    """Worker processes pickle, SimPy rebuilds from `args`. Of LaunchError both failed."""
+    kinds = every_class()
+    assert len(kinds) > 15
+    for kind in kinds:
+        error = made(kind)
+        error.more_to_say = ["set", "later"]  # type: ignore[attr-defined]
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            again = pickle.loads(pickle.dumps(error, protocol))
+            assert (type(again), str(again), str(again.args)) == (kind, str(error), str(error.args)), kind
+            assert {name: str(value) for name, value in vars(again).items()} == {
+                name: str(value) for name, value in vars(error).items()
+            }, kind
+        for again in (copy.copy(error), copy.deepcopy(error), kind(*error.args)):
+            assert (type(again), str(again)) == (kind, str(error)), kind
+            for name in ("rule", "reason", "legal", "position", "operand"):
+                assert getattr(again, name) == getattr(error, name), (kind, name)
 
 
 def test_one_root() -> None:

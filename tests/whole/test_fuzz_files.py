@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from simulator.inputs import ArrayFile
 from simulator.program.capture import read_capture
 from simulator.program.kernel import link
 from simulator.program.sass.listing import read_machine_code
+from simulator.simulation.launch import batches
 from simulator.studies.designs.record import load_design
 from simulator.studies.sweep.spec import read_spec
 from tests.support.cases import exhaustive
@@ -126,3 +128,40 @@ def test_a_result_or_one_error(name: str, tmp_path: Path) -> None:
 def test_many(seed: int, tmp_path: Path) -> None:
     for name, kind in KINDS.items():
         fuzzed(kind, int(MANY * SHARE * kind.share), f"{name} {seed}", tmp_path)
+
+
+def _ends(capture: Path, workers: int) -> str:
+    """How a launch ends: with an error, or with so many instructions. (Bytes depend on the order of CTAs that write to
+    one place, as those of a damaged kernel may.)"""
+    try:
+        return f"{simulator.launch(capture, budget=30_000, workers=workers).warp_instructions} instructions"
+    except simulator.Error as error:
+        return str(error)
+
+
+def _other_numbers(text: str, rng: random.Random) -> str:
+    """The text with two numbers of its instructions (registers, constants, labels) in other places."""
+    numbers = [match.span() for match in re.finditer(r"\d+", text) if match.start() > text.index("{")]
+    for start, end in sorted(rng.sample(numbers, 2), reverse=True):
+        first, last = rng.choice(numbers)
+        text = text[:start] + text[first:last] + text[end:]
+    return text
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(1000, marks=exhaustive)])
+def test_two_processes_end_as_one_does(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors of worker processes were lost on the way: each became a TypeError."""
+    monkeypatch.setattr(batches, "ROWS", 24)  # six CTAs together, so that there are portions for two processes
+    for suffix in ("json", "npz", "ptx"):
+        shutil.copy(LAUNCHES / f"prune_compress.{suffix}", tmp_path)
+    rng, module = random.Random(f"two processes {count}"), tmp_path / "prune_compress.ptx"
+    whole, kinds = module.read_text(), set()
+    for number in range(count):
+        module.write_text(_other_numbers(whole, rng) if number else whole)
+        one, two = (_ends(tmp_path / "prune_compress.json", workers) for workers in (1, 2))
+        kept = tmp_path.parent / f"two_processes_{number}.ptx"
+        if one != two:
+            shutil.copy(module, kept)
+        assert one == two, f"input {number}, kept as {kept}"
+        kinds.add(one.split(":")[-1][:40])
+    assert len(kinds) > 2

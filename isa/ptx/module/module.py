@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from isa.errors import IsaError
+
 Image = bytes  # what a variable begins with; the name `bytes` is that of a size here
 Source = tuple[str, int]  # file and line that a .loc directive names
 
@@ -90,6 +92,7 @@ class Function:
         tables: label tables of `.branchtargets`.
         directives: "maxntid", "reqntid", "maxnreg", ... with their numbers.
         line: where it begins.
+        error: why it cannot be read; None if it can. Then it has no statements; the others of its module are whole.
     """
 
     name: str
@@ -103,6 +106,7 @@ class Function:
     tables: Mapping[str, tuple[str, ...]]
     directives: Mapping[str, tuple[int, ...]]
     line: int
+    error: IsaError | None = None
 
 
 @dataclass(frozen=True)

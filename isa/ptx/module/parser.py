@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from isa.errors import IsaError
 from isa.ptx.module.declarations import parameters_of, read_declaration, variables_of
 from isa.ptx.module.module import Function, Module, Parameter, Source, Statement, Variable
 from isa.ptx.module.pieces import Piece, malformed, pieces
@@ -18,10 +19,12 @@ _HEADER = re.compile(
     r"(?:\((?P<results>[^()]*)\)\s*)?(?P<name>[A-Za-z_$%][\w$]*)\s*(?:\((?P<parameters>[^()]*)\))?(?P<rest>.*)",
     re.DOTALL,
 )
-_TUNING = re.compile(r"\.(\w+)((?:\s*\d+\s*,?)*)")
+_TUNING = re.compile(r'\s*\.(\w+)((?:\s*(?:0[xX][\da-fA-F]+|\d+)[uU]?\b\s*,?)*|\s*"[^"]*")')
+_NUMBER = re.compile(r"0[xX][\da-fA-F]+|\d+")
 _TUNINGS = (
     "maxntid", "reqntid", "maxnreg", "minnctapersm", "maxnctapersm", "noreturn", "reqnctapercluster",
     "explicitcluster", "maxclusterrank", "blocksareclusters", "abi_preserve", "abi_preserve_control", "unified",
+    "pragma",
 )  # fmt: skip
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:\\.|[^"\\])*)"')
@@ -36,8 +39,12 @@ def parse_module(text: str) -> Module:
     Args:
         text: as nvcc -ptx, Triton or CUTLASS print it.
 
+    Returns:
+        The module. What is wrong within a function is that function's `error`, and refuses nothing but it.
+
     Raises:
-        IsaError: text that is no PTX module: the line, what is wrong, and what would be right.
+        IsaError: text that is no PTX module, or of which nobody knows to which function it belongs: the line, what is
+            wrong, and what would be right.
     """
     if len(text) > MOST_CHARACTERS:
         raise malformed(1, f"a module of {len(text)} characters", f"at most {MOST_CHARACTERS}")
@@ -115,54 +122,48 @@ class _Parser:
         match = _HEADER.fullmatch(piece.text)
         if match is None:
             raise malformed(piece.line, f"'{piece.text[:60]}' is no function", ".visible .entry name(.param .u64 a)")
-        name = match["name"]
-        parameters = parameters_of(match["parameters"] or "", piece.line)
-        results = parameters_of(match["results"] or "", piece.line)
-        directives = {
-            key: tuple(int(n) for n in re.findall(r"\d+", numbers))
-            for key, numbers in _TUNING.findall(match["rest"])
-            if key in _TUNINGS
-        }
-        following = next(self.pieces, None)
-        names = Names()
+        name, entry = match["name"], match["kind"] == "entry"
+        parameters: tuple[Parameter, ...] = ()
+        results: tuple[Parameter, ...] = ()
+        directives: dict[str, tuple[int, ...]] = {}
+        names, error = Names(), None
         body = _Body(names)
-        for parameter in (*parameters, *results):
-            body.parameter(parameter, piece.line)
+        try:
+            parameters = parameters_of(match["parameters"] or "", piece.line)
+            results = parameters_of(match["results"] or "", piece.line)
+            directives = _tuning(match["rest"], piece.line)
+            for parameter in (*parameters, *results):
+                body.parameter(parameter, piece.line)
+        except IsaError as wrong:
+            error = wrong
+        following = next(self.pieces, None)
         if following is not None and following.kind == "open":
-            self._body(body, name, piece.line)
+            error = self._body(body, name, piece.line, error)
         elif following is not None and not (following.kind == "statement" and not following.text):
             # a declaration: the piece behind its ';' belongs to the module
-            self._declared(name, match["kind"] == "entry", parameters, results, directives, piece.line)
+            if name not in self.functions:
+                none = (0, 0, 0, 0)
+                self.functions[name] = Function(
+                    name, entry, parameters, results, (), (), none, {}, {}, directives, piece.line, error
+                )
             self._again(following)
             return
         registers = tuple(names.counts[sort] for sort in SORTS)
         assert len(registers) == 4
         self.functions[name] = Function(
             name,
-            match["kind"] == "entry",
+            entry,
             parameters,
             results,
-            tuple(body.finished()),
-            tuple(body.variables),
+            tuple(body.finished()) if error is None else (),
+            tuple(body.variables) if error is None else (),
             registers,
             names.original,
             body.tables,
             directives,
             piece.line,
+            error,
         )
-
-    def _declared(
-        self,
-        name: str,
-        entry: bool,
-        parameters: tuple[Parameter, ...],
-        results: tuple[Parameter, ...],
-        directives: dict[str, tuple[int, ...]],
-        line: int,
-    ) -> None:
-        if name not in self.functions:
-            none = (0, 0, 0, 0)
-            self.functions[name] = Function(name, entry, parameters, results, (), (), none, {}, {}, directives, line)
 
     def _again(self, piece: Piece) -> None:
         """Puts a piece back in front of the others."""
@@ -174,23 +175,52 @@ class _Parser:
 
         self.pieces = chained()
 
-    def _body(self, body: _Body, name: str, line: int) -> None:
+    def _body(self, body: _Body, name: str, line: int, error: IsaError | None) -> IsaError | None:
+        """Reads a body to its end. Returns what is wrong in it, or before it: behind that, its end alone is looked
+        for."""
         for piece in self.pieces:
             match piece.kind:
                 case "open":
                     body.names.open()
                 case "close":
                     if body.names.close():
-                        return
-                case "label":
-                    body.label(piece)
-                case "directive":
-                    body.directive(piece)
-                case "statement":
-                    body.statement(piece)
+                        return error
+                case "label" | "directive" | "statement":
+                    try:
+                        if error is None:
+                            body.take(piece)
+                    except IsaError as wrong:
+                        error = wrong
+                    if not _whole(piece.text):  # where the function ends cannot be known
+                        raise error or malformed(piece.line, f"'{piece.text[:60]}'", "';' before '}'")
                 case _:
                     raise malformed(piece.line, f"a function within '{name}'", "'}' before the next function")
         raise malformed(line, f"the body of '{name}' does not end", "'}'")
+
+
+def _whole(text: str) -> bool:
+    """Whether a piece has as many braces that close as open, and none of them before its own."""
+    depth = 0
+    for sign in re.sub(r'"[^"]*"', "", text):
+        depth += (sign == "{") - (sign == "}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def _tuning(text: str, line: int) -> dict[str, tuple[int, ...]]:
+    """The directives between the parameters of a function and its body, with their numbers."""
+    found, place = {}, 0
+    while text[place:].strip():
+        match = _TUNING.match(text, place)
+        if match is None or match[1] not in _TUNINGS:
+            shown = " ".join(text[place:].split())[:40]
+            raise malformed(
+                line, f"'{shown}' is no directive of a function", ", ".join(f".{each}" for each in _TUNINGS)
+            )
+        found[match[1]] = tuple(int(number, 0) for number in _NUMBER.findall(match[2]))
+        place = match.end()
+    return found
 
 
 class _Body:
@@ -213,6 +243,16 @@ class _Body:
         else:
             self.names.variable(parameter.name)
 
+    def take(self, piece: Piece) -> None:
+        """Reads a piece of the body; IsaError for one that cannot be read."""
+        match piece.kind:
+            case "label":
+                self.label(piece)
+            case "directive":
+                self.directive(piece)
+            case _:
+                self.statement(piece)
+
     def label(self, piece: Piece) -> None:
         name = piece.text
         if name in self.names.scope.labels:
@@ -229,6 +269,7 @@ class _Body:
         if text.startswith("."):
             self._declaration(piece)
             return
+        self.names.line = piece.line
         guard, place = "", 0
         if match := _GUARD.match(text):
             guard, place = f"@{match[1]}{self.names.renamed(match[2])} ", match.end()

@@ -33,6 +33,7 @@ class Scope:
         ranges: prefix -> (count, canonical prefix, number of the first).
         variables: name -> unique name.
         labels: name -> unique name.
+        wide: names, and prefixes of ranges, of registers that are wider than those that are executed -> their type.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Scope:
     ranges: dict[str, tuple[int, str, int]] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    wide: dict[str, str] = field(default_factory=dict)
 
     def chain(self) -> list[Scope]:
         """This scope and those around it, from the inside."""
@@ -59,11 +61,13 @@ class Names:
         scope: the innermost scope that is open.
         counts: registers by canonical prefix.
         original: canonical name of a register -> the name in the text.
+        line: of the statement that is read.
     """
 
     def __init__(self) -> None:
         self.scope = Scope(0, None)
         self._scopes = 1
+        self.line = 0
         self.counts = dict.fromkeys(SORTS, 0)
         self.original: dict[str, str] = {}
         self._known: dict[tuple[int, str], str] = {}
@@ -83,9 +87,10 @@ class Names:
     def declare(self, declared: Declared) -> None:
         """Declares registers."""
         prefix = PREFIX_OF_BYTES.get(declared.size)
-        if prefix is None:
-            what = f"a register of type .{declared.type}"
-            raise malformed(declared.line, what, "types of at most 64 bits: wider registers are not executed")
+        if prefix is None:  # refused where it is used
+            self.scope.wide |= {name: declared.type for name, *_ in declared.items}
+            self._known.clear()
+            return
         for name, elements, count, _ in declared.items:
             if elements >= 0:
                 raise malformed(declared.line, f"an array of registers '{name}'", f"{name}<{elements}>")
@@ -133,6 +138,10 @@ class Names:
     def _resolved(self, name: str) -> str:
         numbered = _NUMBERED.fullmatch(name)
         for scope in self.scope.chain():
+            kind = scope.wide.get(name) or (scope.wide.get(numbered[1]) if numbered else None)
+            if kind is not None:
+                what = f"'{name}' is a register of type .{kind}"
+                raise malformed(self.line, what, "types of at most 64 bits: wider registers are not executed")
             if name in scope.registers:
                 canonical = scope.registers[name]
                 return canonical[0] if len(canonical) == 1 else "{" + ", ".join(canonical) + "}"

@@ -135,6 +135,8 @@ class Flattener:
         callee = self.module.functions.get(match["name"]) if match else None
         if match is not None and match["name"].startswith("%"):
             self._indirect(call, match, caller, path, prefix)
+        elif callee is not None and callee.error is not None:
+            raise callee.error
         elif match is not None and callee is not None and callee.statements:
             self._direct(call, match, callee, caller, path, prefix)
         elif match is not None and callee is not None and callee.name in SYSTEM:

@@ -148,7 +148,8 @@ class Kernel:
         images: variables of the module.
         live_words: the largest number of 32-bit registers that hold something at one place.
         names: by register, the names in the text of what it holds.
-        maxntid, reqntid: of the directives; None if they are absent.
+        directives: what the entry says of its launches and of its tuning: "reqntid", "reqnctapercluster", ... with
+            their numbers.
         fmad: whether products and sums have become fused multiply-adds.
     """
 
@@ -165,8 +166,7 @@ class Kernel:
     images: tuple[Image, ...]
     live_words: int = 0
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    maxntid: tuple[int, ...] | None = None
-    reqntid: tuple[int, ...] | None = None
+    directives: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     fmad: bool = True
 
     @property

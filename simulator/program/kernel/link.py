@@ -36,9 +36,12 @@ def link(module: Module, entry: str, *, allocate: bool = True, fmad: bool = True
         fmad: whether products and sums become fused multiply-adds, as ptxas makes them (`contraction`).
 
     Raises:
-        IsaError: no such entry, labels or names that nothing declares, recursion.
+        IsaError: no such entry, one that cannot be read or that calls such a function, labels or names that nothing
+            declares, recursion.
     """
     function = module.functions.get(entry)
+    if function is not None and function.error is not None:
+        raise function.error
     if function is None or not function.entry or not function.statements:
         entries = [name for name, each in module.functions.items() if each.entry]
         raise IsaError(
@@ -65,8 +68,7 @@ def link(module: Module, entry: str, *, allocate: bool = True, fmad: bool = True
         images=layout.finished(flattener.globals),
         names=names,
         fmad=fmad,
-        maxntid=function.directives.get("maxntid"),
-        reqntid=function.directives.get("reqntid"),
+        directives=function.directives,
     )
     return allocated(kernel, rewrite=allocate)
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import mmap
 import multiprocessing
 import os
+import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.errors import Error
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
 from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
-from simulator.parallel import ALONE
+from simulator.parallel import ALONE, RemoteTraceback, sendable
 from simulator.program.kernel import Kernel, Operation, SystemCall
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
@@ -189,35 +191,103 @@ def waits_for_others(kernel: Kernel) -> bool:
     return any(isinstance(item, Operation) and sees_other_threads(item.instruction.form) for item in kernel.items)
 
 
+@dataclass(frozen=True)
+class _Portion:
+    """What became of a portion of the CTAs in another process.
+
+    Attributes:
+        number: of the portion.
+        used: warp instructions that it took.
+        gave: what it gave; None if it failed.
+        error, told: the exception that ended it, and its traceback in words.
+    """
+
+    number: int
+    used: int
+    gave: Executed | None = None
+    error: BaseException | None = None
+    told: str = ""
+
+
 def _in_processes(setup: Setup, code: Code, portions: list[NDArray[np.int64]], workers: int) -> Executed:
-    """Forked processes that write to the same buffers; each takes every `workers`-th portion."""
+    """Forked processes that write to the same buffers; each takes every `workers`-th portion. What is raised is what
+    one process would raise: the error of the first portion that fails."""
     context = multiprocessing.get_context("fork")
+    failed = shared_storage(16).view(np.int64)  # the first portion that has failed; no later one is begun
+    failed[0] = len(portions)
     running = []
-    for number in range(workers):
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_portion, args=(setup, code, portions[number::workers], sender.send))
-        process.start()
-        sender.close()
-        running.append((process, receiver))
-    results: list[Any] = []
-    for process, receiver in running:
-        try:
-            results.append(receiver.recv())
-        except EOFError:
-            results.append(LaunchError(f"a process that ran a part of the CTAs ended (exit code {process.exitcode})"))
-        process.join()
-    total = Executed(np.zeros(len(setup.kernel.items), np.int64))
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-        total.add(result)
+    done: list[_Portion] = []
+    try:
+        with _undisturbed():
+            for first in range(workers):
+                receiver, sender = context.Pipe(duplex=False)
+                given = (setup, code, portions, range(first, len(portions), workers), failed, sender.send)
+                process = context.Process(target=_work, args=given, daemon=True)
+                process.start()
+                sender.close()
+                running.append((process, receiver))
+        for process, receiver in running:
+            try:
+                done += receiver.recv()
+            except EOFError:
+                process.join()
+                reason = f"a process that ran a part of the CTAs was ended from outside (exit code {process.exitcode})"
+                raise LaunchError(reason, "the same command again, with fewer --workers") from None
+            process.join()
+    finally:
+        for process, receiver in running:
+            process.terminate()
+            receiver.close()
+    return _together(setup, code, portions, sorted(done, key=lambda portion: portion.number))
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C is heard behind the block, and by no process that it starts."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _together(setup: Setup, code: Code, portions: list[NDArray[np.int64]], done: list[_Portion]) -> Executed:
+    """What the portions gave, or the error that one process would have met: of the budget, all of them take."""
+    total, left = Executed(np.zeros(len(setup.kernel.items), np.int64)), setup.budget
+    for portion in done:
+        stopped = isinstance(portion.error, LaunchError) and portion.error.rule == "instruction-budget"
+        if left < setup.budget and (stopped or portion.used + 2 * ROWS > left):
+            # it had more than one process would have left: where it would have stopped is found on a copy
+            copied = replace(setup, memory=setup.memory.copied(), budget=max(left, 1))
+            _in_turn(copied, code, portions[portion.number : portion.number + 1])
+        left -= portion.used
+        if portion.error is not None:
+            raise portion.error from (None if isinstance(portion.error, Error) else RemoteTraceback(portion.told))
+        if portion.gave is not None:
+            total.add(portion.gave)
     return total
 
 
-def _portion(setup: Setup, code: Code, portions: list[NDArray[np.int64]], send: Callable[[Any], None]) -> None:
-    """Runs in a forked process: sends what its portions gave, or the error."""
+def _work(
+    setup: Setup,
+    code: Code,
+    portions: list[NDArray[np.int64]],
+    mine: range,
+    failed: NDArray[np.int64],
+    send: Callable[[list[_Portion]], None],
+) -> None:
+    """Runs in a forked process: sends what its portions came to."""
     os.environ["TCSIM_THREADS"] = "1"
-    try:
-        send(_in_turn(setup, code, portions))
-    except LaunchError as error:
-        send(error)
+    done: list[_Portion] = []
+    for number in mine:
+        if number > failed[0]:
+            break
+        try:
+            gave = _in_turn(setup, code, portions[number : number + 1])
+        except Exception as error:
+            failed[0] = min(failed[0], number)
+            done.append(_Portion(number, 0, None, *sendable(error)))
+            break
+        done.append(_Portion(number, int(gave.counts.sum()), gave))
+    with suppress(OSError):  # who waits for it may have gone
+        send(done)

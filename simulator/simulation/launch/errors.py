@@ -16,7 +16,7 @@ class LaunchError(Error, RuntimeError):
     """
 
     def __init__(
-        self, reason: str, legal: str = "", *, line: int = 0, source: str = "", thread: str = "", rule: str = ""
+        self, reason: str, legal: str = "", line: int = 0, source: str = "", thread: str = "", rule: str = ""
     ) -> None:
         super().__init__(reason, legal, line, source, thread, rule)
         self.reason, self.legal, self.line, self.source, self.thread, self.rule = (

@@ -26,7 +26,7 @@ NOT_IN_LAUNCHES = ("tcgen05", "tmem")  # tables of instructions whose state is t
 
 def only_in_traces(form: Form) -> bool:
     """Whether traces execute a form and launches do not: what works on Tensor Memory or a cluster."""
-    if form.time is Time.MBARRIER and "shared::cluster" in form.qualifiers:
+    if "shared::cluster" in form.qualifiers and (form.time is Time.MBARRIER or form.access is None):
         return True
     return form.time.table in NOT_IN_LAUNCHES or form.time is Time.CLUSTER_BARRIER or "bulk" in form.qualifiers
 

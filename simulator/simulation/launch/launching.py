@@ -19,7 +19,7 @@ from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
 from simulator.simulation.launch.chains import may_wait
 from simulator.simulation.launch.given import longest, machine_code_of
-from simulator.simulation.launch.place import SHARED_BYTES, checked
+from simulator.simulation.launch.place import SHARED_BYTES, checked, dim
 from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.simulation.launch.run import BUDGET
@@ -38,7 +38,7 @@ class Options:
     Attributes:
         config: name or path of a config, a loaded one, or None for values alone.
         dynamic_shared: dynamic shared memory of a CTA in bytes.
-        cluster: CTAs of a cluster.
+        cluster: CTAs of a cluster, up to three numbers, x first; None: as the kernel's directives say, or else one.
         target: the chip whose arithmetic is used; None: the config's, or else the module's own.
         arithmetic: "chip" or "exact".
         undefined: "hardware" or "raise".
@@ -53,7 +53,7 @@ class Options:
 
     config: str | Path | Config | None = None
     dynamic_shared: int = 0
-    cluster: Dim = (1, 1, 1)
+    cluster: int | Sequence[int] | None = None
     target: str | None = None
     arithmetic: str = "chip"
     undefined: str = "hardware"
@@ -101,8 +101,9 @@ def run_launch(
         timing = time_of(numbered, config, recordings, placement, fma, **how)
     return LaunchReport(
         kernel=kernel.name,
-        grid=grid,
+        grid=setup.geometry.grid,
         block=block,
+        cluster=setup.geometry.cluster,
         arrays={},
         warp_instructions=int(executed.counts.sum()),
         instructions=opcodes,
@@ -126,20 +127,21 @@ def prepare(
     """A launch that is ready to run: its geometry is checked, and the module's variables are placed."""
     config = _config(options)
     most_shared = config.sm.shared_bytes if config is not None else SHARED_BYTES
-    geometry = checked(kernel, grid, block, options.cluster, options.dynamic_shared, most_shared)
+    target = parse_target(str(options.target or (config.target if config is not None else kernel.module.target)))
+    cluster = None if options.cluster is None else dim(options.cluster, "cluster")
+    geometry = checked(kernel, grid, block, cluster, target, options.dynamic_shared, most_shared)
     for image in kernel.images:
         buffer = memory.place(
             image.name, len(image.data), image.address, storage=shared_storage(len(image.data)), constant=image.constant
         )
         buffer.data[:] = np.frombuffer(image.data, np.uint8)
-    name = options.target or (config.target if config is not None else kernel.module.target)
     return Setup(
         kernel,
         geometry,
         memory,
         params,
         options.dynamic_shared,
-        parse_target(str(name)),
+        target,
         arithmetic=options.arithmetic,
         undefined=options.undefined,
         budget=options.budget,

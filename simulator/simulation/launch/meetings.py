@@ -143,6 +143,9 @@ def barrier(item: Operation) -> Step:
         members = whole(group, lanes, rows)
         if run.note is not None:
             run.note(place, group.rows, group.lanes, Outcome())
+        if run.watch is not None:  # what it writes is there before a thread goes on
+            run.watch.before(item, group.rows, lanes)
+            run.watch.after(item, group.rows, lanes, Outcome())
         if vote is not None and write is not None:
             values = np.zeros_like(members)
             values[group.rows] = vote(state, group.rows)

@@ -99,6 +99,7 @@ class Function:
         args: Sequence[Any] = (),
         *,
         shared_mem: int = 0,
+        cluster: int | Sequence[int] | None = None,
         config: str | Path | Config | None = None,
         names: Sequence[str] = (),
         **options: Any,
@@ -110,6 +111,7 @@ class Function:
             args: one for each parameter: a numpy array (a buffer, whose address is passed and which is written in
                 place), a number of the parameter's type, or the bytes of a structure.
             shared_mem: dynamic shared memory of a CTA in bytes.
+            cluster: CTAs of a cluster, up to three numbers, x first; None: as the kernel's directives demand, or one.
             config: the chip whose time is reported; None: values alone, as the module's own target gives them.
             names: what messages and the report call the arguments; without them, as the parameters are called.
             options: as `simulator.simulation.launch.launching.Options`.
@@ -129,7 +131,7 @@ class Function:
             else:
                 values.append(plain(value))
         params = parameter_bytes(self.kernel, values)
-        how = Options(config=config, dynamic_shared=shared_mem, **options)
+        how = Options(config=config, dynamic_shared=shared_mem, cluster=cluster, **options)
         report = run_launch(self.kernel, dim(grid, "grid"), dim(block, "block"), memory, params, how)
         for name, array in arrays:
             data = memory[name].data

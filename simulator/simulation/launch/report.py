@@ -60,6 +60,7 @@ class LaunchReport:
         timing: how long it takes on the config's chip; None if no config was given.
         differences: where buffers are not what the capture says; None if there was no capture.
         printed: what the kernel has printed (`printf`), at most 2^20 characters.
+        cluster: CTAs of a cluster, as (x, y, z).
     """
 
     kernel: str
@@ -76,6 +77,7 @@ class LaunchReport:
     timing: LaunchTiming | None = None
     differences: tuple[Difference, ...] | None = None
     printed: str = ""
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     def with_arrays(
         self, arrays: Mapping[str, NDArray[Any]], differences: tuple[Difference, ...] | None = None
@@ -100,6 +102,7 @@ class LaunchReport:
                 "kernel": self.kernel,
                 "grid": list(self.grid),
                 "block": list(self.block),
+                "cluster": list(self.cluster),
                 "target": self.target,
                 "warp_instructions": self.warp_instructions,
                 "tensor_instructions": self.tensor_instructions,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from isa.errors import IsaError
 from isa.ptx.module import Module, parse_module
+from simulator.program.kernel import link
 from tests.support.cases import examples
 from tests.support.paths import GOLDEN
 
@@ -79,7 +80,12 @@ def test_lines_of_the_source() -> None:
     ("body", "line", "what"),
     [
         (".reg .b33 x;", 5, "type '.b33' is not known"),
-        (".reg .b128 x;", 5, "register of type .b128"),
+        (".reg .b128 x;\nmov.b128 x, x;", 6, "'x' is a register of type .b128"),
+        (
+            ".reg .b128 %rq<3>;\n{ .reg .b32 %rq<2>;\nmov.b32 %rq1, 0; }\nmov.b128 %rq1, %rq2;",
+            8,
+            "'%rq1' is a register",
+        ),
         ("a: ret;\na: ret;", 6, "label 'a' stands here for the second time"),
         ("\n\nmov.u32 %r0", 7, "does not end"),
         (".foo 3;", 5, "directive '.foo' is not known here"),
@@ -89,10 +95,83 @@ def test_lines_of_the_source() -> None:
     ],
 )
 def test_errors_name_the_line(body: str, line: int, what: str) -> None:
-    with pytest.raises(IsaError, match="line") as caught:
-        parse_module(f"{HEAD}.entry k() {{\n{body}\nret;}}" if "end" not in what else f"{HEAD}.entry k() {{\n{body}")
-    assert f"line {line}: " in str(caught.value)
-    assert what in str(caught.value)
+    text = f"{HEAD}.entry k() {{\n{body}\nret;}}" if "end" not in what else f"{HEAD}.entry k() {{\n{body}"
+    if "end" in what:
+        with pytest.raises(IsaError, match="line") as caught:
+            parse_module(text)
+        error: IsaError | None = caught.value
+    else:
+        error = parse_module(text).functions["k"].error
+    assert f"line {line}: " in str(error)
+    assert what in str(error)
+
+
+BROKEN = {
+    "a register": (".reg .b128 x;\nmov.b128 x, x;", "line 8: 'x' is a register of type .b128"),
+    "a type": (".reg .b33 x;", "line 7: type '.b33' is not known"),
+    "a scope": ("{ { .foo 3; } @%p; }", "line 7: directive '.foo' is not known here"),
+    "two": ("@%p;\n.foo 3;\n{ a: a: }", "line 7: '@%p' is no instruction"),
+    "a name": ("mov.u32 x, y;", "line 7: nothing declares"),
+    "a label": ("bra nowhere;", "line 7: no label 'nowhere'"),
+    "an initialiser": (".global .u8 x = 1.5;", "line 7: '1.5' does not initialise .u8"),
+}
+HEADERS = {
+    "a directive": (".foo 3", "line 5: '.foo 3' is no directive of a function"),
+    "words": (".reqntid 32 and more", "line 5: 'and more' is no directive"),
+    "a number": (".reqntid 0x", "line 5: '0x' is no directive"),
+}
+
+
+@pytest.mark.parametrize("case", [*BROKEN, *HEADERS])
+def test_what_cannot_be_read_refuses_its_function_alone(case: str) -> None:
+    """One register of 128 bits refused every kernel of a module."""
+    body, header = BROKEN[case][0] if case in BROKEN else "", HEADERS[case][0] if case in HEADERS else ""
+    message = (BROKEN | HEADERS)[case][1]
+    for kind in (".visible .entry", ".func"):
+        parsed = parse_module(
+            f"{HEAD}.entry first() {{ ret; }}\n{kind} k()\n{header} {{\n{body}\nret;\n}}\n"
+            f".entry last() {{ .reg .b32 %r<2>; {{ mov.u32 %r1, 0; }} ret; }}\n"
+            f".entry caller() {{ call k, (); ret; }}\n"
+        )
+        assert list(parsed.functions) == ["first", "k", "last", "caller"]
+        for name in ("first", "last"):
+            assert parsed.functions[name].error is None
+            assert link(parsed, name).name == name
+        for name in ("k",) if kind != ".func" else ("caller",):
+            with pytest.raises(IsaError) as caught:
+                link(parsed, name)
+            assert message in str(caught.value)
+
+
+def test_a_wide_register_that_nothing_uses_refuses_nothing() -> None:
+    parsed = module(".reg .b128 %rq<4>; .reg .b128 y; .reg .b32 %r<2>;\nmov.u32 %r1, 0;")
+    assert parsed.functions["k"].error is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".entry a() { ret }\n.entry b() { .reg .b32 %r<2>; ret; }\n",  # whose end is this?
+        ".entry a() { ret; .entry b() { ret; }\n",
+        ".entry a() { ret; }\n}\n.entry b() { ret; }\n",
+        ".entry a() { ret; }\nmov.u32 %r1, %r2;\n.entry b() { ret; }\n",
+        ".entry a() { ret; }\n.entry (\n) { ret; }\n",
+        ".entry a() { ret; }\n.global .b33 x;\n.entry b() { ret; }\n",
+    ],
+)
+def test_what_belongs_to_no_function_refuses_the_module(text: str) -> None:
+    with pytest.raises(IsaError, match=r"line [45]: "):
+        parse_module(HEAD + text)
+
+
+def test_directives_of_launches() -> None:
+    directives = ".maxntid 0x80, 1u\n.minnctapersm 2\n.reqnctapercluster 2, 2, 1\n.explicitcluster\n.noreturn"
+    function = parse_module(f"{HEAD}.entry k(.param .u64 a) {directives} {{ ret; }}").functions["k"]
+    assert function.error is None
+    assert dict(function.directives) == {
+        "maxntid": (128, 1), "minnctapersm": (2,), "reqnctapercluster": (2, 2, 1), "explicitcluster": (),
+        "noreturn": (),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -206,3 +206,50 @@ def test_decode_names_what_a_launch_cannot_execute(tcsim: Tcsim, tmp_path: Path)
     assert f"{path}:8: a launch stops here: wgmma.fence.sync.aligned: unknown instruction" in out
     _, out, _ = tcsim("decode", path, "--format", "json")
     assert [stop["line"] for stop in json.loads(out)["not_executed"]] == [7, 8]
+
+
+BROKEN = ".visible .entry bad() {\n.reg .b128 x;\nmov.b128 x, x;\nret;\n}\n"
+
+
+def test_a_kernel_beside_one_that_cannot_be_read_runs(tcsim: Tcsim, tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text(f"{HEAD}{BROKEN}.visible .entry good() {{\nret;\n}}\n")
+    line = ("launch", str(path), "--grid", "1", "--block", "32")
+    assert tcsim(*line, "--entry", "good")[0] == 0
+    code, out, err = tcsim(*line, "--entry", "bad")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "line 6: 'x' is a register of type .b128" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (HEAD + BROKEN + ".entry k() { ret; }\n", 6),
+        (HEAD + ".entry k() { ret; }\nmov.u32 %r1, %r2;\n", 5),
+        (HEAD + ".entry k() {\n.reg .b32 %r<2>;\nmov.u32 %r1, %r7;\nret; }\n", 6),
+        (HEAD + ".entry k() {\nbra L;\nret; }\n", 5),
+        (HEAD + ".entry k() {\nret;\n", 4),
+        (".version 8.0\n.entry k() {\nret;\n}\n", 1),
+        (HEAD + ".global .u64 x[1] = {y};\n.entry k() {\nret;\n}\n", 4),
+    ],
+)
+def test_decode_says_what_of_a_module_a_launch_cannot_read(tcsim: Tcsim, tmp_path: Path, text: str, line: int) -> None:
+    """It said "0 wrong", and exit code 0, of a module that no launch could read."""
+    path = tmp_path / "k.ptx"
+    path.write_text(text)
+    code, out, err = tcsim("decode", path)
+    assert (code, err.count("\n")) == (1, 1)
+    assert err.startswith(f"tcsim: {path}:{line}: a launch cannot read this: ")
+    assert out.endswith("1 that a launch cannot read\n")
+    code, out, _ = tcsim("decode", path, "--format", "json")
+    assert code == 1
+    assert [each["line"] for each in json.loads(out)["unreadable"]] == [line]
+    code, _, again = tcsim("launch", path, "--entry", "bad" if "bad" in text else "k", "--grid", "1", "--block", "32")
+    assert (code, again.count("\n")) == (2, 1)
+    assert f"line {line}: {err.partition('this: ')[2]}" in again
+
+
+def test_decode_of_instructions_that_are_no_module(tcsim: Tcsim, tmp_path: Path) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_text("bar.sync 0;\nmov.u32 %r1, %r7;\n")
+    assert tcsim("decode", path)[0] == 0
