@@ -65,11 +65,15 @@ def _result(kind: tuple[str, str], lane: int, given: dict[int, Any]) -> Any:
             return same if what == "any" else every if same == every else 0
         case "redux":
             values = [value - (1 << 32) if ".s32" in what and value >> 31 else value for value in given.values()]
-            combine: Callable[[int, int], int] = {
-                "add": lambda a, b: a + b, "min": min, "max": max, "and": lambda a, b: a & b,
-                "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-            }[what.split(".")[0]]  # fmt: skip
-            return reduce(combine, values) & WORD
+            combine: dict[str, Callable[[int, int], int]] = {
+                "add": lambda a, b: a + b,
+                "min": min,
+                "max": max,
+                "and": lambda a, b: a & b,
+                "or": lambda a, b: a | b,
+                "xor": lambda a, b: a ^ b,
+            }
+            return reduce(combine[what.split(".")[0]], values) & WORD
     return None
 
 

@@ -118,3 +118,14 @@ def test_a_real_deadlock_says_who_waits_for_whom() -> None:
         result(f"{HALVES} @%p1 bra LOW; bar.warp.sync -1; bra.uni OUT;\nLOW: bar.warp.sync 0x1ffff;\nOUT: {STORED}")
     assert "lanes 0 to 15 of warp 0 wait at 'bar.warp.sync 0x1ffff;' for lane 16" in str(error.value)
     assert "lane 16 waits at line 6, 'bar.warp.sync -1;', with mask 0xffffffff" in str(error.value)
+
+
+def test_a_load_from_a_constant_shared_address_is_timed() -> None:
+    text = (
+        f"{HEAD}.visible .entry k(.param .u64 D) {{\n.reg .b32 %r<4>; .reg .b64 %rd<4>; .shared .align 4 .b32 flag;\n"
+        "mov.u32 %r1, 9; st.shared.u32 [flag], %r1; bar.warp.sync -1; ld.shared.u32 %r2, [flag];"
+        "ld.param.u64 %rd1, [D]; st.global.u32 [%rd1], %r2; ret;\n}\n"
+    )
+    out = np.zeros(1, np.uint32)
+    assert simulator.Module(text).get_function("k")(1, 32, (out,), config="h100_sxm").cycles
+    assert out.tolist() == [9]
