@@ -37,8 +37,9 @@ def reader(operand: Operand, bits: int = 32) -> Reader:
     """A function that reads a scalar or vector operand: [warp, register, lane], uint32 (or what `bits` says: uint64 for
     64, bool for 1, uint16 for 16)."""
     parts, sort = scalars(operand), SORT_OF_BITS[bits]
-    if all(isinstance(part, Register) and register_place(part.name) is not None for part in parts):
-        numbers = [place_of(part.name).number for part in parts if isinstance(part, Register)]
+    places = [register_place(part.name) if isinstance(part, Register) else None for part in parts]
+    numbers = [place.number for place in places if place is not None and place.sort is sort]
+    if len(numbers) == len(parts):
         if sort is Sort.WORD:
             return lambda machine, warps: machine.registers.read(warps, numbers)
         return lambda machine, warps: machine.registers.read(warps, numbers, sort)
@@ -46,27 +47,50 @@ def reader(operand: Operand, bits: int = 32) -> Reader:
 
 
 def scalar(part: Scalar, machine: CtaState, warps: Warps, sort: Sort = Sort.WORD) -> NDArray[Any]:
-    """[warp, lane] of one register, special register or constant."""
+    """[warp, lane] of one register, special register or constant, as a value of this sort.
+
+    A register is read from the file of its own width, whatever the width of the operand: narrower ones are extended
+    by zeros, of wider ones the low bits are taken.
+    """
     if isinstance(part, Immediate):
         value = part.value != 0 if sort is Sort.PREDICATE else part.value & ((1 << sort.bits) - 1)
         return np.full((len(warps), WARP_SIZE), value, sort.dtype)
     assert isinstance(part, Register)
-    if register_place(part.name) is None:
-        special = machine.special(part.name, warps)
-        return special if special.dtype == sort.dtype else special.astype(sort.dtype)
-    return machine.registers.read(warps, [place_of(part.name).number], sort)[:, 0]
+    place = register_place(part.name)
+    values = machine.special(part.name, warps) if place is None else _own(place, machine, warps)
+    return values if values.dtype == sort.dtype else values.astype(sort.dtype)
+
+
+def _own(place: Place, machine: CtaState, warps: Warps) -> NDArray[Any]:
+    """[warp, lane] of a register, of the type of its own file."""
+    return machine.registers.read(warps, [place.number], place.sort)[:, 0]
 
 
 def writer(operand: Operand, bits: int = 32) -> Writer:
-    """A function that writes [warp, register, lane], leaving out `_` and threads that are not active."""
+    """A function that writes [warp, register, lane], leaving out `_` and threads that are not active. Each register is
+    written in the file of its own width."""
     parts, sort = scalars(operand), SORT_OF_BITS[bits]
     kept = [i for i, part in enumerate(parts) if not isinstance(part, Sink)]
-    numbers = [place_of(part.name).number for part in parts if isinstance(part, Register)]
+    places = [place_of(part.name) for part in parts if isinstance(part, Register)]
+    numbers = [place.number for place in places]
     if not kept:
         return lambda machine, warps, values: None
+    if any(place.sort is not sort for place in places):
+        return _writer_of_sorts(list(zip(kept, places, strict=True)))
     if len(kept) == len(parts):
         return lambda machine, warps, values: machine.registers.write(warps, numbers, values, machine.active, sort)
     return lambda machine, warps, values: machine.registers.write(warps, numbers, values[:, kept], machine.active, sort)
+
+
+def _writer_of_sorts(kept: list[tuple[int, Place]]) -> Writer:
+    """A function that writes registers of several widths: (which of the values, its register)."""
+
+    def write(machine: CtaState, warps: Warps, values: NDArray[Any]) -> None:
+        for index, place in kept:
+            own = values[:, index : index + 1].astype(place.sort.dtype)
+            machine.registers.write(warps, [place.number], own, machine.active, place.sort)
+
+    return write
 
 
 def predicate(operand: Operand) -> Callable[[CtaState, Warps], Lanes]:

@@ -11,24 +11,32 @@ from isa.fragments.registers import matrix_rows_fragment
 from isa.ptx.instruction import Instruction, Pair
 from isa.types import ELEMENT_TYPES
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.exchange import Exchange, Values
 from simulator.execute.operands import predicate, reader, writer
-from simulator.execute.registry import Array, executes, prepares
-from simulator.state.registers import WARP_SIZE, Warps
+from simulator.execute.registry import Array, prepares
+from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.state.shared import AddressError
 
+LANE = np.arange(WARP_SIZE, dtype=np.uint32)
 
-@executes("elect.sync")
-def elect(a: Array) -> tuple[Array, Array]:
+
+@prepares("elect.sync")
+def elect(instruction: Instruction, form: Form) -> Executor:
     """elect.sync: the lane of one thread of the mask, and a predicate that is true in that thread alone. PTX ISA 9.0,
     9.7.13.10; that it is the lowest lane is assumed."""
-    mask = a[:, 0]
-    if (mask != mask[:, :1]).any() or not mask.all():
-        reason = "elect.sync with an empty mask, or one that differs among the threads of a warp"
-        raise AddressError(reason, "the same lanes in all, e.g. 0xffffffff", "warp-mask")
-    lane = (mask[:, 0] & -mask[:, 0].astype(np.int64)).astype(np.float64)
-    lowest = np.log2(lane).astype(np.uint32)[:, None, None]
-    chosen = lowest == np.arange(WARP_SIZE, dtype=np.uint32)
-    return np.broadcast_to(lowest, (len(mask), 1, WARP_SIZE)), chosen
+    d = instruction["d"]
+    register, second = d.elements if isinstance(d, Pair) else (d, None)
+    writers = writer(register), writer(second, 1) if second is not None else None
+
+    def compute(machine: CtaState, _: Values, masks: Array, active: Lanes) -> Values:
+        if (active & (masks == 0)).any():
+            raise AddressError(
+                "elect.sync with an empty mask", "the lanes that execute it, e.g. 0xffffffff", "warp-mask"
+            )
+        lowest = ((masks[:, :, None] >> LANE & 1) != 0).argmax(axis=2)
+        return lowest.astype(np.uint32), lowest == LANE
+
+    return Exchange((), reader(instruction["a"]), compute, writers)
 
 
 @prepares("shfl.sync")
@@ -46,17 +54,14 @@ def shuffle(instruction: Instruction, form: Form) -> Executor:
     write, write_predicate = writer(register), writer(second, 1) if second is not None else None
     mode = next(q for q in form.qualifiers if q in SHUFFLES)
 
-    def run(machine: CtaState, warps: Warps) -> Outcome:
-        values, masks, active = value(machine, warps)[:, 0], mask(machine, warps)[:, 0], machine.threads(warps)
-        source, inside = shuffled(mode, lane_mask(machine, warps)[:, 0], clamp(machine, warps)[:, 0])
+    def compute(machine: CtaState, given: Values, masks: Array, active: Lanes) -> Values:
+        values, distance, last = given
+        source, inside = shuffled(mode, distance, last)
         outside = _check_members(machine, masks, source, active)
         taken = np.take_along_axis(values, source, axis=1)
-        write(machine, warps, (taken if outside is None else np.where(outside, np.uint32(0), taken))[:, None])
-        if write_predicate is not None:
-            write_predicate(machine, warps, inside[:, None])
-        return NOTHING
+        return (taken if outside is None else np.where(outside, np.uint32(0), taken)), inside
 
-    return run
+    return Exchange((value, lane_mask, clamp), mask, compute, (write, write_predicate))
 
 
 SHUFFLES = ("up", "down", "bfly", "idx")
@@ -124,8 +129,8 @@ def map_address(instruction: Instruction, form: Form) -> Executor:
 
 
 def _members(masks: Array, active: Array) -> Array:
-    """bool [warp, lane]: the active threads that are in the mask of the warp's first active thread. AddressError if an
-    active thread is not in its own mask, which PTX leaves undefined."""
+    """bool [warp, lane]: the active threads of a warp, all of which have the same mask, that are in it. AddressError if
+    one of them is not, which PTX leaves undefined."""
     lane = np.arange(WARP_SIZE, dtype=np.uint32)
     if (active & (masks >> lane & 1 == 0)).any():
         row, thread = (int(place[0]) for place in np.nonzero(active & (masks >> lane & 1 == 0)))
@@ -142,8 +147,8 @@ def _bits(lanes: Array) -> Array:
 
 
 def _everywhere(values: Array) -> Array:
-    """[warp] -> [warp, 1, lane]: the same for all lanes."""
-    return np.repeat(values[:, None, None], WARP_SIZE, axis=2)
+    """[warp] -> [warp, lane]: the same for all lanes."""
+    return np.repeat(values[:, None], WARP_SIZE, axis=1)
 
 
 @prepares("vote.sync")
@@ -153,9 +158,9 @@ def vote(instruction: Instruction, form: Form) -> Executor:
     read, mask, mode = predicate(instruction["a"]), reader(instruction["membermask"]), form.qualifiers[1]
     write = writer(instruction["d"], 32 if mode == "ballot" else 1)
 
-    def run(machine: CtaState, warps: Warps) -> Outcome:
-        values = read(machine, warps)
-        members = _members(mask(machine, warps)[:, 0], machine.threads(warps))
+    def compute(machine: CtaState, given: Values, masks: Array, active: Lanes) -> Values:
+        (values,) = given
+        members = _members(masks, active)
         true, false = (np.asarray((part & members).any(axis=1)) for part in (values, ~values))
         match mode:
             case "all":
@@ -166,10 +171,9 @@ def vote(instruction: Instruction, form: Form) -> Executor:
                 result = ~(true & false)
             case _:
                 result = _bits(values & members)
-        write(machine, warps, _everywhere(result))
-        return NOTHING
+        return (_everywhere(result),)
 
-    return run
+    return Exchange((read,), mask, compute, (write,))
 
 
 @prepares("match")
@@ -181,20 +185,18 @@ def match_values(instruction: Instruction, form: Form) -> Executor:
     register, same = d.elements if isinstance(d, Pair) else (d, None)
     write, write_predicate = writer(register), writer(same, 1) if same is not None else None
 
-    def run(machine: CtaState, warps: Warps) -> Outcome:
-        values = read(machine, warps)[:, 0]
-        members = _members(mask(machine, warps)[:, 0], machine.threads(warps))
+    def compute(machine: CtaState, given: Values, masks: Array, active: Lanes) -> Values:
+        (values,) = given
+        members = _members(masks, active)
         equal = (values[:, :, None] == values[:, None, :]) & members[:, None, :]
-        if every:
-            alike = (equal == members[:, None, :]).all(axis=2)
-            write(machine, warps, np.where(alike, _bits(members)[:, None], 0).astype(np.uint32)[:, None])
-            if write_predicate is not None:
-                write_predicate(machine, warps, alike[:, None])
-        else:
-            write(machine, warps, _bits(equal)[:, None])
-        return NOTHING
+        if not every:
+            return (_bits(equal),)
+        alike = (equal == members[:, None, :]).all(axis=2)
+        found = np.where(alike, _bits(members)[:, None], 0).astype(np.uint32)
+        return (found, alike) if same is not None else (found,)
 
-    return run
+    writers = (write, write_predicate) if same is not None else (write,)
+    return Exchange((read,), mask, compute, writers)
 
 
 _REDUCTIONS: dict[str, Any] = {
@@ -212,15 +214,13 @@ def reduce(instruction: Instruction, form: Form) -> Executor:
     kind = np.int32 if form.type_name == "s32" else np.uint32
     neutral = {"min": np.iinfo(kind).max, "max": np.iinfo(kind).min, "and": -1}.get(form.qualifiers[1], 0)
 
-    def run(machine: CtaState, warps: Warps) -> Outcome:
-        values = read(machine, warps)[:, 0].view(kind)
-        members = _members(mask(machine, warps)[:, 0], machine.threads(warps))
+    def compute(machine: CtaState, given: Values, masks: Array, active: Lanes) -> Values:
+        values = given[0].view(kind)
         filler = np.array(neutral, np.int64).astype(kind)
-        result = combine.reduce(np.where(members, values, filler), axis=1).astype(kind)
-        write(machine, warps, _everywhere(result.view(np.uint32)))
-        return NOTHING
+        result = combine.reduce(np.where(_members(masks, active), values, filler), axis=1).astype(kind)
+        return (_everywhere(result.view(np.uint32)),)
 
-    return run
+    return Exchange((read,), mask, compute, (write,))
 
 
 @prepares("activemask")
@@ -229,7 +229,7 @@ def active_mask(instruction: Instruction, form: Form) -> Executor:
     write = writer(instruction["d"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        write(machine, warps, _everywhere(_bits(machine.threads(warps))))
+        write(machine, warps, _everywhere(_bits(machine.threads(warps)))[:, None])
         return NOTHING
 
     return run

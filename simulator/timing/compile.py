@@ -126,7 +126,9 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
 
 def banks(registers: tuple[int, ...]) -> int:
     """`TimedOperation.banks` of an access that reads this address and stores these values. Several values are in banks
-    in turn, as in machine code, where the first of them is even."""
+    in turn, as in machine code, where the first of them is even. A load from a constant address reads none."""
+    if not registers:
+        return 0
     address, *values = registers
     return odd_banks((*(values if len(values) == 1 else range(len(values))), address))
 

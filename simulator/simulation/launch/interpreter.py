@@ -15,8 +15,9 @@ from isa.forms.synchronisation import is_mbarrier_wait, sees_other_threads
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
+from simulator.execute.registry import prepare
 from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, SystemCall, Trap, Unsupported
-from simulator.simulation.launch.meetings import awaiting, barrier, executed, looking, together
+from simulator.simulation.launch.meetings import awaiting, barrier, executed, looking, mask_of, named, settle, together
 from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, taken, whole
 from simulator.simulation.launch.system import system_call
 from simulator.simulation.launch.threads import AWAY, Group
@@ -36,13 +37,14 @@ def prepared(kernel: Kernel) -> Code:
     places = [0] * len(kernel.items)
     for place, rank in enumerate(kernel.rank):
         places[rank] = place
-    return Code(kernel, [_step(item) for item in kernel.items], kernel.rank, places)
+    meets: dict[int, Executor] = {}
+    return Code(kernel, [_step(item, meets) for item in kernel.items], kernel.rank, places, meets, {})
 
 
-def _step(item: Item) -> Step:
+def _step(item: Item, meets: dict[int, Executor]) -> Step:
     match item:
         case Operation():
-            return _operation(item)
+            return _operation(item, meets)
         case Branch():
             return _branch(item)
         case Switch():
@@ -130,6 +132,8 @@ def _exit(item: Exit) -> Step:
         if item.guard is not None:
             run.threads.move(group.members, run.code.rank[place + 1])
         run.threads.exit(leaving)
+        if run.threads.parked.any():
+            settle(run, group.rows)
         run.release()
         return PARTED
 
@@ -146,22 +150,27 @@ def _stopping(item: Item, reason: str, legal: str) -> Step:
     return step
 
 
-def _operation(item: Operation) -> Step:
+def _operation(item: Operation, meets: dict[int, Executor]) -> Step:
     if item.instruction.form.time is Time.BARRIER:
         return barrier(item)
     try:
         execute = _executor(item)
     except Error as error:
         return _stopping(item, error.reason, error.legal or KNOWN)
+    if item.instruction.form.collective:
+        meets[item.index] = execute
+    elif mask_of(item) is not None:
+        meets[item.index] = prepare(item.instruction)
     return step_of(item, execute)
 
 
 def step_of(item: Operation, execute: Executor) -> Step:
     """The function of an instruction that has this executor."""
     form = item.instruction.form
-    if form.collective or "membermask" in {role.name for role in form.roles}:
+    if mask_of(item) is not None:
+        return named(item, execute)
+    if form.collective:
         return together(item, execute)
-
     if is_mbarrier_wait(form):
         return awaiting(item, execute)
 

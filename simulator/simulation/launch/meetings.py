@@ -6,52 +6,151 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from isa.errors import Error
 from isa.forms.synchronisation import is_aligned, is_arrival, is_reduction
-from isa.ptx.instruction import Immediate
+from isa.ptx.instruction import Immediate, Operand
 from simulator.execute.cta_state import Executor, Outcome
+from simulator.execute.exchange import Exchange, exchange
 from simulator.execute.operands import predicate, reader, writer
 from simulator.program.kernel import Operation
+from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.run import PARTED, Reduction, Run, Step, taken, whole
-from simulator.simulation.launch.threads import AWAY, Group
+from simulator.simulation.launch.threads import ALL, AWAY, LANE, Group
 from simulator.simulation.launch.watch import Watch
-from simulator.state.registers import WARP_SIZE, Lanes
+from simulator.state.registers import Lanes, Warps
 
 FRUITLESS = 1024  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
 LOOKS = 16  # loads of a loop that may wait for others, after which these go on
 
 
 def together(item: Operation, execute: Executor) -> Step:
-    """An instruction of whole warps, or of the threads that its mask names: a warp waits until all are there."""
-    instruction, form = item.instruction, item.instruction.form
-    mask = instruction.by_role.get("membermask")
-    read = reader(mask) if mask is not None else None
-    every = isinstance(mask, Immediate) and mask.value & 0xFFFFFFFF == 0xFFFFFFFF
+    """An instruction of whole warps, which waits until all threads that have not exited are here."""
 
     def step(run: Run, group: Group, place: int) -> int:
         if group.lanes is None:
             return executed(run, group, item, execute)
         lanes, threads = group.lanes, run.threads
-        live = threads.live[group.rows]
-        needed = live
-        if read is not None and not every:
-            named: Lanes = read(run.state, group.rows)[:, 0] >> np.arange(WARP_SIZE, dtype=np.uint32) & 1 != 0
-            needed = live & np.asarray((named & lanes).any(axis=1))[:, None] & named
-        late: Any = (needed & ~lanes).any(axis=1)
+        if item.guard is not None and not taken(run, group, item.guard).any():
+            return executed(run, group, item, execute)
+        late: Any = (threads.live[group.rows] & ~lanes).any(axis=1)
         if not late.any():
-            if form.collective and mask is None:
-                run.state.active = None
+            run.state.active = None
             try:
                 return executed(run, group, item, execute)
             finally:
                 run.state.active = lanes
-        rank, rows = run.code.rank, len(threads.exists)
-        run.counts[place] -= len(group.rows)
-        threads.move(group.members, rank[place])
-        threads.park(whole(group, lanes & late[:, None], rows), rank[place])
-        return PARTED
+        return _arrive(run, group, place, lanes, place, None)
 
     return step
+
+
+def named(item: Operation, execute: Executor) -> Step:
+    """An instruction of the threads that its mask names: each waits until all of them that have not exited execute one
+    with the same opcode and mask, wherever in the kernel that is. A thread that its guard holds back goes on."""
+    instruction = item.instruction
+    mask = mask_of(item)
+    assert mask is not None
+    read, constant = reader(mask), isinstance(mask, Immediate)
+
+    def step(run: Run, group: Group, place: int) -> int:
+        if group.lanes is None and item.guard is None and constant:
+            return executed(run, group, item, execute)
+        lanes, masks = taken(run, group, instruction.guard), read(run.state, group.rows)[:, 0]
+        first = np.take_along_axis(masks, lanes.argmax(axis=1)[:, None], axis=1)
+        alike = not (lanes & (masks != first)).any()
+        if alike and ((group.lanes is None and item.guard is None) or not _late(run, group, lanes, first).any()):
+            return executed(run, group, item, execute)
+        return _arrive(run, group, place, lanes, instruction.form.opcode, masks)
+
+    return step
+
+
+def _late(run: Run, group: Group, lanes: Lanes, mask: NDArray[np.uint32]) -> Lanes:
+    """bool [row of the group, lane]: threads that have not exited and that the mask uint32 [row, 1] of some of `lanes`
+    names, but that are not among these."""
+    some: Any = lanes.any(axis=1)
+    late: Lanes = run.threads.live[group.rows] & ~lanes & (mask >> LANE & 1 != 0) & some[:, None]
+    return late
+
+
+def mask_of(item: Operation) -> Operand | None:
+    """The operand of an instruction that names the threads of its warp that execute it together; None if it has none:
+    it is one of a whole warp, or of each thread alone."""
+    instruction = item.instruction
+    return instruction["a"] if instruction.form.name == "elect" else instruction.by_role.get("membermask")
+
+
+def _arrive(run: Run, group: Group, place: int, lanes: Lanes, kind: str | int, masks: NDArray[np.uint32] | None) -> int:
+    """Lets threads, bool [row of the group, lane], wait at an instruction for others of their warp, and go on if these
+    are here. Others of the group go on behind it.
+
+    Args:
+        kind: what the others must wait at: the opcode, or this place.
+        masks: uint32 [row of the group, lane]: the threads that each waits for; None for all.
+    """
+    threads, rank, rows = run.threads, run.code.rank, len(run.threads.exists)
+    run.counts[place] -= len(group.rows)
+    arriving = whole(group, lanes, rows)
+    threads.move(group.members & ~arriving, rank[place + 1])
+    named = np.full(threads.exists.shape, ALL, np.uint32)
+    if masks is not None:
+        named[group.rows] = masks
+    threads.park(arriving, rank[place], run.code.kinds.setdefault(kind, len(run.code.kinds)), named)
+    settle(run, group.rows)
+    return PARTED
+
+
+def settle(run: Run, rows: Warps) -> None:
+    """Lets the threads of some warps go on that wait for others of their warp and have met them all."""
+    threads, code = run.threads, run.code
+    met = threads.met(rows)
+    if not met.any():
+        return
+    chosen = np.flatnonzero(met.any(axis=1))
+    rows, met = rows[chosen], met[chosen]
+    kinds, back = threads.kind[rows], threads.back[rows]
+    before = run.state.active
+    for kind in np.unique(kinds[met]).tolist():
+        here = met & (kinds == kind)
+        some = np.flatnonzero(here.any(axis=1))
+        places = [code.place_of[rank] for rank in np.unique(back[here]).tolist()]
+        _meet(run, rows[some], [(place, (here & (back == code.rank[place]))[some]) for place in places])
+    run.state.active = before
+    for rank in np.unique(back[met]).tolist():
+        threads.unpark(rows, met & (back == rank), code.rank[code.place_of[rank] + 1])
+
+
+def _meet(run: Run, rows: Warps, parts: list[tuple[int, Lanes]]) -> None:
+    """Executes an instruction for threads that have met, bool [row, lane], by place: at one or several."""
+    meeting = [(run.code.kernel.items[place], lanes) for place, lanes in parts]
+    for item, lanes in meeting:
+        assert isinstance(item, Operation)
+        run.counts[item.index] += int(lanes.any(axis=1).sum())
+        if run.watch is not None:
+            run.watch.before(item, rows, lanes)
+    exchanges = [(run.code.meets[place], lanes) for place, lanes in parts]
+    outcome = Outcome()
+    try:
+        if isinstance(exchanges[0][0], Exchange):
+            exchange(run.state, rows, [(each, lanes) for each, lanes in exchanges if isinstance(each, Exchange)])
+        else:
+            for (item, lanes), (execute, _) in zip(meeting, exchanges, strict=True):
+                assert isinstance(item, Operation)
+                here = np.flatnonzero(lanes.any(axis=1))
+                run.state.active = None if mask_of(item) is None else lanes[here]
+                outcome = execute(run.state, rows[here])
+    except Error as error:
+        run.state.active = None
+        item, lanes = meeting[0]
+        raise blamed(error, run.code.kernel, item, run.state, Group(0, 0, rows, lanes, lanes, 0)) from error
+    for item, lanes in meeting:
+        here = np.flatnonzero(lanes.any(axis=1))
+        if run.watch is not None and isinstance(item, Operation):
+            run.watch.after(item, rows, lanes, outcome)
+        elif run.note is not None:
+            run.note(item.index, rows[here], lanes[here], outcome)
 
 
 def looking(execute: Step) -> Step:

@@ -14,14 +14,14 @@ import numpy as np
 
 from isa.errors import Error
 from isa.ptx.instruction import Guard
-from simulator.execute.cta_state import Outcome
+from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import Writer, place_of
 from simulator.program.kernel import Item, Kernel
 from simulator.simulation.launch.barriers import LaunchBarriers
 from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.errors import LaunchError
-from simulator.simulation.launch.threads import Group, Threads, all_lanes
+from simulator.simulation.launch.threads import LANE, Group, Threads, all_lanes
 from simulator.simulation.launch.watch import Watch
 from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 
@@ -38,12 +38,16 @@ class Code(NamedTuple):
     Attributes:
         steps: by place, what executes the item.
         place_of: by rank, the place.
+        meets: by place, what executes an instruction for threads of a warp that have met there.
+        kinds: a number for each opcode (or place) at which threads of a warp wait for others.
     """
 
     kernel: Kernel
     steps: list[Step]
     rank: tuple[int, ...]
     place_of: list[int]
+    meets: dict[int, Executor]
+    kinds: dict[str | int, int]
 
 
 @dataclass(eq=False)
@@ -113,6 +117,8 @@ class Run:
                 if rank[place] >= limit:
                     break
             self.threads.move(group.members, rank[place])
+            if left == 0:
+                self.threads.give_way(rank[place])
         except LaunchError:
             raise
         except Error as error:
@@ -157,16 +163,9 @@ class Run:
         kernel, threads, state = self.code.kernel, self.threads, self.state
         row = int(np.flatnonzero(threads.live.any(axis=1))[0])
         cta = row // state.warps
-        if threads.parked[row].any():
-            lane = int(threads.parked[row].argmax())
-            item = kernel.items[self.code.place_of[int(threads.back[row, lane])]]
-            gone = WARP_SIZE - int(threads.live[row].sum())
-            reason = (
-                f"deadlock: {int(threads.parked[row].sum())} threads of warp {row % state.warps} wait at '{item.text}' "
-                f"for others of their warp that never come there ({gone} have exited)"
-            )
-            legal = "all threads that the instruction names, or a warp whole, at the same instruction"
-            raise self.error(item, reason, legal, row=row, rule="aligned-threads")
+        stuck = np.flatnonzero(threads.parked.any(axis=1))
+        if len(stuck):
+            self._unmet(int(stuck[0]))
         lines = self.barriers.describe(cta)
         done = np.flatnonzero(~threads.live[cta * state.warps : (cta + 1) * state.warps].any(axis=1)).tolist()
         ended = f"; warps {', '.join(map(str, done))} have exited" if done else ""
@@ -174,6 +173,30 @@ class Run:
         item = kernel.items[self.code.place_of[int(threads.back[row, lane])] - 1]
         reason = f"deadlock: {'; '.join(lines)}{ended}"
         raise self.error(item, reason, "as many threads at a barrier as it waits for", row=row, rule="deadlock")
+
+    def _unmet(self, row: int) -> NoReturn:
+        """Raises the error of a warp whose threads wait for others of it that never come: who waits where for whom."""
+        threads, items, warp = self.threads, self.code.kernel.items, row % self.state.warps
+        parked, back, named = threads.parked[row], threads.back[row], threads.named[row]
+        lane = int(parked.argmax())
+        first = items[self.code.place_of[int(back[lane])]]
+        waiting = parked & (threads.kind[row] == threads.kind[row, lane]) & (named == named[lane])
+        missing = threads.live[row] & ~waiting & (named[lane] >> LANE & 1 != 0)
+        lines = [f"{_lanes(waiting)} of warp {warp} {_wait(waiting)} at '{first.text}' for {_lanes(missing)}"]
+        for rank in np.unique(back[missing]).tolist():
+            here = missing & (back == rank)
+            own = here & parked
+            if own.any():
+                item = items[self.code.place_of[rank]]
+                masks = ", ".join(f"{mask:#x}" for mask in np.unique(named[own]).tolist())
+                lines.append(f"{_lanes(own)} {_wait(own)} at line {item.line}, '{item.text}', with mask {masks}")
+            if (here & ~parked).any():
+                item, here = items[self.code.place_of[rank] - 1], here & ~parked
+                lines.append(f"{_lanes(here)} {_wait(here)} at line {item.line}, '{item.text}'")
+        gone = WARP_SIZE - int(threads.live[row].sum())
+        ended = f" ({gone} have exited)" if gone else ""
+        legal = "all threads that the mask names, or a warp whole, at the same instruction"
+        raise self.error(first, f"deadlock: {'; '.join(lines)}{ended}", legal, row=row, rule="aligned-threads")
 
     def _endless(self, place: int) -> NoReturn:
         item = self.code.kernel.items[place]
@@ -188,6 +211,22 @@ class Run:
             x, y, z = self.state.batch.cta_of(row)
             thread = f"CTA ({x}, {y}, {z}), warp {row % self.state.warps}"
         return LaunchError(reason, legal, line=item.line, source=source, thread=thread, rule=rule)
+
+
+def _lanes(lanes: Lanes) -> str:
+    """Lanes of a warp, bool [lane], in words: "lanes 0 to 15, 20"."""
+    runs: list[list[int]] = []
+    for lane in np.flatnonzero(lanes).tolist():
+        if runs and runs[-1][1] == lane - 1:
+            runs[-1][1] = lane
+        else:
+            runs.append([lane, lane])
+    words = ", ".join(f"{first} to {last}" if last > first else str(first) for first, last in runs)
+    return f"lane{'s' if lanes.sum() > 1 else ''} {words}"
+
+
+def _wait(lanes: Lanes) -> str:
+    return "wait" if lanes.sum() > 1 else "waits"
 
 
 def taken(run: Run, group: Group, guard: Guard | None) -> Lanes:

@@ -18,7 +18,10 @@ from simulator.state.registers import WARP_SIZE, Lanes, Warps
 DONE = 1 << 30  # the rank of a thread that has exited
 AWAY = 1 << 29  # the rank of a thread that waits: at a barrier, or for others of its warp
 PATIENCE = 1 << 12  # turns after which threads of higher rank get one, so that a thread can wait in a loop for another
+PATIENT = 1 << 16  # items of one turn after which they get one
 QUANTUM = 1 << 12  # items that they may execute then
+ALL = 0xFFFFFFFF  # the mask that names every thread of a warp
+LANE = np.arange(WARP_SIZE, dtype=np.uint32)
 
 
 class Group(NamedTuple):
@@ -50,7 +53,10 @@ class Threads:
         exists: bool [row, lane]: the threads that there are.
         at: int32 [row, lane]: the rank of the item that each executes next; AWAY while it waits; DONE.
         back: int32 [row, lane]: of a thread that waits, the rank at which it goes on.
-        parked: bool [row, lane]: whether it waits for other threads of its warp, which its instruction names.
+        parked: bool [row, lane]: whether it waits for other threads of its warp, which its instruction names. `back` is
+            the rank of that instruction then.
+        kind: int32 [row, lane]: of a parked thread, a number of what those that it waits for must wait at.
+        named: uint32 [row, lane]: of a parked thread, the mask of those.
     """
 
     everyone: Warps
@@ -61,8 +67,11 @@ class Threads:
         self.at: NDArray[np.int32] = np.where(self.exists, self.first, DONE).astype(np.int32)
         self.back = np.zeros_like(self.at)
         self.parked: Lanes = np.zeros_like(self.exists)
+        self.kind = np.zeros_like(self.at)
+        self.named = np.zeros(self.at.shape, np.uint32)
         self._turns = 0
         self._yielded: int | None = None
+        self._served = -1  # the rank of the threads that had a turn out of order last
 
     @property
     def live(self) -> Lanes:
@@ -72,22 +81,22 @@ class Threads:
 
     def next(self) -> Group | None:
         """The threads that go on next; None if all wait or have exited."""
-        rank = int(self.at.min())
+        lowest = rank = int(self.at.min())
         if rank >= AWAY:
             return None
         self._turns += 1
-        quantum = DONE
-        if self._turns % PATIENCE == 0:
-            rank, quantum = int(self.at[self.at < AWAY].max()), QUANTUM
+        if self._turns % PATIENCE == 0 and self._yielded is None:
+            self._yielded = rank
         if self._yielded is not None:
-            higher = self.at[(self.at > self._yielded) & (self.at < AWAY)]
-            if higher.size:
-                rank, quantum = int(higher.min()), QUANTUM
+            rank = self._served = self._other(self._yielded)
             self._yielded = None
-        self._join(rank)
         members = self.at == rank
         others = np.where(members, DONE, self.at)
-        limit = AWAY if quantum != DONE else int(others.min())
+        if rank == lowest:
+            limit = int(others.min())
+            quantum = PATIENT if limit < AWAY else DONE
+        else:
+            limit, quantum = AWAY, QUANTUM
         some = members.any(axis=1)
         if some.all():
             rows, lanes = self.everyone, members
@@ -96,20 +105,37 @@ class Threads:
             lanes = members[rows]
         return Group(rank, limit, rows, None if lanes.all() else lanes, members, quantum)
 
-    def _join(self, rank: int) -> None:
-        """Threads that wait for others of their warp at this place try again."""
-        if self.parked.any():
-            here = self.parked & (self.back == rank) & (self.at == rank).any(axis=1)[:, None]
-            self.unpark(here)
+    def _other(self, rank: int) -> int:
+        """The rank of threads that have a turn in place of those of this rank, each in its turn; this one if there are
+        no others."""
+        others = np.unique(self.at[(self.at < AWAY) & (self.at != rank)])
+        if not others.size:
+            return rank
+        later = others[others > self._served]
+        return int(later[0] if later.size else others[0])
 
-    def unpark(self, threads: Lanes) -> None:
-        """Lets threads that wait for others of their warp try again."""
-        chosen = threads & self.parked
-        self.at[chosen] = self.back[chosen]
-        self.parked[chosen] = False
+    def met(self, rows: Warps) -> Lanes:
+        """bool [one of `rows`, lane]: the threads that wait for others of their warp of which all are there: they wait
+        at the same kind of instruction with the same mask, or have exited."""
+        left, live = self.parked[rows], self.live[rows]
+        kinds, masks = self.kind[rows], self.named[rows]
+        met = np.zeros_like(left)
+        while left.any():
+            first = left.argmax(axis=1)[:, None]
+            kind, mask = np.take_along_axis(kinds, first, axis=1), np.take_along_axis(masks, first, axis=1)
+            alike = left & (kinds == kind) & (masks == mask)
+            missing = live & ~alike & (mask >> LANE & 1 != 0)
+            met |= alike & ~missing.any(axis=1)[:, None]
+            left &= ~alike
+        return met
+
+    def unpark(self, rows: Warps, lanes: Lanes, rank: int) -> None:
+        """Puts threads that waited for others of their warp, bool [one of `rows`, lane], to an item."""
+        self.at[rows] = np.where(lanes, rank, self.at[rows])
+        self.parked[rows] &= ~lanes
 
     def give_way(self, rank: int) -> None:
-        """Lets threads of higher rank than this have the next turn: those of this rank wait for what others do."""
+        """Lets others than the threads of this rank have the next turn: these wait for what others do."""
         self._yielded = rank
 
     def move(self, threads: Lanes, rank: int) -> None:
@@ -121,20 +147,20 @@ class Threads:
         self.at[threads] = AWAY
         self.back[threads] = rank
 
-    def park(self, threads: Lanes, rank: int) -> None:
-        """Lets threads wait for others of their warp."""
+    def park(self, threads: Lanes, rank: int, kind: int, named: NDArray[np.uint32]) -> None:
+        """Lets threads wait for others of their warp at the item of this rank."""
         self.wait(threads, rank)
         self.parked[threads] = True
+        self.kind[threads] = kind
+        self.named[threads] = named[threads]
 
     def release(self, threads: Lanes) -> None:
         """Lets threads go on that waited."""
         self.at[threads] = self.back[threads]
 
     def exit(self, threads: Lanes) -> None:
-        """Ends threads; those of their warps that wait for others look again."""
+        """Ends threads."""
         self.at[threads] = DONE
-        if self.parked.any():
-            self.unpark(np.broadcast_to(np.asarray(threads.any(axis=1))[:, None], threads.shape))
 
 
 def all_lanes(rows: int) -> Lanes:
