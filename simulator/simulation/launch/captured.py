@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.floating_point import guarded
 from simulator.program.capture import Capture, CaptureError, read_capture
 from simulator.simulation.launch.arguments import parameter_bytes
 from simulator.simulation.launch.batches import shared_storage
@@ -33,6 +34,7 @@ class Placed:
     values: list[Any]
 
 
+@guarded
 def launch(
     capture: str | Path | Capture, config: str | Path | Config | None = None, *, fmad: bool = True, **options: Any
 ) -> LaunchReport:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from isa.ptx.module import Module as PtxModule
 from isa.ptx.module import parse_module
+from simulator.floating_point import guarded
 from simulator.inputs import InputError, read_text
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.arguments import parameter_bytes, plain
@@ -92,6 +93,7 @@ class Function:
         self.module, self.name = module, name
         self.kernel: Kernel = link(module.parsed, name, fmad=module.fmad)
 
+    @guarded
     def __call__(
         self,
         grid: int | Sequence[int],
