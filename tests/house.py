@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "simulator.floating_point",
         "simulator.folding",
         "simulator.locks",
+        "simulator.memory_room",
         "simulator.progress",
         "simulator.resources",
     ),

@@ -12,6 +12,7 @@ GRID_LIMIT: Dim = (2**31 - 1, 65535, 65535)  # CUDA programming guide, "Compute 
 BLOCK_LIMIT: Dim = (1024, 1024, 64)
 THREADS = 1024
 SHARED_BYTES = 232_448  # of a CTA: the most of any chip, that of compute capability 9.0 and 10.0
+MOST_CTAS = 1 << 24  # of a launch that is executed; more would take days
 CLUSTER = 16  # CTAs, of which more than 8 are not portable
 
 
@@ -33,6 +34,9 @@ def checked(
         if any(number > most for number, most in zip(numbers, limit, strict=True)):
             raise LaunchError(f"{what} {numbers}", f"at most {limit}", rule="launch-geometry")
     geometry = Geometry(grid, block, cluster)
+    if geometry.ctas > MOST_CTAS:
+        reason = f"grid {grid} has {geometry.ctas:,} CTAs, all of which would be executed"
+        raise LaunchError(reason, f"at most {MOST_CTAS:,}: a part of the problem", rule="launch-geometry")
     if geometry.threads > THREADS:
         raise LaunchError(f"{geometry.threads} threads a CTA", f"at most {THREADS}", rule="launch-geometry")
     if any(size % part for size, part in zip(grid, cluster, strict=True)):
