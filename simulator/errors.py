@@ -5,6 +5,7 @@ All of them derive from `Error`, which is defined in `isa.errors`, because `isa`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -41,6 +42,16 @@ def one_line(text: str) -> str:
     if len(text) > _SHOWN:
         text = " ".join(word if len(word) <= _SHOWN else f"{word[:_SHOWN]}..." for word in text.split(" "))
     return text
+
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+"""What does something to a terminal, or to the order of letters on it, and is no end of a line or tab."""
+
+
+def without_controls(text: str) -> str:
+    """A text of several lines that does nothing to a terminal: control characters are written as escapes (names in
+    configs, campaigns and kernels may hold any)."""
+    return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 class TraceError(Error, ValueError):

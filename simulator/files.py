@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import gzip
 import os
-import tempfile
+import secrets
+import stat
 import tokenize
 import zipfile
 import zlib
@@ -98,16 +99,18 @@ def check_place(path: str | Path) -> None:
         raise IsADirectoryError(errno.EISDIR, "there is a folder of that name", str(path))
     if path.exists() and not path.is_file():
         return
-    if not path.parent.is_dir():
+    folder = Path(os.path.realpath(path)).parent  # of the file that a link leads to
+    if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path))
-    if not os.access(path.parent, os.W_OK | os.X_OK):
+    if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "the folder may not be written", str(path))
 
 
 @contextmanager
 def complete(path: str | Path) -> Iterator[BinaryIO]:
     """A file to write to. It gets its name only when the block ends without an error; otherwise nothing is left behind.
-    A device or a pipe, which nothing can take the place of, is written to as it is.
+    A device or a pipe, which nothing can take the place of, is written to as it is. A file that is replaced keeps its
+    mode; a link to a file stays a link.
 
     Raises:
         OSError: the folder does not exist or cannot be written, or there is a folder of that name.
@@ -118,20 +121,32 @@ def complete(path: str | Path) -> Iterator[BinaryIO]:
         with path.open("wb") as device:
             yield device
         return
+    target = Path(os.path.realpath(path))  # a link stays, and leads to the new file
     with _named(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:_NAME]}.", suffix=".part")
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        handle, temporary = _new_file(target, 0o666 if mode is None else mode)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
-        umask = os.umask(0)
-        os.umask(umask)
         with _named(path):
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, path)
+            if mode is not None:  # the umask may have taken bits away that the file before had
+                temporary.chmod(mode)
+            temporary.replace(target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     _outputs.set(tuple(output for output in _outputs.get() if not same_file(output, path)))
+
+
+def _new_file(target: Path, mode: int) -> tuple[int, Path]:
+    """An empty file beside `target`, open for writing, and its name. Its mode is `mode` without the bits of the umask,
+    as the system applies it: to read the umask one would have to change it for all threads."""
+    while True:
+        temporary = target.parent / f".{target.name[:_NAME]}.{secrets.token_hex(4)}.part"
+        try:
+            return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), temporary
+        except FileExistsError:
+            continue
 
 
 @contextmanager

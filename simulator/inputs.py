@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from isa.arguments import described
 from simulator.errors import ReasonedError, placed
 from simulator.files import BROKEN_ARRAYS, reading
+from simulator.memory_room import check_room
 
 MOST_TEXT = 1 << 28  # bytes of a text that is read as a whole
 GZIP = b"\x1f\x8b"  # how a file begins that gzip packed
@@ -148,8 +150,7 @@ class ArrayFile:
         with self._readable():
             self.archive = zipfile.is_zipfile(self.path)
             if self.archive:
-                with zipfile.ZipFile(self.path) as archive:
-                    self.names = tuple(name.removesuffix(".npy") for name in archive.namelist())
+                self.names = tuple(name.removesuffix(".npy") for name in self._zip.NameToInfo)
             else:
                 self.names = ("",)
                 self.head("")
@@ -185,6 +186,7 @@ class ArrayFile:
         size = self.head(name).bytes
         if size > most:
             raise InputError(str(self.path), f"{self._shown(name)} has {size:,} bytes", f"at most {most:,}")
+        check_room(size, f"{self.path}: {self._shown(name)}")
         with self._readable(name), self._stream(name) as stream:
             array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
             return array
@@ -195,10 +197,14 @@ class ArrayFile:
             with self.path.open("rb") as stream:
                 yield stream
             return
-        with zipfile.ZipFile(self.path) as archive:
-            member = f"{name}.npy" if f"{name}.npy" in archive.namelist() else name
-            with archive.open(member) as stream:
-                yield stream
+        member = f"{name}.npy" if f"{name}.npy" in self._zip.NameToInfo else name
+        with self._zip.open(member) as stream:
+            yield stream
+
+    @cached_property
+    def _zip(self) -> zipfile.ZipFile:
+        """The archive, whose list of members is read once: there may be thousands."""
+        return zipfile.ZipFile(self.path)
 
     @contextmanager
     def _readable(self, name: str = "") -> Iterator[None]:

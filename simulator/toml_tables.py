@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -40,6 +41,9 @@ from simulator.inputs import InputError, input_path, read_text
 T = TypeVar("T")
 MOST_TOML = 1 << 22  # bytes of a file; the largest that comes with tcsim has a fiftieth of them
 _LARGEST = 2**63 - 1
+_MOST_PARTS = 64
+_LONG_KEY = re.compile(rf"""(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{_MOST_PARTS}}}""")
+"""So many parts with points between them: a key of TOML; the longest of a config has 3."""
 
 
 @dataclass(frozen=True)
@@ -192,9 +196,13 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
         known = f"{', '.join(names)}, or the path of a TOML file"
         raise ConfigError(str(name), "", f"no such {what}{hint}{because}", known) from None
     try:
-        return Tables(str(path), _parsed(read_text(path, legal, MOST_TOML)))
+        text = read_text(path, legal, MOST_TOML)
     except InputError as error:
         raise ConfigError(str(path), "", error.reason, error.legal) from None
+    if _LONG_KEY.search(text):  # the time that tomllib takes grows with the square of the parts
+        raise ConfigError(str(path), "", f"a key of {_MOST_PARTS} parts or more", legal)
+    try:
+        return Tables(str(path), _parsed(text))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(path), "", f"not a TOML file: {error}", legal) from None
     except (RecursionError, ValueError) as error:  # a number of thousands of digits
@@ -221,6 +229,8 @@ def convert(value: Any, hint: Any) -> Any:
         raise WrongValueError
     if get_origin(hint) is tuple:
         return _converted_list(value, get_args(hint))
+    if type(value) is int and abs(value) > _LARGEST:  # more than TOML promises, and perhaps than a float can be
+        raise WrongValueError
     if hint is float and type(value) is int:
         value = float(value)
     if type(value) is not hint or (isinstance(rule, Choice) and value not in rule.values):

@@ -19,6 +19,7 @@ from simulator.check.record import Recording, record
 from simulator.check.rules import CHECK_RULES, NOT_EXECUTABLE, UNDEFINED_FIXES, stated
 from simulator.check.unwaited import unwaited_results
 from simulator.errors import DeadlockError, TraceError
+from simulator.floating_point import guarded
 from simulator.program import load
 from simulator.program.program import Program
 from simulator.tables import Table
@@ -105,6 +106,7 @@ class Report:
         return Table(columns, [(self.trace, *asdict(finding).values()) for finding in self.findings])
 
 
+@guarded
 def check(trace: str | Path | Program, ptx: str = "9.0") -> Report:
     """Checks a trace.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from isa.errors import Error, IsaError, UndefinedBehavior
 from simulator.cli import BAD, DONE, NO, say
-from simulator.errors import ReasonedError
+from simulator.errors import ReasonedError, without_controls
 from simulator.folding import fold, line_width, lines_within
 
 if TYPE_CHECKING:
@@ -65,11 +65,16 @@ def answer(
     except Error as error:
         say(error)
         return illegal if isinstance(error, IsaError) else BAD
+    except MemoryError:
+        say("there is not enough memory for this; legal: a smaller problem, or a larger computer")
+        return BAD
     except OSError as error:
         if not files:
             raise
         say(f"{' or '.join(files)}: cannot be written ({error.strerror or error}); legal: {FOLDER}")
         return BAD
+    if not data or is_terminal(sys.stdout):
+        text = without_controls(text)
     sys.stdout.write(fold(text, line_width()) if line_width() and not data else text)
     return code
 
@@ -121,14 +126,18 @@ def terminal_columns(stream: TextIO) -> int:
         return 80
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether what is written to a stream is seen by a person at once."""
+    return stream is not None and stream.isatty()
+
+
 def text_width() -> int:
     """How wide a text on stdout may be: as the terminal, or as COLUMNS says; 0, any width, for a file or a pipe.
 
     COLUMNS counts for a pipe, too, but not beside LINES: readline sets both for what an interactive Python starts.
     """
     asked = "COLUMNS" in os.environ and "LINES" not in os.environ
-    terminal = sys.stdout is not None and sys.stdout.isatty()
-    return terminal_columns(sys.stdout) if asked or terminal else 0
+    return terminal_columns(sys.stdout) if asked or is_terminal(sys.stdout) else 0
 
 
 def duration(seconds: float) -> str:
@@ -162,7 +171,11 @@ def draw_bar(share: float, words: str) -> None:
     """Draws on stderr how far something is, over what was drawn before; the line goes with a share of 1."""
     bar = min(_BAR, terminal_columns(sys.stderr) // 3)
     full = int(bar * share)
-    text = f"tcsim: [{'#' * full}{'.' * (bar - full)}] {words}"[: terminal_columns(sys.stderr) - 1] if share < 1 else ""
+    text = (
+        f"tcsim: [{'#' * full}{'.' * (bar - full)}] {without_controls(words)}"[: terminal_columns(sys.stderr) - 1]
+        if share < 1
+        else ""
+    )
     print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
 
 

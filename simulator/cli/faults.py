@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from isa.errors import FAULT_POLICIES
 from simulator.cli import say
-from simulator.cli.answer import Meter, answer, format_of
+from simulator.cli.answer import Meter, answer, format_of, is_terminal
 from simulator.cli.config_option import add_config, choose_config
 from simulator.cli.verbs import positive
+from simulator.errors import without_controls
 from simulator.resources import folder
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _list(options: argparse.Namespace) -> str:
     first = next(blocks)  # before anything is written: what is wrong with the campaign shows here
     parts = chain([head], ("\n".join([*texts(rows), ""]) for rows in chain([first], blocks)))
     if options.output is None:
-        sys.stdout.writelines(parts)
+        sys.stdout.writelines(map(without_controls, parts) if is_terminal(sys.stdout) else parts)
         return ""
     with complete(options.output) as stream:
         stream.writelines(part.encode() for part in parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from simulator.cli.verbs import positive
 if TYPE_CHECKING:
     from simulator.simulation.launch.report import LaunchReport
     from simulator.simulation.launch.timing import LaunchTiming
+
+_DIGITS = 16  # of an extent of an array that any memory could hold
 
 DESCRIPTION = """\
 Runs a kernel as the chip runs it, bit for bit: PTX as nvcc, Triton or CUTLASS print it (mma, mma.sp, ldmatrix,
@@ -168,12 +171,19 @@ def _value(text: str) -> tuple[Any, bool]:
     import numpy as np
 
     from simulator.inputs import ArrayFile
+    from simulator.memory_room import check_room
+    from simulator.program.capture import MOST_BYTES
 
     if text.startswith("out:"):
         kind, _, shape = text[4:].partition(":")
         if kind not in TYPES or not re.fullmatch(r"\d+(x\d+)*", shape):
             raise UnreadableError(f"argument '{text}'", "out:TYPE:SHAPE, such as out:float16:2048x2048")
-        return np.zeros(tuple(map(int, shape.split("x"))), kind), True
+        extents = [int(extent) for extent in shape.split("x") if len(extent) < _DIGITS]
+        size = math.prod(extents) * np.dtype(kind).itemsize
+        if len(extents) < shape.count("x") + 1 or size > MOST_BYTES:
+            raise UnreadableError(f"argument '{text[:60]}' is too large", f"an array of at most {MOST_BYTES:,} bytes")
+        check_room(size, f"argument '{text}'", times=2)  # the array, and the buffer of the launch
+        return np.zeros(extents, kind), True
     if text.startswith("bytes:"):
         try:
             return bytes.fromhex(text[6:]), False

@@ -25,8 +25,10 @@ from simulator.execute.mma import (
     selectors,
     undefined_cases,
 )
+from simulator.floating_point import guarded
 
 
+@guarded
 def mma_sp(
     opcode: str,
     a: Bits,
@@ -77,6 +79,7 @@ def mma_sp(
     return execute_mma(form, a, b, c, e, selector, target=target, arithmetic=arithmetic, scales=scales)
 
 
+@guarded
 def mma(
     opcode: str,
     a: Bits,

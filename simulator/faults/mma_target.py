@@ -30,6 +30,7 @@ from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.policies import multiply
 from simulator.faults.table import SITES, Faults
 from simulator.faults.target import SELECTOR, FaultTarget, Site, operand_site, refuse
+from simulator.floating_point import guarded
 from simulator.layout import Choice, FormLayout, form_layout
 
 _DEFAULT = Choice()
@@ -172,6 +173,7 @@ class MmaTarget(FaultTarget):
             return execute_mma(self.form, *operands, **how)
         return multiply(self.form, *operands, words["e"][:, 0], selector, policy, **how)
 
+    @guarded
     def faulty(self, faults: Faults) -> tuple[dict[str, Bits], Edits]:
         """The words uint32 [fault, word, lane] of every site with the faults in them (those of D too), and what the
         faults change."""
@@ -184,6 +186,7 @@ class MmaTarget(FaultTarget):
             array[index, mine.word2, mine.lane2] ^= mine.invert2
         return words, changes
 
+    @guarded
     def execute(self, words: dict[str, Bits], faults: Faults) -> Bits:
         """D of every fault under the policy, [fault, word, lane], with the faults in D itself. Where the selector is
         out of range, D is the one without faults."""
@@ -199,6 +202,7 @@ class MmaTarget(FaultTarget):
         d[in_d] = words["d"][in_d]
         return d
 
+    @guarded
     def run(self, faults: Faults) -> Results:
         """Runs all faults at once and gives the outcome of each."""
         self.check(faults)

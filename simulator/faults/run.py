@@ -16,6 +16,7 @@ from simulator.faults.subjects import make
 from simulator.faults.table import BLOCK, FaultList, Faults, write_head
 from simulator.faults.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
 from simulator.files import complete, reading
+from simulator.floating_point import guarded
 from simulator.parallel import worked
 from simulator.parts import Parts
 from simulator.progress import Progress, unseen
@@ -167,6 +168,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()[:16]
 
 
+@guarded
 def work(key: str, faults: Faults) -> bytes:
     """The results of one block as text; the target is made once in each process."""
     if key not in _subjects:

@@ -25,6 +25,7 @@ from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.metadata import PAIR
 from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
+from simulator.floating_point import guarded
 from simulator.inputs import ArrayFile, InputError, read_text
 from simulator.layout.catalog import on_h100
 from simulator.layout.form import FormLayout
@@ -149,6 +150,7 @@ def read_metadata(layout: FormLayout, text: str) -> Selection:
     return select(layout, _from_file(layout, Path(text)))
 
 
+@guarded
 def random_words(layout: FormLayout, seed: int = 0) -> Bits:
     """Random words whose codes are all defined; the codes ascend where the form also takes others. Bits that are not
     read are random, too."""

@@ -5,6 +5,7 @@ buffers before and after. docs/kernels.md has the format.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,6 +24,8 @@ Dim = tuple[int, int, int]
 SCALARS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "f32", "f64")
 KINDS = ("buffer", "bytes", *SCALARS)
 MOST_BYTES = 1 << 36
+MOST_COUNTED = 1 << 63
+_SHOWN = 60  # characters of a wrong value in an error
 TYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
     "complex64", "complex128", "bool",
@@ -129,6 +132,24 @@ def read_capture(path: str | Path) -> Capture:
     return _Reader(path, content).capture()
 
 
+def _cut(value: Any) -> str:
+    """A value of the file as an error shows it: JSON, of which the beginning is enough."""
+    try:
+        text = json.dumps(value)
+    except ValueError:  # an integer of thousands of digits
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _is_number(kind: str, value: Any) -> bool:
+    """Whether a value of the file is one of a scalar type: whole where the type is, and finite for it."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if kind[0] == "f":
+        return True  # infinity and NaN are numbers of these types
+    return math.isfinite(value) and value == int(value)
+
+
 class _Reader:
     def __init__(self, path: Path, content: dict[str, Any]) -> None:
         self.path, self.content = path, content
@@ -140,9 +161,6 @@ class _Reader:
         buffers = self.buffers()
         before, after = self.data(buffers)
         target = self.text("target", "sm_90a")
-        counters = self.content.get("counters") or {}
-        if not isinstance(counters, dict):
-            self.fail("counters", f"{counters!r}", "an object of numbers, or null")
         return Capture(
             self.path,
             self.beside("ptx"),
@@ -156,14 +174,29 @@ class _Reader:
             buffers,
             before,
             after,
-            tuple(self.content.get("tensor_maps") or ()),
-            counters,
+            self.tensor_maps(),
+            self.counters(),
         )
+
+    def tensor_maps(self) -> tuple[Any, ...]:
+        maps = self.content.get("tensor_maps") or []
+        if not isinstance(maps, list) or not all(isinstance(each, dict) for each in maps):
+            self.fail("tensor_maps", _cut(maps), "a list of objects, or null")
+        return tuple(maps)
+
+    def counters(self) -> dict[str, float]:
+        counters = self.content.get("counters") or {}
+        if not isinstance(counters, dict):
+            self.fail("counters", _cut(counters), "an object of numbers, or null")
+        for name, value in counters.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_COUNTED:
+                self.fail(f"counters.{name}", _cut(value), "a number from 0 on")
+        return counters
 
     def text(self, key: str, legal: str) -> str:
         value = self.content.get(key)
         if not isinstance(value, str) or not value:
-            self.fail(key, "is missing" if key not in self.content else f"{value!r} is no name", legal)
+            self.fail(key, "is missing" if key not in self.content else f"{_cut(value)} is no name", legal)
         return value
 
     def beside(self, key: str) -> Path:
@@ -177,13 +210,13 @@ class _Reader:
 
     def number(self, key: str, value: Any, most: int, least: int = 0) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            self.fail(key, f"{value!r}", f"a number from {least} to {most}")
+            self.fail(key, _cut(value), f"a number from {least} to {most}")
         return value
 
     def dim(self, key: str) -> Dim:
         value = self.content.get(key)
         if not isinstance(value, list) or not 1 <= len(value) <= 3:
-            self.fail(key, "is missing" if key not in self.content else f"{value!r}", "[x, y, z]")
+            self.fail(key, "is missing" if key not in self.content else _cut(value), "[x, y, z]")
         x, y, z = [self.number(f"{key}[{i}]", each, 2**31 - 1, 1) for i, each in enumerate([*value, 1, 1][:3])]
         return x, y, z
 
@@ -194,7 +227,7 @@ class _Reader:
     def buffers(self) -> dict[str, BufferSpec]:
         given = self.content.get("buffers")
         if not isinstance(given, dict):
-            self.fail("buffers", "is missing" if given is None else f"{given!r}", '{"A": {"bytes": 4096, ...}, ...}')
+            self.fail("buffers", "is missing" if given is None else _cut(given), '{"A": {"bytes": 4096, ...}, ...}')
         specs = {name: self.buffer(name, entry) for name, entry in given.items()}
         placed = sorted((spec for spec in specs.values() if spec.address is not None), key=lambda s: s.address or 0)
         for first, second in pairwise(placed):
@@ -207,46 +240,48 @@ class _Reader:
     def buffer(self, name: str, entry: Any) -> BufferSpec:
         key = f"buffers.{name}"
         if not isinstance(entry, dict):
-            self.fail(key, f"{entry!r}", '{"bytes": 4096, "type": "uint16", "shape": [2048]}')
+            self.fail(key, _cut(entry), '{"bytes": 4096, "type": "uint16", "shape": [2048]}')
         kind = entry.get("type", "uint8")
         if kind not in TYPES:
-            self.fail(f"{key}.type", f"{kind!r}", ", ".join(TYPES))
+            self.fail(f"{key}.type", _cut(kind), ", ".join(TYPES))
         size = self.number(f"{key}.bytes", entry.get("bytes"), MOST_BYTES)
         shape = entry.get("shape", [size // np.dtype(kind).itemsize])
-        if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
-            self.fail(f"{key}.shape", f"{shape!r}", "a list of numbers")
+        if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+            self.fail(f"{key}.shape", _cut(shape), "a list of numbers")
         whole = np.dtype(kind).itemsize
         for extent in shape:
             whole *= extent
         if whole != size:
-            self.fail(f"{key}.shape", f"{shape} of {kind} is {whole} bytes", f"{size} bytes")
+            self.fail(f"{key}.shape", f"{_cut(shape)} of {kind} is not {size} bytes", f"{size} bytes")
         address = entry.get("address")
         if address is not None:
             address = self.number(f"{key}.address", address, 1 << 56)
-        return BufferSpec(
-            name, size, kind, tuple(shape), address, bool(entry.get("zero", False)), bool(entry.get("output", False))
-        )
+        flags = {flag: entry.get(flag, False) for flag in ("zero", "output")}
+        for flag, value in flags.items():
+            if not isinstance(value, bool):
+                self.fail(f"{key}.{flag}", _cut(value), "true or false")
+        return BufferSpec(name, size, kind, tuple(shape), address, **flags)
 
     def params(self, buffers: Mapping[str, BufferSpec]) -> tuple[tuple[str, Any], ...]:
         given = self.content.get("params")
         if not isinstance(given, list):
-            self.fail("params", "is missing" if given is None else f"{given!r}", '[{"buffer": "A"}, {"s32": 64}, ...]')
+            self.fail("params", "is missing" if given is None else _cut(given), '[{"buffer": "A"}, {"s32": 64}, ...]')
         return tuple(self.param(f"params[{index}]", entry, buffers) for index, entry in enumerate(given))
 
     def param(self, key: str, entry: Any, buffers: Mapping[str, BufferSpec]) -> tuple[str, Any]:
         if not isinstance(entry, dict) or len(entry) != 1 or next(iter(entry)) not in KINDS:
-            self.fail(key, f"{entry!r}", f"one of {', '.join(KINDS)}")
+            self.fail(key, _cut(entry), f"an object of one of {', '.join(KINDS)}")
         ((kind, value),) = entry.items()
         if kind == "buffer":
-            if value not in buffers:
-                self.fail(f"{key}.buffer", f"no buffer {value!r}", ", ".join(buffers) or "a name of 'buffers'")
+            if not isinstance(value, str) or value not in buffers:
+                self.fail(f"{key}.buffer", f"no buffer {_cut(value)}", ", ".join(buffers) or "a name of 'buffers'")
         elif kind == "bytes":
             try:
                 value = bytes.fromhex(value)
             except (TypeError, ValueError):
                 self.fail(f"{key}.bytes", f"{str(value)[:40]!r} is not hexadecimal", "two digits a byte")
-        elif isinstance(value, bool) or not isinstance(value, int | float) or (kind[0] in "su" and value != int(value)):
-            self.fail(f"{key}.{kind}", f"{value!r}", f"a number of type {kind}")
+        elif not _is_number(kind, value):
+            self.fail(f"{key}.{kind}", _cut(value), f"a number of type {kind}")
         return kind, value
 
     def data(self, buffers: Mapping[str, BufferSpec]) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:

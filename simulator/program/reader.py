@@ -6,6 +6,7 @@ decoded once.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -107,7 +108,7 @@ class _Builder(InstructionReader):
         self.shared = 0
         self.memory = 0
         self.loads: list[Load] = []
-        self.stores: list[Store] = []
+        self.stores: dict[str, Store] = {}  # by name
         self.blocks: list[Block] = []
         self.open: list[_Open] = []
         self.owners: dict[tuple[int, int], int] = {}
@@ -255,22 +256,12 @@ class _Builder(InstructionReader):
         if _PATH.search(name) or not name.isprintable() or len(name) > MOST_NAME:
             legal = f"a name of at most {MOST_NAME} characters that is no path: without .., and no / in front"
             self.fail(statement, f".store {name[:40]!r}", legal)
-        if any(name == other.name for other in self.stores):
+        if name in self.stores:
             self.fail(statement, f"two .store statements named '{name}'", "a name of its own for each")
         if where.register is not None:
             self.counts[where.sort] = max(self.counts[where.sort], where.register + count)
-        self.stores.append(
-            Store(
-                name,
-                where.register,
-                where.shared,
-                count,
-                statement.line,
-                where.tmem,
-                where.sort,
-                where.cta,
-                where.memory,
-            )
+        self.stores[name] = Store(
+            name, where.register, where.shared, count, statement.line, where.tmem, where.sort, where.cta, where.memory
         )
 
     def cta_block(self, statement: Statement) -> None:
@@ -333,6 +324,10 @@ class _Builder(InstructionReader):
         if match is None:
             self.fail(statement, "malformed .repeat", ".repeat 64 {")
         count = self.number(statement, match[1], match.start(1), 1, MAX_REPEAT, "the number of repetitions")
+        turns = math.prod(block.count for block in self.open if block.count) * count
+        if turns > MAX_REPEAT:
+            reason = f"with the loops around it, this body would run {turns:.1e} times"
+            self.fail(statement, reason, f"at most {MAX_REPEAT:,} times in all", match.start(1))
         self.open.append(_Open(statement, count=count))
 
     def close(self, statement: Statement) -> None:
@@ -382,7 +377,7 @@ class _Builder(InstructionReader):
             self.shared,
             tuple(self.loads),
             tuple(self.blocks),
-            tuple(self.stores),
+            tuple(self.stores.values()),
             words,
             (others[0], others[1], others[2]),
             ctas,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from simulator.floating_point import guarded
 from simulator.simulation.demand import Work
 from simulator.simulation.distance import Distance, joined
 from simulator.simulation.energy import Spent, told
@@ -143,6 +144,7 @@ class Report:
         """Average power of the chip if all of its SMs do this, as `Throughput.tflops_chip`."""
         return None if self.energy is None or not self.time_us else self.energy.nj / self.time_us / 1e3 * self.chips
 
+    @guarded
     def pj_per_fma(self, *, performed: bool = False) -> float | None:
         """Picojoules of a multiply-add, all energy of the run counted; None without energy, or without products."""
         fma = self.work.performed_fma if performed else self.work.fma
@@ -158,6 +160,7 @@ class Report:
         """How far all arrays together are from the exact ones; None where these were not computed."""
         return joined(list(self.distances.values())) if self.distances else None
 
+    @guarded
     def as_dict(self) -> dict[str, Any]:
         """Everything but the arrays, of which only types and shapes, ready for JSON."""
         return {
@@ -176,14 +179,17 @@ class Report:
             "arrays": {name: {"type": str(a.dtype), "shape": list(a.shape)} for name, a in self.arrays.items()},
         }
 
+    @guarded
     def json(self) -> str:
         """The report as one JSON object, see `as_dict`."""
         return json.dumps(self.as_dict(), indent=2)
 
+    @guarded
     def csv(self) -> str:
         """One row for each number: section, name, value."""
         return Table(("section", "name", "value"), self._rows()).csv()
 
+    @guarded
     def to_frame(self) -> DataFrame:
         """The numbers of the run in one row of a pandas DataFrame; shares are 0 to 1.
 
@@ -198,10 +204,12 @@ class Report:
         record |= {f"stall_{cause}_share": cycles / max(total, 1) for cause, cycles in self._all_waits().items()}
         return Table.of([record]).frame()
 
+    @guarded
     def instructions_frame(self) -> DataFrame:
         """How often each instruction was executed, warps counted one by one: opcode, count."""
         return Table(("opcode", "count"), list(self.instructions.items())).frame()
 
+    @guarded
     def stalls_frame(self) -> DataFrame:
         """Where the cycles of each warp went: warp, cause, cycles, share of the run, and what the cause means."""
         columns = ("warp", "cause", "cycles", "share", "description")
@@ -212,6 +220,7 @@ class Report:
         ]
         return Table(columns, rows).frame()
 
+    @guarded
     def units_frame(self) -> DataFrame:
         """For which share of the cycles each unit was taken: place ("sub-core 0", or "" for those of the whole SM),
         unit, share."""
@@ -244,6 +253,7 @@ class Report:
             rows + [("warning", "", text) for text in self.warnings] + [("assumed", "", text) for text in self.assumed]
         )
 
+    @guarded
     def table(self) -> str:
         """The report as text for a person."""
         lines = [f"{self.trace} on {self.config_label} ({self.target}), {self.warps} warps", ""]

@@ -7,6 +7,7 @@ from pathlib import Path
 from isa.errors import POLICIES
 from simulator.errors import check_option
 from simulator.execute.cta_state import ARITHMETIC
+from simulator.floating_point import guarded
 from simulator.program.program import Program
 from simulator.progress import Progress
 from simulator.simulation.exact import exact_results
@@ -21,6 +22,7 @@ from simulator.timing.result import Timing
 COMPARED = 20_000  # matrix instructions compared with the exact result, unless told otherwise
 
 
+@guarded
 def run(
     trace: str | Path | Program,
     config: str | Path | Config | None = "h100_sxm",

@@ -22,6 +22,7 @@ from isa.targets import Target, parse_target
 from simulator.errors import ConfigError
 from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.cta_state import CtaState
+from simulator.floating_point import guarded
 from simulator.program.data import load_all
 from simulator.program.lowering import Code, Operation, in_order
 from simulator.program.program import Program
@@ -64,6 +65,7 @@ class Session:
             together.
     """
 
+    @guarded
     def __init__(
         self,
         source: str | Path | Program,
@@ -137,6 +139,7 @@ class Session:
 
     # Values
 
+    @guarded
     def run(
         self, *observers: Observer, machines: list[CtaState] | None = None, progress: Progress | None = None
     ) -> Executed:
@@ -182,6 +185,7 @@ class Session:
             raise ConfigError(NO_CONFIG, "", "values without a chip take no time", "a config, such as h100_sxm")
         return self.config
 
+    @guarded
     def check(self) -> None:
         """TraceError or ConfigError for what the config's chip cannot run or time, before anything is computed."""
         check_config(self.program, self.chip)
@@ -191,6 +195,7 @@ class Session:
     def _compiled(self) -> list[TimedCode]:
         return compiled(self.program, self.chip)
 
+    @guarded
     def time(
         self,
         executed: Executed | None = None,

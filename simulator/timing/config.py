@@ -14,6 +14,7 @@ from typing import Any
 
 from isa import IsaError, MmaForm, Target, parse_target
 from simulator.errors import ConfigError
+from simulator.floating_point import guarded
 from simulator.resources import folder
 from simulator.timing import tcgen05_config as tcgen05
 from simulator.timing.config_layers import WHAT_IF, read_layers
@@ -201,6 +202,7 @@ def config_names() -> list[str]:
     return sorted(path.stem for path in folder("configs").glob("*.toml"))
 
 
+@guarded
 def load_config(name: str | Path | Config, overrides: Overrides = ()) -> Config:
     """A config by the name of one that comes with tcsim, or by the path of a TOML file.
 

@@ -8,6 +8,7 @@ these words, `tensor.sparse_*_f32` all that match. A value is written as in TOML
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -21,6 +22,8 @@ from simulator.toml_tables import Tables, slug
 Overrides = Iterable[str] | Mapping[str, Any]
 _FORM = "KEY=VALUE, such as tensor.sparse_full_k.interval=4 or l2.read_bytes=x2"
 _WHO = "set by the user"
+_FACTOR = re.compile(r"\d{1,12}(\.\d{0,12})?(/[1-9]\d{0,11}|[eE][+-]?\d{1,2})?")  # whose value is quickly computed
+_MOST_VALUE = 100_000  # characters of a value; a list of a row's numbers has some tens
 
 
 def parse_overrides(overrides: Overrides, path: str) -> dict[str, Any]:
@@ -96,9 +99,11 @@ def _value(value: Any) -> Any:
     text = value.strip()
     if text[:1] == "x" and text[1:2].isdigit():
         try:
-            return Factor(text[1:])
+            return Factor(text[1:]) if _FACTOR.fullmatch(text[1:]) else text
         except (ValueError, ZeroDivisionError):
             return text
+    if len(text) > _MOST_VALUE:
+        return text
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):  # no TOML, or a number of thousands of digits

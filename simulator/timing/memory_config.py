@@ -10,6 +10,7 @@ from simulator.state.global_memory import LINE_BYTES
 from simulator.timing.tables import Cycles, Delay, Slots
 from simulator.toml_tables import Between
 
+MOST_PORT = 63  # cycles: what a sub-core reads lies within 64 cycles of its issue, and a chip takes 2 to 6
 BytesPerCycle = Annotated[int, Between(1, 1_048_576, "bytes a cycle")]
 
 
@@ -41,7 +42,7 @@ class Shared:
 
     cycles: Cycles
     wavefront_interval: Delay
-    port_cycles: Delay
+    port_cycles: Annotated[int, Between(0, MOST_PORT, "cycles")]
     warp_interval: Delay
     queue: Slots
     latency: Cycles
@@ -83,7 +84,7 @@ class Memory:
     copy_latency: Cycles
     line_cycles: Cycles
     cached_cycles: Delay
-    port_cycles: Delay
+    port_cycles: Annotated[int, Between(0, MOST_PORT, "cycles")]
     pipe_cycles: Delay
     write_cycles: Delay
     store_bytes: BytesPerCycle

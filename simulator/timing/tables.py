@@ -14,6 +14,7 @@ from simulator.toml_tables import Between, Choice
 
 POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin", "least-issued")
 LONGEST = 100_000  # cycles: more than anything within an SM takes
+MOST_LOOP = 1000  # cycles: the end of a loop takes some tens of a chip's, and each is an instruction of its schedule
 Cycles = Annotated[int, Between(1, LONGEST, "cycles")]
 Delay = Annotated[int, Between(0, LONGEST, "cycles")]
 Slots = Annotated[int, Between(1, 4096, "entries")]
@@ -151,8 +152,8 @@ class Loop:
         drain: whether compiled code lets the results of matrix and integer instructions arrive before it branches.
     """
 
-    cycles: Delay
-    minimum: Delay
+    cycles: Annotated[int, Between(0, MOST_LOOP, "cycles")]
+    minimum: Annotated[int, Between(0, MOST_LOOP, "cycles")]
     drain: bool
 
 

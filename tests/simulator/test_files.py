@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copy
@@ -40,6 +41,38 @@ def test_verbs_do_not_replace_what_they_read(tmp_path: Path, tcsim: Tcsim, monke
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_replaced_file_keeps_its_mode_and_a_link_stays(tmp_path: Path) -> None:
+    private, link, new = tmp_path / "private.csv", tmp_path / "link.csv", tmp_path / "new.csv"
+    private.write_text("before")
+    private.chmod(0o640)
+    link.symlink_to(private)
+    (tmp_path / "dangling.csv").symlink_to(tmp_path / "later.csv")
+    umask = os.umask(0o077)
+    try:
+        for path in (link, new, tmp_path / "dangling.csv"):
+            with complete(path) as stream:
+                stream.write(b"after")
+    finally:
+        os.umask(umask)
+    assert link.is_symlink()
+    assert private.read_text() == (tmp_path / "later.csv").read_text() == "after"
+    assert (private.stat().st_mode & 0o777, new.stat().st_mode & 0o777) == (0o640, 0o600)
+    (tmp_path / "lost.csv").symlink_to(tmp_path / "nowhere" / "lost.csv")
+    with pytest.raises(FileNotFoundError, match="no such folder"), complete(tmp_path / "lost.csv"):
+        pass
+
+
+def test_the_umask_of_the_process_is_never_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It belongs to all threads: a file that another one opens meanwhile would be open to everybody."""
+
+    def refused(mask: int) -> int:
+        raise AssertionError(mask)
+
+    monkeypatch.setattr("os.umask", refused)
+    with complete(tmp_path / "x.csv") as stream:
+        stream.write(b"1")
+
+
 def test_errors_name_the_file_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not the temporary one, whose name is not too long where that of the file is not."""
 
@@ -48,7 +81,7 @@ def test_errors_name_the_file_that_was_given(tmp_path: Path, monkeypatch: pytest
 
     with complete(tmp_path / ("n" * 251 + ".csv")) as stream:
         stream.write(b"1")
-    for place in ("tempfile.mkstemp", "os.replace"):
+    for place in ("os.open", "pathlib.Path.replace"):
         with monkeypatch.context() as patch:
             patch.setattr(place, refused)
             with pytest.raises(PermissionError) as caught, complete(tmp_path / "x.csv"):

@@ -29,6 +29,7 @@ from simulator.arithmetic.exact_gemm.operands import (
 from simulator.arithmetic.exact_gemm.rounding import Mask, Result, Values, result_type, settle, to_odd, two_sum
 from simulator.arithmetic.exact_gemm.sliced import single_elements, sliced_product
 from simulator.arithmetic.formats import Reals
+from simulator.floating_point import guarded
 
 __all__ = ["exact_gemm"]
 
@@ -41,6 +42,7 @@ _SLICED = 1 << 22  # elements of an operand cut into slices at once: 32 MiB a sl
 _UNIT = 2.0**-53  # of roundoff
 
 
+@guarded
 def exact_gemm(
     a: Array,
     b: Array,

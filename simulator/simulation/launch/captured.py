@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.floating_point import guarded
+from simulator.memory_room import check_room
 from simulator.program.capture import Capture, CaptureError, read_capture
 from simulator.simulation.launch.arguments import parameter_bytes
 from simulator.simulation.launch.batches import shared_storage
@@ -33,6 +35,7 @@ class Placed:
     values: list[Any]
 
 
+@guarded
 def launch(
     capture: str | Path | Capture, config: str | Path | Config | None = None, *, fmad: bool = True, **options: Any
 ) -> LaunchReport:
@@ -74,6 +77,7 @@ def launch(
 
 def place(capture: Capture) -> Placed:
     """Puts the buffers of a capture into memory, with what they hold before the launch."""
+    check_room(sum(spec.bytes for spec in capture.buffers.values()), f"{capture.path}: the buffers")
     memory = DeviceMemory()
     fixed_first = sorted(capture.buffers.values(), key=lambda spec: spec.address is None)
     for spec in fixed_first:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from isa.ptx.module import Module as PtxModule
 from isa.ptx.module import parse_module
+from simulator.floating_point import guarded
 from simulator.inputs import InputError, read_text
+from simulator.memory_room import check_room
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.arguments import parameter_bytes, plain
 from simulator.simulation.launch.errors import LaunchError
@@ -92,6 +94,7 @@ class Function:
         self.module, self.name = module, name
         self.kernel: Kernel = link(module.parsed, name, fmad=module.fmad)
 
+    @guarded
     def __call__(
         self,
         grid: int | Sequence[int],
@@ -122,6 +125,7 @@ class Function:
         memory, given = DeviceMemory(), list(args)
         arrays: list[tuple[str, NDArray[Any]]] = []
         values: list[Any] = []
+        check_room(sum(one.nbytes for one in given if isinstance(one, np.ndarray)), "the buffers of the launch")
         names = names or [parameter.name for parameter in self.kernel.parameters]
         for index, value in enumerate(given):
             name = names[index] if index < len(names) else f"argument {index}"

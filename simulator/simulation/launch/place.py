@@ -18,6 +18,7 @@ SHARED_BYTES = 232_448  # of a CTA: the most of any chip, that of compute capabi
 PORTABLE_CLUSTER = 8  # CTAs: published: CUDA programming guide, "Thread Block Clusters", for all that have clusters
 LARGE_CLUSTER = 16  # published: tuning guides of Hopper and of Blackwell, "non-portable cluster size"
 LARGE_CLUSTERS = (90, 100, 103)  # sm_: those of data centres; that no other takes more than 8 is assumed
+MOST_CTAS = 1 << 24  # of a launch that is executed; more would take days
 
 
 def dim(given: int | Sequence[int], what: str) -> Dim:
@@ -107,6 +108,9 @@ def checked(
         if any(number > most for number, most in zip(numbers, limit, strict=True)):
             raise _refused(f"{what} {numbers}", f"at most {limit}")
     geometry = Geometry(grid, block, size, explicit)
+    if geometry.ctas > MOST_CTAS:
+        reason = f"grid {grid} has {geometry.ctas:,} CTAs, all of which would be executed"
+        raise _refused(reason, f"at most {MOST_CTAS:,}: a part of the problem")
     if any(ctas % part for ctas, part in zip(grid, size, strict=True)):
         reason = f"grid {grid} is not whole clusters of {size}"
         raise _refused(reason, "a multiple of the cluster in each direction")

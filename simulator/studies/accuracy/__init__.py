@@ -23,6 +23,7 @@ from isa.types import Bits
 from simulator.arithmetic import SumRule
 from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.random_operands import DISTRIBUTIONS
+from simulator.floating_point import guarded
 from simulator.studies.accuracy.chips import INPUTS, RESULTS, Chip, Problem, chips, make_problem
 from simulator.studies.accuracy.errors import Errors, Mean, Worst, summarise, worst_of
 from simulator.studies.accuracy.operands import MOST, MOST_K, Drawn, Given, Indices, Reals, given
@@ -41,6 +42,7 @@ REFERENCES = (
 Arithmetic = tuple[SumRule, int]
 
 
+@guarded
 def accuracy(
     type: str,
     k: int | None = None,

@@ -22,6 +22,7 @@ from isa.arguments import described
 from isa.errors import IsaError
 from isa.forms.record import Unit
 from simulator.errors import ConfigError
+from simulator.floating_point import guarded
 from simulator.simulation.energy import RANDOM, Spent
 from simulator.studies.gemm.energy import figures, notes, spent
 from simulator.studies.gemm.held import delay, dram_bytes, occupancy
@@ -140,6 +141,7 @@ def check_chip(tile: Tile | Tcgen05Tile, config: str | Path | Config) -> Config:
     return chip
 
 
+@guarded
 def estimate(
     tile: Tile | Tcgen05Tile,
     m: int,

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import ViewError
+from simulator.floating_point import guarded
 from simulator.simulation.demand import Work
 from simulator.simulation.launch.report import LaunchReport
 from simulator.simulation.report import Report
@@ -158,6 +159,7 @@ def _run(report: Report | LaunchReport) -> _Run:
     return _Run(report.trace, timed.config, timed.config_path, timed.config_overrides, timed.cycles, timed.work)
 
 
+@guarded
 def roofline(reports: Sequence[Report | LaunchReport], count: str = "named") -> Roofline:
     """Compares runs with their limits.
 

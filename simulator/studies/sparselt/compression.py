@@ -23,6 +23,7 @@ from isa.fragments.sparsity import expand
 from isa.metadata_formats import metadata_format
 from isa.metadata_formats.move import check_codes
 from isa.types import Bits
+from simulator.floating_point import guarded
 from simulator.studies.sparselt.matrices import Arrangement, Mask, Patterns, as_patterns, matrix_type, sparsity
 from simulator.studies.sparselt.pruning import is_zero
 
@@ -33,6 +34,7 @@ MULTIPLES = {32: 8, 16: 16, 8: 32}
 HALF_PLACE = np.uint32(0x1000)
 
 
+@guarded
 def compress(patterns: ArrayLike, type: str, *, order: str = "row", op: str = "n", operand: str = "a") -> Bytes:
     """The compressed buffer of a pruned matrix, uint8, as `cusparseLtSpMMACompress2` writes it.
 
@@ -62,6 +64,7 @@ def compress(patterns: ArrayLike, type: str, *, order: str = "row", op: str = "n
     return buffer
 
 
+@guarded
 def decompress(
     buffer: Bytes, type: str, rows: int, columns: int, *, order: str = "row", op: str = "n", operand: str = "a"
 ) -> Patterns:

@@ -19,6 +19,7 @@ from isa.types import ELEMENT_TYPES, PACKED_E2M1
 from simulator.arithmetic.convert import convert
 from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.errors import check_option
+from simulator.floating_point import guarded
 from simulator.parallel import ALONE
 from simulator.studies.gemm.choice import tile_for
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
@@ -73,6 +74,7 @@ class _Operands:
         )
 
 
+@guarded
 def matmul(
     a: ArrayLike,
     b: ArrayLike,

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
 from simulator.errors import ConfigError
+from simulator.floating_point import guarded
 from simulator.studies.gemm.choice import tile_for, tiles_of
 from simulator.studies.sparselt.cost import TILES, Cost, cost
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, refused
@@ -96,6 +97,7 @@ class Plan:
     def __post_init__(self) -> None:
         self.selection.check(self.matmul.target)
 
+    @guarded
     def __call__(
         self,
         a: ArrayLike,
@@ -194,6 +196,7 @@ class Search:
         )
 
 
+@guarded
 def search(
     type: str,
     m: int,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from isa.errors import IsaError
 from isa.fragments.metadata import ONE_OF_TWO
 from isa.fragments.sparsity import keep
+from simulator.floating_point import guarded
 from simulator.studies.sparselt.matrices import (
     Arrangement,
     Mask,
@@ -30,6 +31,7 @@ from simulator.studies.sparselt.torch_tile import keep as keep_greedily
 ALGORITHMS = ("tile", "strip", *TORCH_ALGORITHMS)
 
 
+@guarded
 def prune(
     patterns: ArrayLike,
     type: str,
@@ -57,6 +59,7 @@ def prune(
     return np.where(kept, elements, np.zeros((), elements.dtype))
 
 
+@guarded
 def prune_mask(
     patterns: ArrayLike, type: str, algorithm: str = "tile", *, order: str = "row", op: str = "n", operand: str = "a"
 ) -> Mask:
@@ -77,6 +80,7 @@ def prune_mask(
     return np.asarray(arrangement.by_k(kept), np.bool_)
 
 
+@guarded
 def prune_check(patterns: ArrayLike, type: str, *, order: str = "row", op: str = "n", operand: str = "a") -> bool:
     """Whether no strip along K has more elements that are not zero than the pattern stores: `compress` takes it.
 

@@ -18,6 +18,7 @@ from isa.fragments.metadata import ONE_OF_TWO
 from isa.metadata_formats import metadata_format
 from isa.metadata_formats.move import check_codes
 from isa.types import Bits
+from simulator.floating_point import guarded
 from simulator.studies.sparselt.compression import Bytes, compress, join
 from simulator.studies.sparselt.matrices import Patterns, as_patterns, matrix_type, sparsity
 
@@ -27,6 +28,7 @@ _CODES = np.array([14, 8, 9, 4, 14, 8, 9, 4, 14, 12, 13, 4, 14, 12, 13, 4], np.u
 """By which of the four are not zero: bit i for element i."""
 
 
+@guarded
 def to_torch(dense: ArrayLike, type: str) -> tuple[Patterns, Meta]:
     """A 2:4 (f32: 1:2) matrix as PyTorch keeps it: values [row, K / 2], metadata int16 (s8: int32) [row, words].
 
@@ -69,6 +71,7 @@ def codes_of(occupied: NDArray[np.bool_]) -> Bits:
     return np.asarray(_CODES[(occupied << np.arange(4)).sum(axis=-1)], np.uint32)
 
 
+@guarded
 def from_torch(values: ArrayLike, meta: ArrayLike, type: str) -> Patterns:
     """The dense matrix [row, K] of PyTorch's values and metadata.
 
@@ -83,6 +86,7 @@ def from_torch(values: ArrayLike, meta: ArrayLike, type: str) -> Patterns:
     return join(stored, codes, type)
 
 
+@guarded
 def to_cslt(dense: ArrayLike, type: str) -> Bytes:
     """What `torch._cslt_compress` returns, seen as bytes: uint8 [row, bytes].
 

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from isa.errors import IsaError
 from isa.metadata_formats import metadata_format
 from isa.types import Bits
+from simulator.floating_point import guarded
 from simulator.studies.sparselt.matrices import Mask, Patterns, as_patterns, to_values
 
 ALGORITHMS = ("largest_values_greedy", "largest_abs_values_greedy", "causal1122")
@@ -47,6 +48,7 @@ class TorchTile(NamedTuple):
     masks: NDArray[np.uint8]
 
 
+@guarded
 def torch_tile(patterns: ArrayLike, type: str, algorithm: str = "largest_values_greedy") -> TorchTile:
     """Prunes a matrix along both ways and packs it twice.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.arithmetic.threads import thread_count
 from simulator.errors import ConfigError
+from simulator.floating_point import guarded
 from simulator.parallel import worked
 from simulator.parts import Parts
 from simulator.studies.sweep.check import check, fingerprint
@@ -92,6 +93,7 @@ def sweep_of(spec: Spec, limit: int | None = None, overrides: Mapping[str, Any] 
     return found
 
 
+@guarded
 def run(
     spec: Spec,
     *,
@@ -127,6 +129,7 @@ def run(
     return frame_of(sweep, b"".join(done[number] for number in sorted(done)))
 
 
+@guarded
 def execute(
     spec: Spec,
     output: str | Path,
@@ -218,6 +221,7 @@ def _worked(
         yield number, lines
 
 
+@guarded
 def forecast(sweep: Sweep, seconds: float = 5.0, most: int = 8) -> Forecast:
     """About how long a sweep takes: runs points that lie evenly in it, each twice, since the second time the engine's
     part is remembered.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from simulator.errors import ConfigError, did_you_mean
+from simulator.floating_point import guarded
 from simulator.parallel import worked
 from simulator.studies.validation.group import Group, Groups, Row
 from simulator.studies.validation.summary import Result
@@ -137,6 +138,7 @@ def _in_order(
             following += 1
 
 
+@guarded
 def _run(_: str, task: tuple[Config, str, bool]) -> bytes:
     """The rows of a group, pickled, with the seconds that they took."""
     config, name, short = task

@@ -19,6 +19,8 @@ enum { OLDEST = 0, GREEDY_OLDEST = 1, GREEDY_ROUND_ROBIN = 2, ROUND_ROBIN = 3, L
 
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+/* A word of bits moved down; by its width or more nothing is left, which C leaves undefined. */
+static inline int64_t moved_down(int64_t word, int64_t places) { return places < 63 ? word >> places : word < 0 ? -1 : 0; }
 static inline const Item *next_of(const Warp *warp) { return &warp->items_array[warp->pc]; }
 
 /* pipes.py */
@@ -155,7 +157,7 @@ static int64_t held(Core *core, const Warp *warp, const Item *item) {
 
 static int64_t closed_by(const Core *core, const Item *item, int64_t there) {
     int64_t reads = (item->even | item->odd) & ~(there & item->b);
-    return reads | FIRST_TWO | (reads >> core->port_step & THIRD);
+    return reads | FIRST_TWO | (moved_down(reads, core->port_step) & THIRD);
 }
 
 static void read_registers(const Sm *sm, Core *core, const Warp *warp, const Item *item) {
@@ -331,8 +333,8 @@ static int64_t give(Sm *sm, Core *core, int64_t accessed) {
             continue;
         }
         int64_t since = ++reader[SINCE];
-        taken |= (reader[EVEN] >> since & 1) | (reader[ODD] >> since & 1) << 1;
-        late |= reader[LATE] >> since & 1;
+        taken |= (moved_down(reader[EVEN], since) & 1) | (moved_down(reader[ODD], since) & 1) << 1;
+        late |= moved_down(reader[LATE], since) & 1;
     }
     int64_t *last = core->stages_array + STAGE * (core->depth - 1);
     if (late) {
@@ -1722,7 +1724,7 @@ static void keep_up(const Sm *sm, Core *core, int64_t place, int64_t now) {
     if (warp->stands >= 0)
         make_room(sm, core, place, now, warp->upkeep_array[warp->upkeep_seen] & 1);
     act(core, place, now);
-    int64_t compares = warp->counter >> warp->upkeep_seen & 1;
+    int64_t compares = moved_down(warp->counter, warp->upkeep_seen) & 1;
     give_way(core, warp, warp->upkeep_array[warp->upkeep_seen++] & 1);
     if (core->depth && compares)
         enter(core, warp, warp->runs, 0, 0, warp->gives_way);

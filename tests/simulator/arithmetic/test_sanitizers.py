@@ -25,7 +25,7 @@ import numpy as np
 import simulator
 from simulator.arithmetic.compiled import kernel_name
 from tests.golden import compare, compare_mmasim
-from tests.simulator.timing.test_compiled_engine import check_random
+from tests.simulator.timing.test_compiled_engine import check_random, check_values
 assert kernel_name() == "compiled", simulator.__file__
 assert compare.main(["tests/golden"]) == 0  # every mma.sp and mma form of an H100
 assert compare_mmasim.main([]) == 0         # every sum of every chip
@@ -37,6 +37,7 @@ for config, trace in (("h100_sxm", "digits/s8"), ("h100_sxm", "digits/f16"), ("b
     assert simulator.run(trace, config).cycles > 1000
 for seed in range(270, 280):                # stores, and matrix instructions that leave gaps behind them (276)
     check_random(seed)
+assert sum(map(check_values, range(80_000, 80_200))) > 60  # chips with values at, near and between their bounds
 print("sanitized")
 """
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from random import Random
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -29,6 +30,7 @@ from simulator.timing.result import Timing
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.skipper import Skipper
 from simulator.timing.tables import POLICIES
+from tests.support import config_values
 from tests.support.cases import PROGRAMS, case_of, examples, exhaustive
 from tests.support.paths import ROOT
 from tests.support.random_traces import random_trace
@@ -105,6 +107,57 @@ def test_more_random_programs(first: int) -> None:
     """TCSIM_PROGRAMS=1000 makes a thousand, which takes some ten minutes."""
     for seed in range(first, first + 25):
         check_random(seed, 50_000 if PROGRAMS >= 1000 else 10_000)
+
+
+def check_values(seed: int, most: int = 1000) -> bool:
+    """A random program on a chip of which some values are at, near or between their bounds: False where such a chip
+    cannot be, or the program is long."""
+    random = Random(seed)
+    text, name, _ = random_trace(seed)
+    overrides = config_values.draw(name, random, random.choice((1, 1, 2, 4)))
+    try:
+        session = Session(text, load_config(name, overrides), arithmetic="none")
+        if sum(len(code.warps) * engine.executions(code) for code in session._compiled) > most:
+            return False
+    except simulator.Error:  # values that contradict each other
+        return False
+    executed = session.without_results()
+    with case_of(f"{seed} {overrides}"):
+        compiled_timing = session.time(executed, skip=False)
+        with python_alone():
+            assert session.time(executed, skip=False) == compiled_timing
+    return True
+
+
+@needs_kernel
+def test_random_values_of_configs() -> None:
+    """Both engines agree on chips that nobody has built."""
+    assert sum(map(check_values, range(70_000, 70_000 + examples(40, 14)))) > 3
+
+
+@needs_kernel
+@exhaustive
+@pytest.mark.parametrize("first", range(71_000, 71_000 + 2 * PROGRAMS, 25))
+def test_more_random_values_of_configs(first: int) -> None:
+    """TCSIM_PROGRAMS=1000 draws two thousand, of which about half can be."""
+    for seed in range(first, first + 25):
+        check_values(seed)
+
+
+@needs_kernel
+@pytest.mark.parametrize("key", ["shared.port_cycles", "loop.cycles", "loop.minimum"])
+def test_values_at_the_bounds_of_words(key: str) -> None:
+    """What is moved down by 64 bits or more is nothing, in C, too; a chip has less."""
+    most = config_values.keys("h100_sxm")[key][-1]
+    for seed in (3190, 3246):
+        text, _, _ = random_trace(seed)
+        session = Session(text, load_config("h100_sxm", [f"{key}={most}"]), arithmetic="none")
+        executed = session.without_results()
+        with python_alone():
+            expected = session.time(executed, skip=False)
+        assert session.time(executed, skip=False) == expected
+    with pytest.raises(simulator.ConfigError, match=f"legal: an integer from 0 to {most:,}"):
+        load_config("h100_sxm", [f"{key}={most + 1}"])
 
 
 @needs_kernel
