@@ -29,6 +29,8 @@ _SM80 = "CUTLASS tools/util/host_reorder.h (reorder_meta) and layout::ColumnMajo
 _SM90 = "CUTLASS gemm/collective/builders/sm90_sparse_config.inl (TensorEAtom)"
 _SM100 = "CUTLASS gemm/collective/builders/sm1xx_sparse_config.inl (TensorEAtom)"
 _SPARSELT = "cuSPARSELt 0.8 on an NVIDIA H100 and H200, November 2026"
+_COMPRESSOR = "; 0b0000 for a chunk of zeros: CUTLASS transform/kernel/sm90_sparse_gemm_compressor.hpp"
+_ZERO = (0b0000,)  # what that compressor starts from, for Hopper and Blackwell, and leaves in chunks of zeros, padding
 _MARLIN = "Sparse-Marlin marlin/_semi_structured_conversions.py, vLLM format_24 (group of 64 rows)"
 _CAPTURED = "; E of a captured launch on an H200 expands A to the matrix whose product is D"
 _INSTRUCTION_K = {16: (16, 32), 32: (8, 16), 8: (32, 64), 4: (64, 128)}
@@ -162,7 +164,8 @@ def _cutlass_sm90(name: str, element: ElementType) -> MetadataFormat:
     captured = name == "cutlass.sm90.k128" and element.name == "f16"
     return MetadataFormat(
         name, f"CUTLASS sm90, atom of 64 rows by {chunks * sparsity.chunk} columns", element, sparsity, " ".join(atom),
-        "rows", 8, 2, _SM90 + _CAPTURED * captured, "measured" if captured else "published", padded=True,
+        "rows", 8, 2, _SM90 + _CAPTURED * captured + _COMPRESSOR, "measured" if captured else "published", padded=True,
+        empty=_ZERO,
     )  # fmt: skip
 
 
@@ -174,7 +177,7 @@ def _cutlass_sm100(name: str, element: ElementType) -> MetadataFormat:
     sparsity = sparsity_of(element)
     return MetadataFormat(
         name, f"CUTLASS sm100, atom of 128 rows by {32 * sparsity.chunk} columns", element, sparsity, atom,
-        "rows", 8, 2, _SM100, "published", padded=True,
+        "rows", 8, 2, _SM100 + _COMPRESSOR, "published", padded=True, empty=_ZERO,
     )  # fmt: skip
 
 

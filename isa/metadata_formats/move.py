@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from isa.errors import IsaError
 from isa.metadata_formats.formats import metadata_format
-from isa.metadata_formats.record import MetadataFormat, Words
+from isa.metadata_formats.record import EMPTY, MetadataFormat, Words
 from isa.types import Bits, ElementType
 
 
@@ -35,9 +35,36 @@ def convert(
     """
     origin = metadata_format(source, type)
     codes = origin.load(stored, rows, chunks)
+    codes = settled(codes, origin)
     if check:
         check_codes(codes, origin)
     return metadata_format(target, type).store(codes)
+
+
+def settled(codes: Bits, format: MetadataFormat, occupied: NDArray[np.bool_] | None = None) -> Bits:
+    """Codes as `EMPTY` where software left another for a chunk without an element in this format.
+
+    Args:
+        codes: of a whole matrix [row, chunk].
+        occupied: which chunks store something else than zeros; their codes stay as they are. Without it, the software
+            is trusted.
+    """
+    if not format.empty:
+        return codes
+    empty = np.isin(codes, format.empty)
+    if occupied is not None:
+        empty &= ~occupied
+    return np.where(empty, np.uint32(EMPTY), codes).astype(codes.dtype)
+
+
+def empty_notes(codes: Bits, format: MetadataFormat) -> list[str]:
+    """What to tell the reader of codes that `settled` takes for chunks without an element."""
+    return [
+        f"{count:,} of {codes.size:,} codes are {code:#06b}, which is not defined and stands for a chunk of zeros in "
+        f"{format.name}: read as zeros, written as {EMPTY:#06b}"
+        for code in format.empty
+        if (count := int((codes == code).sum()))
+    ]
 
 
 def check_codes(codes: Bits, format: MetadataFormat) -> None:

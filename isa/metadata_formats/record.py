@@ -25,8 +25,8 @@ from isa.types import Bits, ElementType
 
 Words = NDArray[np.unsignedinteger]
 EMPTY = 0b1110
-"""The code of a chunk that stores nothing, and of padding: the last two elements, which CUTLASS, cuSPARSELt and PyTorch
-all write (measured)."""
+"""The code of a chunk that stores nothing, and of padding, as it is written here: the last two elements, as cuSPARSELt
+and PyTorch write it (measured). CUTLASS's compressor writes 0b0000, see `MetadataFormat.empty`."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class MetadataFormat:
         padded: whether matrices that do not fill whole atoms are padded with `EMPTY`; otherwise they are refused.
         group_rows: 0, or rows after which the order of atoms starts anew (the last group may be shorter): inside a
             group of two atoms along K, atoms go down the rows first.
+        empty: codes that are not defined, and that software leaves in this format for a chunk without an element, or
+            in padding. They are read as `EMPTY`, and never written.
         source: where the mapping comes from.
         evidence: "measured", "published" (a public source states it) or "by PTX".
     """
@@ -66,6 +68,7 @@ class MetadataFormat:
     matrix: bool = False
     padded: bool = False
     group_rows: int = 0
+    empty: tuple[int, ...] = ()
 
     @cached_property
     def digits(self) -> tuple[tuple[str, int], ...]:

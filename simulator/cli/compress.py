@@ -62,6 +62,7 @@ def _compress(options: argparse.Namespace) -> str:
     from simulator.studies.sparselt.compression import compress
     from simulator.studies.sparselt.matrices import Arrangement, as_patterns
     from simulator.studies.sparselt.moves import convert
+    from simulator.studies.sparselt.rounding import rounding_of
     from simulator.studies.sparselt.summary import summarise
 
     if options.output:
@@ -70,7 +71,9 @@ def _compress(options: argparse.Namespace) -> str:
     patterns, rounded = as_patterns(given, options.type)
     how = {"order": options.order, "op": options.op, "operand": options.operand}
     if options.pattern:
-        return _pattern(patterns, options, rounded, how)
+        for note in rounding_of(given, patterns, options.type, rounded).notes(""):
+            say(note)
+        return _pattern(patterns, options, how)
     if options.form == "cusparselt.buffer":
         arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {
             "data": compress(patterns, options.type, **how)
@@ -81,10 +84,10 @@ def _compress(options: argparse.Namespace) -> str:
         arrays = convert({"data": patterns}, "dense", options.form, options.type)
     if options.output:
         matrices.write(options.output, arrays)
-    if rounded:
-        say(f"{rounded} of {patterns.size} numbers were rounded to {options.type}")
+    for note in rounding_of(given, patterns, options.type, rounded).notes(""):
+        say(note)
     sizes = {name: array.nbytes for name, array in arrays.items()}
-    summary = summarise(patterns, patterns, options.type, **how)
+    summary = summarise(given, patterns, options.type, **how)
     dense = patterns.nbytes
     if options.format == "json":
         content = {"bytes": sizes, "dense_bytes": dense, "form": options.form, "matrix": summary.as_dict()}
@@ -96,7 +99,7 @@ def _compress(options: argparse.Namespace) -> str:
     return f"{summary.table()}\n{shown}{'size':<20} {total} of {dense} bytes dense: {total / dense:.2%}\n"
 
 
-def _pattern(patterns: Patterns, options: argparse.Namespace, rounded: int, how: dict[str, str]) -> str:
+def _pattern(patterns: Patterns, options: argparse.Namespace, how: dict[str, str]) -> str:
     """The matrix as a hypothetical pattern stores it."""
     from simulator.studies.sparselt.matrices import matrix_type
     from simulator.studies.sparselt.patterns import arrays_of, compress_pattern
@@ -105,8 +108,6 @@ def _pattern(patterns: Patterns, options: argparse.Namespace, rounded: int, how:
     element = matrix_type(options.type)
     if options.output:
         matrices.write(options.output, arrays_of(stored, options.type))
-    if rounded:
-        say(f"{rounded} of {patterns.size} numbers were rounded to {options.type}")
     values, metadata, dense = stored.values.size * element.bits, stored.metadata_bits, patterns.size * element.bits
     content = {
         "pattern": stored.pattern.name,

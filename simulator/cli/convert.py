@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from simulator.cli import matrices
+from simulator.cli import matrices, say
 from simulator.cli.answer import answer
 
 DESCRIPTION = """\
@@ -15,7 +15,8 @@ Rewrites a sparse matrix, or its metadata alone, from one form to another.
 Metadata alone: codes, rows, registers.m16n8kK, cutlass.sm80, torch, cusparselt, cusparselt.sm80, cutlass.sm90.kN,
 cutlass.sm100, marlin, tmem, smem; which of them serve a type: --list. A whole matrix: dense, cusparselt.buffer,
 torch.matrix (arrays values and meta), torch.cslt, and pair:FORMAT (values, and meta in that format). docs/formats.md
-draws each of them. Undefined codes are refused.
+draws each of them. Undefined codes are refused, but for the 0b0000 that CUTLASS's compressor for Hopper and Blackwell
+leaves for chunks of zeros (cutlass.sm90.kN, cutlass.sm100): it is read as zeros, and written as 0b1110.
 """
 EPILOG = """\
 examples:
@@ -72,9 +73,13 @@ def _convert(options: argparse.Namespace) -> str:
             raise IsaError("", -1, f"{name} {size}", "1 or more")
     matrices.check_output(options.output)
     arrays = {name or "data": array for name, array in matrices.read(options.input).items()}
-    how = {"rows": options.rows, "columns": options.columns}
-    converted = convert(arrays, options.source, options.target, options.type, **how)
+    told: list[str] = []
+    converted = convert(
+        arrays, options.source, options.target, options.type, rows=options.rows, columns=options.columns, told=told
+    )
     matrices.write(options.output, converted)
+    for note in told:
+        say(note)
     if options.format == "json":
         shapes = {name: {"type": array.dtype.name, "shape": list(array.shape)} for name, array in converted.items()}
         return json.dumps({"output": options.output, "arrays": shapes}, indent=2) + "\n"

@@ -41,14 +41,15 @@ def read(path: str) -> dict[str, NDArray[Any]]:
     return {name: file.read(name) for name in file.names}
 
 
-def read_one(path: str, key: str | None) -> NDArray[Any]:
-    """One array of a file. UnreadableError if there is none of that name, or several and no name was given."""
+def read_one(path: str, key: str | None, option: str = "--key") -> NDArray[Any]:
+    """One array of a file. UnreadableError if there is none of that name, or several and no name was given; it names
+    the option that names an array."""
     arrays = read(path)
     if key is None and len(arrays) == 1:
         return next(iter(arrays.values()))
     if key is None or key not in arrays:
         what = f"no array '{key}'" if key is not None else f"{len(arrays)} arrays"
-        raise UnreadableError(f"{path}: {what}", f"--key with one of: {', '.join(map(repr, arrays))}")
+        raise UnreadableError(f"{path}: {what}", f"{option} with one of: {', '.join(map(repr, arrays))}")
     return arrays[key]
 
 

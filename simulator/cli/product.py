@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from simulator.studies.sparselt.cost import Cost
     from simulator.studies.sparselt.product import Product
 
-_NEEDS_MATRICES = ("b", "c", "bias", "prune", "relu", "gelu", "output", "c_type", "d_type")
+_FILES = {"a": "--key", "b": "--b-key", "c": "--c-key", "bias": "--bias-key"}
+"""Options of files, and those that name an array of an .npz."""
+_KEYS = {name: option.removeprefix("--").replace("-", "_") for name, option in _FILES.items()}
+_NEEDS_MATRICES = (
+    *("b", "c", "bias", "prune", "relu", "gelu", "output", "c_type", "d_type", "library"),
+    *_KEYS.values(),
+)
+_STEPS = {"rounding": "rounding to types", "pruning": "pruning", "arithmetic": "arithmetic", "total": "together"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +34,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ("c", "C [m, n]"),
         ("bias", "[m], added to the rows of D"),
     ):
-        group.add_argument(f"--{name}", metavar="FILE", help=f"{what}: .npy, or .npz with one array")
+        several = f"(one array, or the one that {_FILES[name]} names)"
+        group.add_argument(f"--{name}", metavar="FILE", help=f"{what}: .npy, or .npz {several}")
+    for name, option in _FILES.items():
+        group.add_argument(option, metavar="NAME", help=f"array of the .npz of --{name}")
     group.add_argument("--prune", metavar="ALGORITHM", help="prune A first: strip, tile or one of PyTorch's")
     group.add_argument("--alpha", type=float, default=1.0, help="default 1")
     group.add_argument("--beta", type=float, default=None, help="default 1 with --c, else 0")
@@ -37,6 +47,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--d-type", metavar="TYPE", help="of D (default as C)")
     group.add_argument("--compute", choices=("32f", "32i", "16f"), help="default 32f, 32i for s8; 16f: f16 sums")
     group.add_argument("--split-k", type=int, default=1, metavar="N", help="slices of K (default 1); -1: segment-K")
+    group.add_argument(
+        "--library",
+        metavar="VERSION",
+        help="version of cuSPARSELt whose table says which types the chip takes: 0.8.1 or 0.10.0 (default)",
+    )
     group.add_argument("--output", metavar="FILE", help="D (.npy), or D and the exact result (.npz)")
 
 
@@ -89,10 +104,21 @@ def _pair(text: str | None, option: str, legal: str) -> tuple[int, int] | None:
     return int(parts[0]), int(parts[1])
 
 
+def _named(options: argparse.Namespace) -> list[tuple[str | None, str | None, str]]:
+    """Of each matrix its file, the array in it, and the option that names that."""
+    found = []
+    for name, option in _FILES.items():
+        path, key = getattr(options, name), getattr(options, _KEYS[name])
+        if key is not None and path is None:
+            raise UnreadableError(f"{option} '{key}' without a file", f"--{name} FILE.npz {option} {key}")
+        found.append((path, key, option))
+    return found
+
+
 def _multiply(options: argparse.Namespace) -> str:
     from isa import IsaError
     from simulator.studies.sparselt.multiply import matmul
-    from simulator.studies.sparselt.pruning import prune
+    from simulator.studies.sparselt.support import DEFAULT_LIBRARY
 
     if options.a is None or options.b is None:
         raise IsaError("", -1, "a product of one matrix, or of none", "--a FILE and --b FILE")
@@ -106,13 +132,10 @@ def _multiply(options: argparse.Namespace) -> str:
         matrices.check_output(options.output)
     choose_config(options)
     a, b, c, bias = (
-        None if path is None else matrices.read_one(path, None)
-        for path in (options.a, options.b, options.c, options.bias)
+        None if path is None else matrices.read_one(path, key, option) for path, key, option in _named(options)
     )
     assert a is not None
     assert b is not None
-    if options.prune:
-        a = prune(a, options.type, options.prune)
     for name, matrix in (("A", a), ("B", b)):
         if matrix.ndim not in (2, 3):
             raise IsaError("", -1, f"{name} has shape {matrix.shape}", "[rows, columns] or [batch, rows, columns]")
@@ -133,6 +156,8 @@ def _multiply(options: argparse.Namespace) -> str:
         tile=shape(options, a.shape[-2], b.shape[-2], a.shape[-1]),
         config=options.config,
         strict=False,
+        library=options.library or DEFAULT_LIBRARY,
+        prune=options.prune,
     )
     if options.output:
         assert product.exact is not None
@@ -157,7 +182,9 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
         "config_path": chip.own_path,
         "config_overrides": chip.overridden,
         "tile": str(time.kernel.tile),
+        "library": None if options.dense else product.library,
         **summary,
+        "rounding": {name: of.to_dict() for name, of in product.rounding.items()},
         "cycles": time.cycles,
         "kernel_cycles": time.kernel.cycles,
         "reduction_cycles": time.reduction_cycles,
@@ -171,13 +198,42 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
     nan = f", {summary['nan']:,} NaN" if summary["nan"] else ""
     mean = "no exact value is a number"
     if summary["mean_ulp"] is not None:
-        mean = f"{summary['right']:.2%} as exact, mean {summary['mean_ulp']:.3g} ulp"
+        mean = f"{summary['right']:.2%} as exact{_of(product, options)}, mean {summary['mean_ulp']:.3g} ulp"
         mean += f", largest {summary['largest_ulp']:,}"
     lines = [
         f"{found['m']} x {found['n']} x {found['k']} {options.type} -> {product.d_type} on {chip.label}",
+        *_listed(product, options),
         f"  values: {summary['elements']:,} elements{nan}; {mean}",
+        f"    from exact: {product.error}",
+        *_lost(product),
         f"  time: {time.cycles:,} cycles, {time.time_us:,.1f} us with the launch ({found['tile']})",
         f"    kernel {time.kernel.cycles:,}, slices of K {time.reduction_cycles:,}, reading C {time.epilogue_cycles:,}",
         *(f"    {line}" for line in assumed(time)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _listed(product: Product, options: argparse.Namespace) -> list[str]:
+    """Which version of the library takes the types on the chip."""
+    if options.dense:
+        return []
+    return [f"  types: as cuSPARSELt {product.library} lists them for {options.config.target} (published)"]
+
+
+def _of(product: Product, options: argparse.Namespace) -> str:
+    """Whose exact product D is compared with, element by element."""
+    done = [
+        *(["rounded"] if any(of.rounded for of in product.rounding.values()) else []),
+        *(["pruned"] if options.prune else []),
+    ]
+    return f" for the {' and '.join(done)} matrices" if done else ""
+
+
+def _lost(product: Product) -> list[str]:
+    """What D lacks of the product of the matrices as they were given."""
+    losses = {name: loss for name, loss in product.losses.items() if loss is not None}
+    if not losses:
+        return []
+    wide = max(len(_STEPS[name]) for name in losses)
+    shown = [f"    {_STEPS[name]:<{wide}}  {loss}" for name, loss in losses.items()]
+    return ["  error against the product of the matrices as given, in float64", *shown]

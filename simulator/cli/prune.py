@@ -67,7 +67,7 @@ def _prune(options: argparse.Namespace) -> str:
         if options.pattern
         else prune(patterns, options.type, options.algorithm, **how)
     )
-    summary = summarise(patterns, pruned, options.type, **how)
+    summary = summarise(given, pruned, options.type, **how)
     if options.output:
         same = given.dtype.itemsize == pruned.dtype.itemsize and (given.dtype.kind in "iu" or not rounded)
         matrices.write(options.output, {"data": pruned.view(given.dtype) if same else pruned})
@@ -75,8 +75,8 @@ def _prune(options: argparse.Namespace) -> str:
         from simulator.studies.sparselt.plot import write_picture
 
         write_picture(patterns, pruned, options.type, options.picture)
-    if rounded:
-        say(f"{rounded} of {patterns.size} numbers were rounded to {options.type}")
+    for note in summary.rounding.notes(""):
+        say(note)
     if options.format == "json":
         return json.dumps(summary.as_dict() | {"rounded": rounded}, indent=2) + "\n"
     return summary.table() if options.format == "table" else summary.strips.csv()

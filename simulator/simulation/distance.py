@@ -6,7 +6,9 @@ in registers or in Tensor Memory, and else where all matrix results of the progr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,9 @@ from numpy.typing import NDArray
 
 from isa.types import ElementType, unpack
 from simulator.arithmetic import canonical_nan, ulp_distance
-from simulator.arithmetic.formats import is_nan
+from simulator.arithmetic.convert import to_float64
+from simulator.arithmetic.deviation import Deviation, deviation
+from simulator.arithmetic.formats import integers, is_nan
 from simulator.execute.cta_state import CtaState
 from simulator.program.program import Program, Store
 from simulator.simulation.interpreter import Executed
@@ -35,6 +39,7 @@ class Distance:
         largest_ulp: largest distance of two elements, in units in the last place of their type, where neither is NaN;
             None where elements differ and nothing says what they stand for.
         types: names of the types that the elements were read as.
+        error: how far the numbers are apart all together; None where nothing says what they stand for.
     """
 
     elements: int
@@ -42,6 +47,12 @@ class Distance:
     nan: int
     largest_ulp: int | None
     types: tuple[str, ...]
+    error: Deviation | None = field(default=None, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, ready for JSON."""
+        found = {key: value for key, value in vars(self).items() if key != "error"}
+        return found | (self.error.to_dict() if self.error is not None else {})
 
     def __str__(self) -> str:
         nan = f", {self.nan:,} NaN" if self.nan else ""
@@ -49,6 +60,8 @@ class Distance:
             numbers = f"{self.elements - self.nan:,} of {self.elements:,}" if self.nan else f"all {self.elements:,}"
             return f"the same in {numbers} elements{nan}"
         far = "" if self.largest_ulp is None else f", {self.largest_ulp:,} ulp at most"
+        if far and self.error is not None:
+            far += f" ({self.error})"
         return f"{self.differing:,} of {self.elements:,} elements differ{far}{nan}"
 
 
@@ -112,7 +125,7 @@ def _apart(x: Array, y: Array, element: ElementType | None) -> Distance:
     width = 8 * x.dtype.itemsize
     if element is None or x.dtype.kind != "u" or width % element.bits:
         differing = int((x != y).sum())
-        return Distance(x.size, differing, 0, None if differing else 0, ())
+        return Distance(x.size, differing, 0, None if differing else 0, (), None if differing else Deviation())
     if width == 32 and element.bits < 32:
         x, y = unpack(x, element.bits), unpack(y, element.bits)
     differs = x != y
@@ -122,7 +135,15 @@ def _apart(x: Array, y: Array, element: ElementType | None) -> Distance:
         nan[differs] |= is_nan(x[differs], element) | is_nan(y[differs], element)
     far = differs & ~nan
     largest = int(ulp_distance(x[far], y[far], element).max()) if far.any() else 0
-    return Distance(x.size, int(differs.sum()), int(nan.sum()), largest, (element.name,))
+    error = deviation(_numbers(x, element), _numbers(y, element))
+    return Distance(x.size, int(differs.sum()), int(nan.sum()), largest, (element.name,), error)
+
+
+def _numbers(words: Array, element: ElementType) -> NDArray[np.float64]:
+    """What patterns stand for, in float64."""
+    if element.bits == 64 and element.is_float:
+        return words.view(np.float64)
+    return to_float64(words, element) if element.is_float else integers(words, element).astype(np.float64)
 
 
 def joined(parts: list[Distance]) -> Distance:
@@ -134,4 +155,9 @@ def joined(parts: list[Distance]) -> Distance:
         sum(part.nan for part in parts),
         None if None in largest else max((ulp for ulp in largest if ulp is not None), default=0),
         tuple(dict.fromkeys(name for part in parts for name in part.types)),
+        None if any(part.error is None for part in parts) else _together(parts),
     )
+
+
+def _together(parts: list[Distance]) -> Deviation:
+    return reduce(add, (part.error for part in parts if part.error is not None), Deviation())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from simulator.arithmetic.deviation import Deviation
 from simulator.floating_point import guarded
 from simulator.simulation.demand import Work
 from simulator.simulation.distance import Distance, joined
@@ -160,6 +161,12 @@ class Report:
         """How far all arrays together are from the exact ones; None where these were not computed."""
         return joined(list(self.distances.values())) if self.distances else None
 
+    @property
+    def deviation(self) -> Deviation | None:
+        """The relative, and the largest, error of all arrays together, beside the distance in ulp; None where nothing
+        says what they stand for."""
+        return None if self.distance is None else self.distance.error
+
     @guarded
     def as_dict(self) -> dict[str, Any]:
         """Everything but the arrays, of which only types and shapes, ready for JSON."""
@@ -174,7 +181,7 @@ class Report:
             "undefined": self.undefined,
             "assumed": self.assumed,
             "warnings": self.warnings,
-            "exact": {name: asdict(distance) for name, distance in self.distances.items()},
+            "exact": {name: distance.to_dict() for name, distance in self.distances.items()},
             "exact_left_out": self.exact_left_out,
             "arrays": {name: {"type": str(a.dtype), "shape": list(a.shape)} for name, a in self.arrays.items()},
         }
@@ -372,6 +379,9 @@ FIGURES = (
     Figure("exact_differing", "exact_differing", lambda run: run.distance and run.distance.differing),
     Figure("exact_nan", "exact_nan", lambda run: run.distance and run.distance.nan),
     Figure("exact_largest_ulp", "exact_largest_ulp", lambda run: run.distance and run.distance.largest_ulp),
+    Figure("exact_relative_error", "exact_relative_error", lambda run: run.deviation and run.deviation.relative),
+    Figure("exact_sqnr_db", "exact_sqnr_db", lambda run: run.deviation and run.deviation.sqnr_db),
+    Figure("exact_largest_error", "exact_largest_error", lambda run: run.deviation and run.deviation.largest),
     Figure("skipped_cycles", "skipped_cycles", lambda run: run.skipped_cycles),
     Figure("skipped_turns", "skipped_turns", lambda run: run.skipped_turns),
     Figure("", "assumed_tables", lambda run: len(run.assumed)),

@@ -24,8 +24,10 @@ from isa.metadata_formats import metadata_format
 from isa.metadata_formats.move import check_codes
 from isa.types import Bits
 from simulator.floating_point import guarded
-from simulator.studies.sparselt.matrices import Arrangement, Mask, Patterns, as_patterns, matrix_type, sparsity
+from simulator.studies.sparselt.given import type_name
+from simulator.studies.sparselt.matrices import Arrangement, Mask, Patterns, matrix_type, sparsity
 from simulator.studies.sparselt.pruning import is_zero
+from simulator.studies.sparselt.rounding import patterns_told
 
 Bytes = NDArray[np.uint8]
 
@@ -48,7 +50,7 @@ def compress(patterns: ArrayLike, type: str, *, order: str = "row", op: str = "n
     Raises:
         IsaError: a shape or arrangement that the library does not take, or a matrix that is not pruned along K.
     """
-    elements, _ = as_patterns(patterns, type)
+    elements, type = patterns_told(patterns, type), type_name(type)
     rows, columns = elements.shape
     arrangement = _checked(elements.shape, type, Arrangement(order, op, operand))
     stored, codes = split(np.asarray(arrangement.by_k(elements), elements.dtype), type)
@@ -74,7 +76,7 @@ def decompress(
         IsaError: a buffer of another type or length, a shape that the library does not take, or metadata that is not
             defined.
     """
-    element = matrix_type(type)
+    element, type = matrix_type(type), type_name(type)
     arrangement = _checked((rows, columns), type, Arrangement(order, op, operand))
     buffer = np.asarray(buffer)
     size = compressed_size(rows, columns, type)

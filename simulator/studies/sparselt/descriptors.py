@@ -1,6 +1,7 @@
 """Descriptors of matrices and of a product, as cuSPARSELt has them: what lies where in memory, and what is refused.
 
-The refusals are those of cuSPARSELt 0.8 on an NVIDIA H100 (November 2026), with its status; the library gives no words.
+Refusals with a status are those of cuSPARSELt 0.8 on an NVIDIA H100 (measured, November 2026); the library gives no
+words. Those without one follow from what the words mean: nobody asked the library.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from isa.errors import IsaError
 from isa.targets import Target, parse_target
 from isa.types import ELEMENT_TYPES
+from simulator.studies.sparselt.given import Given, taken, type_name
 from simulator.studies.sparselt.matrices import OPERATIONS, ORDERS, Patterns, as_patterns
-from simulator.studies.sparselt.vocabulary import STATUSES, check_types
+from simulator.studies.sparselt.support import DEFAULT_LIBRARY
+from simulator.studies.sparselt.vocabulary import check_types, measured_status
 
 _DENSE_BYTES, _STRUCTURED_BYTES, _ALIGNMENT = 16, 32, 16  # what rows and columns, and addresses, are multiples of
 BITS = {"e2m1": 4, **{name: ELEMENT_TYPES[name].bits for name in ("f32", "f16", "bf16", "s8", "s32", "e4m3", "e5m2")}}
@@ -23,18 +26,24 @@ BITS = {"e2m1": 4, **{name: ELEMENT_TYPES[name].bits for name in ("f32", "f16", 
 
 
 def refused(reason: str, status: int, legal: str) -> IsaError:
-    """The error for what the library answers with a status."""
-    return IsaError("", -1, f"{reason} (cuSPARSELt: status {status}, {STATUSES[status]})", legal)
+    """The error for what the library was seen to answer with a status."""
+    return IsaError("", -1, f"{reason} ({measured_status(status)})", legal)
 
 
-def patterns_of(array: ArrayLike, type: str) -> tuple[Patterns, int]:
+def unfit(reason: str, legal: str) -> IsaError:
+    """The error for what cannot be meant, and was never put to the library."""
+    return IsaError("", -1, reason, legal)
+
+
+def patterns_of(array: ArrayLike | Given, type: str) -> tuple[Patterns, int]:
     """An array of any shape as unsigned patterns of the type's width, and how many numbers were rounded."""
-    given = np.asarray(array)
+    all_given = taken(array)
+    given = all_given.array
     if type == "s32":
         if given.dtype.kind not in "iu" or given.dtype.itemsize != 4:
             raise IsaError("", -1, f"a matrix of type {given.dtype} for s32", "int32, or uint32 patterns")
         return given.view(np.uint32), 0
-    found, rounded = as_patterns(given.reshape(1, -1), type)
+    found, rounded = as_patterns(all_given.reshape(1, -1), type)
     return found.reshape(given.shape), rounded
 
 
@@ -64,6 +73,7 @@ class MatrixDescriptor:
     alignment: int = 16
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "type", type_name(self.type))
         if self.type not in BITS:
             raise IsaError(str(self.type), -1, f"type '{self.type}' of a matrix", ", ".join(BITS))
         if self.order not in ORDERS:
@@ -82,9 +92,9 @@ class MatrixDescriptor:
         if self.alignment % _ALIGNMENT or self.alignment < 1:
             raise refused(f"an alignment of {self.alignment} bytes", 10, "a multiple of 16")
         if self.batches < 1:
-            raise refused(f"{self.batches} matrices", 3, "1 or more")
+            raise unfit(f"{self.batches} matrices", "1 or more")
         if self.step and self.step < self._size:
-            raise refused(f"a batch stride of {self.step}", 3, f"0, or {self._size} or more")
+            raise unfit(f"a batch stride of {self.step}", f"0, or {self._size} or more")
 
     @property
     def multiple(self) -> int:
@@ -127,7 +137,7 @@ class MatrixDescriptor:
 
     def read(self, memory: ArrayLike) -> Patterns:
         """The matrices [batch, row, column] of a piece of memory (an array of any shape), as patterns."""
-        found, _ = patterns_of(np.ascontiguousarray(memory).reshape(-1), self.type)
+        found, _ = patterns_of(taken(memory).reshape(-1), self.type)
         if found.size < self.size:
             raise IsaError("", -1, f"{found.size} elements in memory", f"{self.size}, as the descriptor says")
         return self._view(np.ascontiguousarray(found))
@@ -148,6 +158,7 @@ class MatmulDescriptor:
         op_a, op_b: "n" or "t". The library's B is k x n: with op "t" it lies as [n, k], as everywhere here.
         compute: "32i", "32f" or "16f".
         target: the chip.
+        library: version of cuSPARSELt whose table says what the chip takes, one of `support.LIBRARIES`.
     """
 
     a: MatrixDescriptor
@@ -158,6 +169,7 @@ class MatmulDescriptor:
     op_b: str = "t"
     compute: str = "32f"
     target: str | Target = "sm_90a"
+    library: str = DEFAULT_LIBRARY
 
     def __post_init__(self) -> None:
         for name, op in (("op_a", self.op_a), ("op_b", self.op_b)):
@@ -166,15 +178,15 @@ class MatmulDescriptor:
         if self.a.type != self.b.type:
             raise refused(f"A of {self.a.type} with B of {self.b.type}", 10, "the same type")
         if self.a.structured == self.b.structured:
-            raise refused("A and B both structured, or neither", 3, "exactly one structured")
-        check_types(self.a.type, self.c.type, self.d.type, self.compute, parse_target(self.target))
+            raise unfit("A and B both structured, or neither", "exactly one structured")
+        check_types(self.a.type, self.c.type, self.d.type, self.compute, parse_target(self.target), self.library)
         rows, inner, columns = self.shape
         deep = self.b.cols if self.op_b == "t" else self.b.rows
         if deep != inner:
-            raise refused(f"op(A) of {rows} x {inner} with op(B) of {deep} x {columns}", 3, f"{inner} x n")
+            raise unfit(f"op(A) of {rows} x {inner} with op(B) of {deep} x {columns}", f"{inner} x n")
         for name, matrix in (("C", self.c), ("D", self.d)):
             if (matrix.rows, matrix.cols) != (rows, columns):
-                raise refused(f"{name} of {matrix.rows} x {matrix.cols}", 3, f"{rows} x {columns}")
+                raise unfit(f"{name} of {matrix.rows} x {matrix.cols}", f"{rows} x {columns}")
         if BITS[self.a.type] == 8:
             self._check_narrow()
 

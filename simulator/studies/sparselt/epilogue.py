@@ -117,6 +117,11 @@ def finish_exactly(sums: Reals, epilogue: Epilogue, d_type: str) -> Bits:
     return d
 
 
+def finish_numbers(sums: Reals, epilogue: Epilogue) -> Reals:
+    """The same, not rounded to D."""
+    return _exact(sums, epilogue)
+
+
 def _column(x: Singles) -> Singles:
     """A number as it is, a vector [m] as [m, 1]."""
     return x.reshape(-1, 1) if x.size > 1 else x.reshape(())

@@ -12,6 +12,7 @@ from isa.fragments.metadata import Sparsity, sparsity_of
 from isa.fragments.sparsity import weights
 from isa.types import ELEMENT_TYPES, PACKED_E2M1, ElementType
 from simulator.arithmetic.convert import from_float64, to_float64
+from simulator.studies.sparselt.given import Given, taken, type_name
 
 Patterns = NDArray[np.unsignedinteger]
 Mask = NDArray[np.bool_]
@@ -61,6 +62,7 @@ class Arrangement:
 
 def matrix_type(name: str) -> ElementType:
     """The element type of a name of `TYPES`, or tf32; IsaError for any other."""
+    name = type_name(name)
     if name in ("f32", "tf32"):
         return ELEMENT_TYPES["f32"]
     if name not in TYPES:
@@ -73,21 +75,25 @@ def sparsity(name: str) -> Sparsity:
     return sparsity_of(matrix_type(name))
 
 
-def as_patterns(matrix: ArrayLike, type: str) -> tuple[Patterns, int]:
+def as_patterns(matrix: ArrayLike | Given, type: str) -> tuple[Patterns, int]:
     """A matrix as unsigned patterns of the type's width, and how many of its numbers had to be rounded.
 
     Args:
         matrix: [row, column]: unsigned integers of the type's width (patterns), signed ones (the same bits), or floats
-            (converted to the nearest, ties to even, as `cvt.rn` does; not rounded where the type is the array's own).
+            (converted to the nearest, ties to even, as `cvt.rn` does; not rounded where the type is the array's own);
+            also arrays of ml_dtypes, and PyTorch's tensors.
         type: a name of `TYPES`.
 
     Raises:
         IsaError: another type or number of axes, or patterns that the type has not (e2m1 above 15).
     """
-    element, array = matrix_type(type), np.asarray(matrix)
+    given = taken(matrix)
+    element, array, type = matrix_type(type), given.array, type_name(type)
     width = np.dtype(f"u{max(element.bits, 8) // 8}")
     if array.ndim != 2 or not array.size:
         raise IsaError("", -1, f"a matrix of shape {list(array.shape)}", "[row, column], with at least one element")
+    if given.own and given.own != type:
+        array = to_values(array, given.own)
     if array.dtype.kind in "iu" and array.dtype.itemsize == width.itemsize:
         patterns: Patterns = array.view(width)
         if element.bits < 8 and int(patterns.max()) > element.mask:
@@ -103,6 +109,17 @@ def as_patterns(matrix: ArrayLike, type: str) -> tuple[Patterns, int]:
     back = to_values(nearest.astype(width), type)
     rounded = int(((back != values) & ~(np.isnan(back) & np.isnan(values))).sum())
     return nearest.astype(width), rounded
+
+
+def numbers_of(matrix: ArrayLike | Given, type: str) -> NDArray[np.float64]:
+    """The numbers of a matrix as it is given, before anything is rounded: floats as they are, patterns as they are
+    read. Arguments as those of `as_patterns`, of any shape."""
+    given = taken(matrix)
+    if not given.own and given.array.dtype.kind == "f":
+        return given.array.astype(np.float64)
+    if given.own:
+        return to_values(given.array, given.own)
+    return to_values(given.array.view(f"u{given.array.dtype.itemsize}"), type)
 
 
 def to_values(patterns: Patterns, type: str) -> NDArray[np.float64]:

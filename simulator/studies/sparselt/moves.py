@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from isa.errors import IsaError
 from isa.metadata_formats import convert as convert_metadata
 from isa.metadata_formats import format_names, metadata_format
-from isa.metadata_formats.move import check_codes
+from isa.metadata_formats.move import check_codes, empty_notes, settled
 from simulator.errors import did_you_mean
 from simulator.studies.sparselt.compression import compress, compressed_size, decompress, join, split
 from simulator.studies.sparselt.matrices import Patterns, as_patterns, sparsity
+from simulator.studies.sparselt.pruning import is_zero
+from simulator.studies.sparselt.rounding import patterns_told
 from simulator.studies.sparselt.torch_form import from_torch, to_cslt, to_torch
 
 Arrays = Mapping[str, NDArray[np.generic]]
@@ -32,7 +34,14 @@ PAIR = "pair:"
 
 
 def convert(
-    arrays: Arrays, source: str, target: str, type: str, *, rows: int | None = None, columns: int | None = None
+    arrays: Arrays,
+    source: str,
+    target: str,
+    type: str,
+    *,
+    rows: int | None = None,
+    columns: int | None = None,
+    told: list[str] | None = None,
 ) -> dict[str, NDArray[np.generic]]:
     """A sparse matrix, or its metadata, in another form.
 
@@ -41,6 +50,7 @@ def convert(
         source, target: names of forms, see above.
         type: of the elements.
         rows, columns: of the logical matrix; needed where the arrays' shapes do not tell them.
+        told: gets what there is to say of how the arrays were read.
 
     Raises:
         IsaError: unknown forms, arrays of another shape or type, undefined metadata, or values that metadata alone
@@ -54,8 +64,11 @@ def convert(
             raise IsaError(source, -1, f"'{source}' is metadata alone: it has no values for '{target}'", "a format")
         data = np.asarray(_one(arrays, "data"))
         _integers(data, source)
+        if told is not None:
+            given = metadata_format(source, type).load(data, rows, chunks)
+            told += empty_notes(given, metadata_format(source, type))
         return {"data": convert_metadata(data, source, target, type=type, rows=rows, chunks=chunks)}
-    return _stored(_dense(arrays, source, type, rows, columns), target, type)
+    return _stored(_dense(arrays, source, type, rows, columns, told), target, type)
 
 
 def _has_values(name: str) -> bool:
@@ -84,9 +97,11 @@ def _integers(array: NDArray[np.generic], name: str) -> None:
         raise IsaError("", -1, f"{name}: an array of type {array.dtype}", "integers")
 
 
-def _dense(arrays: Arrays, source: str, type: str, rows: int | None, columns: int | None) -> Patterns:
+def _dense(
+    arrays: Arrays, source: str, type: str, rows: int | None, columns: int | None, told: list[str] | None
+) -> Patterns:
     if source == "dense":
-        return as_patterns(_one(arrays, "data"), type)[0]
+        return patterns_told(_one(arrays, "data"), type)
     if source == "torch.matrix":
         return from_torch(_one(arrays, "values"), _one(arrays, "meta"), type)
     if source.startswith(PAIR):
@@ -95,6 +110,11 @@ def _dense(arrays: Arrays, source: str, type: str, rows: int | None, columns: in
         meta = np.asarray(_one(arrays, "meta"))
         _integers(meta, source)
         codes = layout.load(meta, len(stored), stored.shape[1] // sparsity(type).stored)
+        if told is not None:
+            told += empty_notes(codes, layout)
+        per = sparsity(type).stored
+        occupied = ~is_zero(stored, type).reshape(len(stored), -1, per).all(axis=-1)
+        codes = settled(codes, layout, occupied)
         check_codes(codes, layout)
         return join(stored, codes, type)
     data = np.asarray(_one(arrays, "data"))

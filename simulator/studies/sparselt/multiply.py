@@ -26,12 +26,16 @@ from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.sparselt.accumulate import Chain, accumulate
 from simulator.studies.sparselt.cost import Cost, check_cost, cost
-from simulator.studies.sparselt.descriptors import BITS, MatrixDescriptor, patterns_of, refused
+from simulator.studies.sparselt.descriptors import BITS, MatrixDescriptor, patterns_of, refused, unfit
 from simulator.studies.sparselt.epilogue import Epilogue, finish, finish_exactly, to_type
+from simulator.studies.sparselt.given import type_name
+from simulator.studies.sparselt.losses import Stages
 from simulator.studies.sparselt.matrices import Patterns, sparsity
+from simulator.studies.sparselt.operands import Operands, emptiness, read_operands
 from simulator.studies.sparselt.product import Product, values_of
 from simulator.studies.sparselt.pruning import prune_check
 from simulator.studies.sparselt.scales import BlockScales, Scales, own_scales
+from simulator.studies.sparselt.support import DEFAULT_LIBRARY, differences
 from simulator.studies.sparselt.vocabulary import DEFAULT_C, bias_type, check_types, gelu_status, vector_status
 
 if TYPE_CHECKING:
@@ -42,36 +46,6 @@ Singles = NDArray[np.float32]
 SPARSE = ("a", "b", None)
 SEGMENTED_K = 2048  # from which segment-K was seen to cut K (measured at 128 x 128 x 2048; at K = 128 it does not)
 NO_SCALES = Scales()
-
-
-@dataclass(frozen=True)
-class _Operands:
-    """Patterns of all matrices, [batch, ...] with a batch of 1 where one serves all, and what there is to say."""
-
-    a: Patterns
-    b: Patterns
-    c: Patterns | None
-    batched: bool
-    notes: tuple[str, ...]
-
-    @property
-    def batches(self) -> int:
-        return max(len(x) for x in (self.a, self.b, self.c) if x is not None)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """m, n, k."""
-        return self.a.shape[1], self.b.shape[1], self.a.shape[2]
-
-    def pair(self, batch: int) -> tuple[Patterns, Patterns]:
-        """A and B of one product."""
-        return self.a[min(batch, len(self.a) - 1)], self.b[min(batch, len(self.b) - 1)]
-
-    def turned(self) -> _Operands:
-        """The product of B and A, which is the transposed one."""
-        return _Operands(
-            self.b, self.a, None if self.c is None else self.c.transpose(0, 2, 1), self.batched, self.notes
-        )
 
 
 @guarded
@@ -99,15 +73,17 @@ def matmul(
     target: str | Target | None = None,
     strict: bool = True,
     exact: bool = True,
+    library: str = DEFAULT_LIBRARY,
+    prune: str | None = None,
 ) -> Product:
     """D = activation(alpha * A * B^T + beta * C + bias), [m, n], with values, exact values and time.
 
     Args:
         a, b, c: [m, k], [n, k] and [m, n], or [batch, ...] (a batch of 1, or no batch, serves all): unsigned patterns
             of the type's width, signed views of them, or floats, which are rounded to the type.
-        type: of A and B: "f16", "bf16", "f32" (multiplied as tf32), "s8", "e4m3" or "e5m2".
+        type: of A and B: "f16", "bf16", "f32" (multiplied as tf32), "s8", "e4m3", "e5m2" or "e2m1".
         c_type, d_type: of C and D; default: as A and B, bf16 for 8-bit floats; D as C.
-        compute: "32f", "32i" (s8) or "16f".
+        compute: "32f", "32i" (s8) or "16f" (f16 on sm_90).
         alpha, beta: numbers, or vectors [m] (s8 alone). Beside a vector alpha a number for beta counts as 0, as in the
             library. C is not read where beta is 0.
         bias: [m] or [batch, m], added to the rows of D; of C's type, of f32 for s8 into s8 and s32. With a sparse B:
@@ -124,17 +100,26 @@ def matmul(
         target: the chip whose sums are computed, without a config (default sm_90a).
         strict: refuse the shapes that the library refuses; else any shape is taken.
         exact: compute the exact result, too.
+        prune: an algorithm of `sparselt.prune` that prunes the sparse operand first, so that what that loses is told.
+        library: version of cuSPARSELt whose published table says which types the chip takes: "0.8.1" or "0.10.0".
 
     Raises:
         IsaError: types, shapes or options that the library refuses, with its status; a matrix that is not pruned.
         ConfigError: a config without times for global memory.
     """
     chip = _target(config, target)
-    c_name = c_type or DEFAULT_C.get(type, type)
-    d_name = d_type or c_name
+    type = type_name(type)
+    c_name = type_name(c_type) if c_type else DEFAULT_C.get(type, type)
+    d_name = type_name(d_type) if d_type else c_name
     mode = compute or ("32i" if type == "s8" else "32f")
-    check_types(type, c_name, d_name, mode, chip)
-    operands = _read(a, b, c, type, c_name)
+    types = type, c_name, d_name, mode
+    check_types(*types, chip, library, block_scaled=scales.blocked and chip.number >= 100, sparse=sparse is not None)
+    operands = read_operands(a, b, c, type, c_name)
+    if prune is not None:
+        check_option("sparse", sparse, SPARSE)
+        if sparse is None:
+            raise unfit(f"prune='{prune}' of a dense product", "sparse='a' or 'b'")
+        operands = operands.pruned(type, prune, sparse)
     _check(operands, type, c_name, sparse, strict)
     if sparse == "b":
         operands, scales = operands.turned(), scales.turned()
@@ -149,7 +134,7 @@ def matmul(
         gelu_scale,
         mode == "16f",
         BITS[type] <= 8 and type != "s8",
-        scales.d if chip.number >= 100 else 1.0,
+        scales.d if scales.applied(chip) else 1.0,
     )
     _check_activation(options, type, d_name)
     slices = slices_of(split_k, type, k)
@@ -172,11 +157,23 @@ def matmul(
     index = slice(None) if operands.batched else 0
     d, right, own = (None if x is None else (x if sparse != "b" else x.transpose(0, 2, 1))[index] for x in found)
     assert d is not None
-    return Product(d, right, d_name, time, (*operands.notes, *scales.notes(chip)), own)
+    notes = *operands.notes, *emptiness(operands, type, sparse), *scales.notes(chip)
+    if sparse is not None:
+        notes = *notes, *differences(types, chip, library, scales.blocked)
+    stages = Stages(
+        type,
+        operands.given,
+        operands.rounded,
+        (operands.a, operands.b),
+        options,
+        scales.blocks(type, *operands.shape, chip),
+        operands.is_turned,
+    )
+    return Product(d, right, d_name, time, notes, own, library, operands.rounding, stages)
 
 
 def _values(
-    operands: _Operands, options: Epilogue, d_type: str, chain: Chain, scales: Scales, exact: bool
+    operands: Operands, options: Epilogue, d_type: str, chain: Chain, scales: Scales, exact: bool
 ) -> tuple[Patterns, Patterns | None, Patterns | None]:
     """D, the exact result, [batch, m, n], and D-out factors."""
     word = np.dtype(f"u{max(BITS[d_type], 8) // 8}")
@@ -202,40 +199,17 @@ def _target(config: str | Path | Config | None, target: str | Target | None) -> 
     return load_config(config).target
 
 
-def _read(a: ArrayLike, b: ArrayLike, c: ArrayLike | None, type: str, c_type: str) -> _Operands:
-    notes: list[str] = []
-    found: list[Patterns | None] = []
-    for name, array, kind in (("A", a, type), ("B", b, type), ("C", c, c_type)):
-        if array is None:
-            found.append(None)
-            continue
-        if np.ndim(array) not in (2, 3) or not np.size(array):
-            raise IsaError("", -1, f"{name} has shape {np.shape(array)}", "[rows, columns] or [batch, rows, columns]")
-        patterns, rounded = patterns_of(array, kind)
-        if rounded:
-            notes.append(f"{name}: {rounded:,} of {patterns.size:,} numbers were rounded to {kind}")
-        strange = int((~np.isfinite(values_of(patterns, kind))).sum())
-        if strange:
-            notes.append(f"{name}: {strange:,} of {patterns.size:,} elements are NaN or infinite")
-        found.append(patterns if patterns.ndim == 3 else patterns[None])
-    left, right, addend = found
-    assert left is not None
-    assert right is not None
-    batched = any(np.ndim(x) == 3 for x in (a, b, c) if x is not None)
-    return _Operands(left, right, addend, batched, tuple(notes))
-
-
-def _check(operands: _Operands, type: str, c_type: str, sparse: str | None, strict: bool) -> None:
+def _check(operands: Operands, type: str, c_type: str, sparse: str | None, strict: bool) -> None:
     """Shapes that go together, that the library takes, and a sparse operand that is pruned."""
     check_option("sparse", sparse, SPARSE)
     m, n, k = operands.shape
     if operands.b.shape[2] != k:
-        raise refused(f"A of {m} x {k} with B of {n} x {operands.b.shape[2]}", 3, f"B [n, {k}]")
+        raise unfit(f"A of {m} x {k} with B of {n} x {operands.b.shape[2]}", f"B [n, {k}]")
     if operands.c is not None and operands.c.shape[1:] != (m, n):
-        raise refused(f"C of {operands.c.shape[1]} x {operands.c.shape[2]}", 3, f"{m} x {n}")
+        raise unfit(f"C of {operands.c.shape[1]} x {operands.c.shape[2]}", f"{m} x {n}")
     for name, matrix in (("A", operands.a), ("B", operands.b), ("C", operands.c)):
         if matrix is not None and len(matrix) not in (1, operands.batches):
-            raise refused(f"{len(matrix)} matrices {name}", 3, f"1 or {operands.batches}")
+            raise unfit(f"{len(matrix)} matrices {name}", f"1 or {operands.batches}")
     if strict and sparse is not None:
         MatrixDescriptor(m, k, type, structured=sparse == "a")
         MatrixDescriptor(n, k, type, structured=sparse == "b")
@@ -250,11 +224,11 @@ def _check(operands: _Operands, type: str, c_type: str, sparse: str | None, stri
         if not prune_check(matrix, type):
             kept = sparsity(type).stored
             reason = f"{sparse.upper()} is not pruned: it has more than {kept} non-zero of {chunk} elements somewhere"
-            raise IsaError("", -1, reason, "a pruned matrix: sparselt.prune")
+            raise IsaError("", -1, reason, "a pruned matrix, or prune='strip' (--prune strip)")
 
 
 def _epilogue(
-    operands: _Operands,
+    operands: Operands,
     type: str,
     c_type: str,
     d_type: str,
@@ -269,24 +243,24 @@ def _epilogue(
     alpha, beta = (np.asarray(x, np.float32).reshape(-1) for x in factors)
     for name, given in (("alpha", alpha), ("beta", beta)):
         if np.ndim(factors[0 if name == "alpha" else 1]) and given.size != m:
-            raise refused(f"a vector {name} of {given.size} elements", 3, f"[{m}], one for each row of D")
+            raise unfit(f"a vector {name} of {given.size} elements", f"[{m}], one for each row of D")
         if np.ndim(factors[0 if name == "alpha" else 1]) and vector_status(type):
             raise refused(f"a vector {name} for {type}", 10, "a number; vectors go with s8")
     if beta.size > 1 and alpha.size == 1:
-        raise refused("a vector beta beside a number for alpha", 3, "a vector for both")
+        raise unfit("a vector beta beside a number for alpha", "a vector for both")
     if alpha.size > 1 and beta.size == 1:
         beta = np.zeros(1, np.float32)
     alpha = alpha * scales.factor(chip)
     read = bool((beta != 0).any())
     if read and operands.c is None:
-        raise refused("beta without C", 3, "c=..., or beta=0")
+        raise unfit("beta without C", "c=..., or beta=0")
     c = values_of(operands.c, c_type).astype(np.float32) if read and operands.c is not None else None
     if bias is None:
         return alpha, beta, c, None
     name = bias_type(type, c_type, d_type)
-    patterns, _ = patterns_of(np.asarray(bias), name)
+    patterns, _ = patterns_of(bias, name)
     if patterns.shape not in ((m,), (operands.batches, m)):
-        raise refused(f"a bias of shape {patterns.shape}", 3, f"[{m}] or [batch, {m}], of {name}")
+        raise unfit(f"a bias of shape {patterns.shape}", f"[{m}] or [batch, {m}], of {name}")
     return alpha, beta, c, values_of(patterns, name).astype(np.float32).reshape(-1, m, 1)
 
 
@@ -302,12 +276,12 @@ def slices_of(split_k: int, type: str, k: int) -> int:
     if split_k == -1:
         return 2 if type in ("f16", "bf16", "f32") and k >= SEGMENTED_K else 1
     if split_k < 1:
-        raise refused(f"split_k = {split_k}", 3, "1 or more slices, or -1 for segment-K")
+        raise unfit(f"split_k = {split_k}", "1 or more slices, or -1 for segment-K")
     return split_k
 
 
 def _exact(
-    operands: _Operands, type: str, options: Epilogue, d_type: str, blocks: BlockScales | None
+    operands: Operands, type: str, options: Epilogue, d_type: str, blocks: BlockScales | None
 ) -> NDArray[np.uint32]:
     """D from exact sums."""
     found: list[NDArray[np.floating]] = []
@@ -338,7 +312,7 @@ class _Timing:
     """What the time depends on; tiles and configs that cannot be timed are refused before anything is computed."""
 
     tile: Tile | Tcgen05Tile
-    operands: _Operands
+    operands: Operands
     config: str | Path | Config
     slices: int
     c_bits: int

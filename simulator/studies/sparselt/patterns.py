@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isa.sparsity.storage import Compressed, compress, mask
-from simulator.studies.sparselt.matrices import Arrangement, Patterns, as_patterns, matrix_type, to_values
+from simulator.studies.sparselt.matrices import Arrangement, Patterns, matrix_type, to_values
+from simulator.studies.sparselt.rounding import patterns_told
 
 
 def prune_pattern(
@@ -20,7 +21,7 @@ def prune_pattern(
     Raises:
         IsaError: an unknown word, a type or pattern that there is not, a shape that cannot be cut into its chunks.
     """
-    elements, _ = as_patterns(patterns, type)
+    elements = patterns_told(patterns, type)
     arrangement = Arrangement(order, op, operand)
     by_k = np.asarray(arrangement.by_k(to_values(elements, type)), np.float64)
     kept = np.asarray(arrangement.by_k(mask(by_k, pattern, matrix_type(type))), np.bool_)
@@ -31,7 +32,7 @@ def compress_pattern(
     patterns: ArrayLike, type: str, pattern: str, *, order: str = "row", op: str = "n", operand: str = "a"
 ) -> Compressed:
     """The matrix, turned so that K runs along its columns, as the pattern stores it; IsaError if it is not pruned."""
-    elements, _ = as_patterns(patterns, type)
+    elements = patterns_told(patterns, type)
     by_k = np.asarray(Arrangement(order, op, operand).by_k(elements)).astype(np.uint32)
     return compress(by_k, pattern, matrix_type(type))
 

@@ -20,10 +20,12 @@ from simulator.errors import ConfigError
 from simulator.floating_point import guarded
 from simulator.studies.gemm.choice import tile_for, tiles_of
 from simulator.studies.sparselt.cost import TILES, Cost, cost
-from simulator.studies.sparselt.descriptors import MatmulDescriptor, refused
+from simulator.studies.sparselt.descriptors import MatmulDescriptor, unfit
 from simulator.studies.sparselt.matrices import Patterns
-from simulator.studies.sparselt.multiply import matmul
+from simulator.studies.sparselt.multiply import NO_SCALES, matmul, slices_of
 from simulator.studies.sparselt.product import Product
+from simulator.studies.sparselt.scales import Scales
+from simulator.studies.sparselt.vocabulary import measured_status
 
 if TYPE_CHECKING:
     import pandas
@@ -33,7 +35,46 @@ if TYPE_CHECKING:
 MODES = ("one_kernel", "two_kernels", "heuristic", "dataparallel", "splitk", "streamk")
 """CUSPARSELT_SPLIT_K_MODE_ONE_KERNEL, ..._TWO_KERNELS, CUSPARSELT_HEURISTIC, _DATAPARALLEL, _SPLITK, _STREAMK."""
 
-_KERNELS, _BLACKWELL = MODES[:2], (100, 103, 110, 120, 121)
+_UNKNOWN = ("heuristic", "splitk", "streamk")  # modes that cut K in a way that is not published
+
+
+@dataclass(frozen=True)
+class _Algorithms:
+    """What a generation of chips takes.
+
+    Attributes:
+        chips: targets' numbers.
+        modes: split-K modes, that which holds without one first.
+        split_k: in words; "" where any number of slices is taken.
+        buffers: whether there are buffers for partial sums.
+        source: where that is from.
+    """
+
+    chips: tuple[int, ...]
+    modes: tuple[str, ...]
+    split_k: str
+    buffers: bool
+    source: str
+
+
+_SEGMENTS = "1, or -1 for segment-K; slices of one's own: matmul"
+_TEXT = "published: NVIDIA's text"
+_ALGORITHMS = (
+    _Algorithms((80, 86, 87, 88, 89), MODES[:2], "", True, _TEXT),
+    _Algorithms((90,), MODES[:2], _SEGMENTS, False, measured_status(3)),
+    _Algorithms((100, 103, 110), MODES[2:], _SEGMENTS, False, f"{_TEXT} of SM 10.0"),
+    # the text gives two defaults, and restricts each set of modes by a footnote that is not known
+    _Algorithms((120, 121), MODES, _SEGMENTS, False, f"{_TEXT} of SM 12.0"),
+)
+"""CUSPARSELT_MATMUL_SPLIT_K, _SPLIT_K_MODE and _SPLIT_K_BUFFERS of each chip; 10.3, 11.0 and 12.1 as their families."""
+
+
+def _algorithms(target: str | Target) -> _Algorithms:
+    number = parse_target(target).number
+    for row in _ALGORITHMS:
+        if number in row.chips:
+            return row
+    raise IsaError(str(target), -1, f"no algorithms of cuSPARSELt on {target}", "sm_80 and later")
 
 
 @dataclass(frozen=True)
@@ -43,41 +84,54 @@ class AlgorithmSelection:
     Attributes:
         config_id: place of a tile in `gemm.tiles_of(config)` (the library's ids name kernels of its own).
         split_k: slices of K; -1: segment-K; 1: none.
-        mode: one of `MODES`; which one changes no bit here.
-        buffers: for partial sums.
+        mode: one of `MODES`; "": what the library takes on the chip. No mode changes a bit here: where the library's
+            would, or may, the product's notes say so.
+        buffers: for partial sums; they change nothing but where the library keeps them.
         iterations: of each algorithm in a search; the model needs one.
     """
 
     config_id: int = 0
     split_k: int = 1
-    mode: str = "one_kernel"
+    mode: str = ""
     buffers: int = 0
     iterations: int = 5
 
     MAX_ID = len(TILES)
 
     def check(self, target: str | Target) -> None:
-        """IsaError where the library refuses the selection on that chip (sm_90: measured; others: as documented)."""
-        number = parse_target(target).number
+        """IsaError where the library refuses the selection on that chip (sm_90: measured; others: published)."""
+        row = _algorithms(target)
         if not 0 <= self.config_id < self.MAX_ID:
-            raise refused(f"config id {self.config_id}", 3, f"0 to {self.MAX_ID - 1}")
+            raise unfit(f"config id {self.config_id}", f"0 to {self.MAX_ID - 1}")
         if self.iterations < 1:
-            raise refused(f"{self.iterations} iterations of a search", 3, "1 or more")
-        modern = number in _BLACKWELL
-        if self.mode not in MODES:
+            raise unfit(f"{self.iterations} iterations of a search", "1 or more")
+        if self.mode and self.mode not in MODES:
             raise IsaError(self.mode, -1, f"split-K mode '{self.mode}'", ", ".join(MODES))
-        modes = MODES[2:] if modern and number < 120 else MODES if modern else _KERNELS
-        if self.mode not in modes and (modern is False or self.mode != "one_kernel"):
-            raise refused(f"split-K mode '{self.mode}' on {target}", 3, ", ".join(modes))
-        if number >= 90 and self.split_k not in (1, -1):
-            raise refused(
-                f"split_k = {self.split_k} on {target}", 3, "1, or -1 for segment-K; slices of one's own: matmul"
-            )
-        if number < 90 and self.split_k < 1:
-            raise refused(f"split_k = {self.split_k} on {target}", 3, "1 to K")
-        most = max(self.split_k - 1, 0) if number < 90 else 0
+        if self.mode and self.mode not in row.modes:
+            raise unfit(f"split-K mode '{self.mode}' on {target} ({row.source})", ", ".join(row.modes))
+        if row.split_k and self.split_k not in (1, -1):
+            raise unfit(f"split_k = {self.split_k} on {target} ({row.source})", row.split_k)
+        if not row.split_k and self.split_k < 1:
+            raise unfit(f"split_k = {self.split_k} on {target} ({row.source})", "1 to K")
+        if self.mode == "dataparallel" and self.split_k != 1:
+            raise unfit(f"split_k = {self.split_k} with mode 'dataparallel', which does not split K", "split_k=1")
+        most = max(self.split_k - 1, 0) if row.buffers else 0
         if not 0 <= self.buffers <= most:
-            raise refused(f"{self.buffers} split-K buffers", 3, f"0 to {most}" if most else "0")
+            raise unfit(f"{self.buffers} split-K buffers ({row.source})", f"0 to {most}" if most else "0")
+
+    def mode_on(self, target: str | Target) -> str:
+        """The mode that holds on a chip: the one that is set, or the chip's own."""
+        return self.mode or _algorithms(target).modes[0]
+
+    def notes(self, target: str | Target, type: str, k: int) -> tuple[str, ...]:
+        """What to tell the reader of a product: that a mode does here what it may not do in the library."""
+        mode = self.mode_on(target)
+        if mode not in _UNKNOWN:
+            return ()
+        slices = slices_of(self.split_k, type, k)
+        whole = "one piece" if slices == 1 else f"{slices} slices"
+        how = f"split-K mode '{mode}': how the library cuts K then is not published"
+        return (f"{how}; values and time here are those of K in {whole} (assumed)",)
 
 
 @dataclass(frozen=True)
@@ -112,6 +166,7 @@ class Plan:
         relu_upper_bound: float = float("inf"),
         relu_threshold: float = 0.0,
         gelu_scale: float = 1.0,
+        scales: Scales = NO_SCALES,
         exact: bool = True,
     ) -> tuple[Patterns, Product]:
         """The memory of D, and the product [batch, m, n].
@@ -119,6 +174,8 @@ class Plan:
         Args:
             a, b, c: memory as the descriptors say, arrays of any shape.
             bias: memory; `bias_stride` elements lie from one batch's vector to the next (0: all have the first).
+            scales: of A, B and D: CUSPARSELT_MATMUL_A_SCALE_MODE and its like are read off the factors, which go by
+                op(A) and op(B); those of D-out are the product's `d_scale`.
             alpha, beta, activation, relu_upper_bound, relu_threshold, gelu_scale, exact: as `matmul`.
         """
         what = self.matmul
@@ -146,16 +203,19 @@ class Plan:
             tile=tiles_of(self.config)[self.selection.config_id],
             config=self.config,
             target=what.target,
+            scales=scales,
             exact=exact,
+            library=what.library,
         )
-        return what.d.write(found.d), found
+        of_mode = self.selection.notes(what.target, what.a.type, what.shape[1])
+        return what.d.write(found.d), replace(found, notes=(*found.notes, *of_mode))
 
     def _bias(self, memory: NDArray[np.generic], stride: int) -> NDArray[np.generic]:
         """[batch, m] of a piece of memory."""
         m, batches = self.matmul.shape[0], self.matmul.d.batches
         flat = memory.reshape(-1)
         if stride < 0 or (stride and stride < m) or flat.size < (batches - 1) * stride + m:
-            raise refused(f"a bias of {flat.size} elements with stride {stride}", 3, f"{batches} vectors of {m}")
+            raise unfit(f"a bias of {flat.size} elements with stride {stride}", f"{batches} vectors of {m}")
         return np.stack([flat[i * stride : i * stride + m] for i in range(batches)])
 
 

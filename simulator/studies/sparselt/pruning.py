@@ -15,6 +15,7 @@ from isa.errors import IsaError
 from isa.fragments.metadata import ONE_OF_TWO
 from isa.fragments.sparsity import keep
 from simulator.floating_point import guarded
+from simulator.studies.sparselt.given import type_name
 from simulator.studies.sparselt.matrices import (
     Arrangement,
     Mask,
@@ -24,6 +25,7 @@ from simulator.studies.sparselt.matrices import (
     matrix_type,
     sparsity,
 )
+from simulator.studies.sparselt.rounding import patterns_told
 from simulator.studies.sparselt.tile import Weights, best_2x2, best_4x4
 from simulator.studies.sparselt.torch_tile import ALGORITHMS as TORCH_ALGORITHMS
 from simulator.studies.sparselt.torch_tile import keep as keep_greedily
@@ -44,7 +46,8 @@ def prune(
     """The matrix with half of its elements made zero: patterns of the type's width, [row, column].
 
     Args:
-        patterns: [row, column], unsigned patterns of the type's width, signed views of them, or floats (rounded).
+        patterns: [row, column], unsigned patterns of the type's width, signed views of them, or floats, which are
+            rounded; where that loses most of them (s8 of numbers below 1), a Python warning says so.
         type: f16, bf16, f32, s8, e4m3, e5m2 or e2m1.
         algorithm: "tile" (4 x 4, for f32 2 x 2: the largest sum of magnitudes with two, for f32 one, in each row and
             column), "strip" (1 x 4, for f32 1 x 2, along K), or one of PyTorch's: see `torch_tile`.
@@ -54,7 +57,7 @@ def prune(
     Raises:
         IsaError: an unknown word, a type or shape that has no such tiles or strips.
     """
-    elements, _ = as_patterns(patterns, type)
+    elements = patterns_told(patterns, type)
     kept = prune_mask(elements, type, algorithm, order=order, op=op, operand=operand)
     return np.where(kept, elements, np.zeros((), elements.dtype))
 
@@ -65,6 +68,7 @@ def prune_mask(
 ) -> Mask:
     """Which elements `prune` keeps, bool [row, column]."""
     elements, _ = as_patterns(patterns, type)
+    type = type_name(type)
     arrangement = Arrangement(order, op, operand)
     if algorithm in TORCH_ALGORITHMS:
         return keep_greedily(elements, type, algorithm)

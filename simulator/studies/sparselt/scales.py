@@ -22,9 +22,11 @@ from isa.errors import IsaError
 from isa.targets import Target
 from isa.types import SCALE_TYPES, Bits, ElementType
 from simulator.arithmetic.convert import from_float64, to_float64
+from simulator.studies.sparselt.vocabulary import MEASURED
 
 _NARROW = ("e4m3", "e5m2", "e2m1")
 _BLOCKS = {"e4m3": (64, "ue8m0", 448.0), "e2m1": (32, "ue4m3", 6.0)}  # neighbours, type of a factor, largest number
+_BLACKWELL = 100  # targets from here have block scales
 _ONE = {"ue8m0": 127, "ue4m3": 0x38}
 
 Factors = float | NDArray[np.unsignedinteger]
@@ -60,16 +62,31 @@ class Scales:
         """Whether there is any."""
         return bool(np.ndim(self.a) or np.ndim(self.b) or self.d_out or (self.a, self.b, self.d) != (1.0, 1.0, 1.0))
 
+    @property
+    def vectors(self) -> bool:
+        """Whether there are factors of blocks."""
+        return bool(np.ndim(self.a) or np.ndim(self.b))
+
+    @property
+    def blocked(self) -> bool:
+        """Whether A, B or D have factors of blocks: a row of its own in the library's table."""
+        return self.vectors or self.d_out
+
+    def applied(self, chip: Target) -> bool:
+        """Whether the chip's library applies what it is given: 0.8 on an H100 does not (measured)."""
+        return chip.number != MEASURED
+
     def turned(self) -> Scales:
         """Of the transposed product."""
         return Scales(self.b, self.a, self.d, self.d_out)
 
     def check(self, type: str, d_type: str, chip: Target) -> None:
         """IsaError for scales that the type or the chip has not."""
-        vectors = bool(np.ndim(self.a) or np.ndim(self.b))
-        if chip.number < 100:
-            if vectors:
-                raise IsaError(str(chip), -1, f"block scales on {chip}", "Blackwell: sm_100a and later")
+        vectors = self.vectors
+        measured = chip.number == MEASURED  # takes a D-out scale for any type, and writes none
+        if chip.number < _BLACKWELL and (vectors or (self.d_out and not measured)):
+            raise IsaError(str(chip), -1, f"block scales on {chip}", "Blackwell: sm_100a and later")
+        if measured:
             return
         if self.given and type not in _NARROW:
             raise IsaError(type, -1, f"a scale of {type}, which is no narrow type", ", ".join(_NARROW))
@@ -80,13 +97,13 @@ class Scales:
 
     def factor(self, chip: Target) -> np.float32:
         """What alpha is multiplied with."""
-        if chip.number < 100:
+        if chip.number == MEASURED:
             return np.float32(1)
         return np.float32(1 if np.ndim(self.a) else self.a) * np.float32(1 if np.ndim(self.b) else self.b)
 
     def blocks(self, type: str, m: int, n: int, k: int, chip: Target) -> BlockScales | None:
         """Block scales, if the product has them; e2m1 always has (ones unless given)."""
-        if chip.number < 100 or not (np.ndim(self.a) or np.ndim(self.b) or type == "e2m1"):
+        if chip.number < _BLACKWELL or not (np.ndim(self.a) or np.ndim(self.b) or type == "e2m1"):
             return None
         block, name, _ = _BLOCKS[type]
         if k % block:
@@ -104,7 +121,7 @@ class Scales:
         """What to tell the reader."""
         if not self.given:
             return ()
-        if chip.number < 100:
+        if chip.number == MEASURED:
             return ("scales: taken and not applied, as cuSPARSELt 0.8 does on an H100",)
         return ("scales: applied as NVIDIA's text says (published, not measured)",)
 

@@ -20,7 +20,9 @@ from isa.metadata_formats.move import check_codes
 from isa.types import Bits
 from simulator.floating_point import guarded
 from simulator.studies.sparselt.compression import Bytes, compress, join
+from simulator.studies.sparselt.given import taken, type_name
 from simulator.studies.sparselt.matrices import Patterns, as_patterns, matrix_type, sparsity
+from simulator.studies.sparselt.rounding import patterns_told
 
 TYPES = ("f16", "bf16", "s8", "f32")
 Meta = NDArray[np.signedinteger]
@@ -40,7 +42,8 @@ def to_torch(dense: ArrayLike, type: str) -> tuple[Patterns, Meta]:
         IsaError: another type, a shape that PyTorch refuses (or reads beyond the end of), or a matrix that is not
             pruned.
     """
-    patterns, _ = as_patterns(dense, _known(type))
+    type = _known(type)
+    patterns = patterns_told(dense, type)
     pattern, layout = sparsity(type), metadata_format("torch", type)
     rows, columns = patterns.shape
     if columns % pattern.chunk:
@@ -78,10 +81,11 @@ def from_torch(values: ArrayLike, meta: ArrayLike, type: str) -> Patterns:
     Raises:
         IsaError: another type or shape, or metadata that is not defined.
     """
-    stored, _ = as_patterns(values, _known(type))
+    type = _known(type)
+    stored, _ = as_patterns(values, type)
     layout = metadata_format("torch", type)
     chunks = stored.shape[1] // sparsity(type).stored
-    codes = layout.load(np.asarray(meta), stored.shape[0], chunks)
+    codes = layout.load(taken(meta).array, stored.shape[0], chunks)
     check_codes(codes, layout)
     return join(stored, codes, type)
 
@@ -93,7 +97,8 @@ def to_cslt(dense: ArrayLike, type: str) -> Bytes:
     It is cuSPARSELt's buffer of the row-major matrix, in as many whole elements a row as hold it; the bytes after the
     buffer are never written there, and zero here.
     """
-    patterns, _ = as_patterns(dense, _known(type))
+    type = _known(type)
+    patterns = patterns_told(dense, type)
     buffer, rows, width = compress(patterns, type), len(patterns), patterns.dtype.itemsize
     wide = -(-len(buffer) // (rows * width)) * width
     tensor = np.zeros((rows, wide), np.uint8)
@@ -102,6 +107,7 @@ def to_cslt(dense: ArrayLike, type: str) -> Bytes:
 
 
 def _known(type: str) -> str:
+    type = type_name(type)
     if type not in TYPES:
         raise IsaError(type, -1, f"PyTorch has no semi-structured form of {type}", ", ".join(TYPES))
     return type

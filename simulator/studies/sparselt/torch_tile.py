@@ -22,7 +22,9 @@ from isa.errors import IsaError
 from isa.metadata_formats import metadata_format
 from isa.types import Bits
 from simulator.floating_point import guarded
-from simulator.studies.sparselt.matrices import Mask, Patterns, as_patterns, to_values
+from simulator.studies.sparselt.given import type_name
+from simulator.studies.sparselt.matrices import Mask, Patterns, to_values
+from simulator.studies.sparselt.rounding import patterns_told
 
 ALGORITHMS = ("largest_values_greedy", "largest_abs_values_greedy", "causal1122")
 TYPES = ("f16", "bf16")
@@ -60,7 +62,7 @@ def torch_tile(patterns: ArrayLike, type: str, algorithm: str = "largest_values_
     Raises:
         IsaError: another type, shape or algorithm.
     """
-    elements, _ = as_patterns(patterns, type)
+    elements, type = patterns_told(patterns, type), type_name(type)
     rows, columns = elements.shape
     if rows % 64 or columns % 64:
         reason = f"PyTorch's tiles: a matrix of {rows} x {columns}"

@@ -1,13 +1,15 @@
 """Which types go together, and what cuSPARSELt answers where they do not.
 
 Measured with cuSPARSELt 0.8 on an NVIDIA H100 in November 2026: 1,920 combinations of the types of A, B, C and D and of
-the compute type. `docs/sparselt_matmul.md` has every enumerator of the library.
+the compute type. Statuses are known from there alone; what other chips take is published (`support`).
+`docs/sparselt_matmul.md` has every enumerator of the library.
 """
 
 from __future__ import annotations
 
 from isa.errors import IsaError
 from isa.targets import Target
+from simulator.studies.sparselt.support import DEFAULT_LIBRARY, check_chip, check_library
 
 COMPUTE = ("32i", "32f", "16f")
 """CUSPARSE_COMPUTE_32I, _32F and _16F."""
@@ -39,13 +41,12 @@ BLACKWELL_ONLY: tuple[tuple[str, str, str, str], ...] = tuple(
 )
 """What its descriptor takes on sm_90, but no algorithm does: it answers 7, architecture mismatch."""
 
-BLACKWELL = (100, 103, 110)
-"""Targets whose e2m1 products are simulated."""
-
 DEFAULT_C = {"f32": "f32", "f16": "f16", "bf16": "bf16", "s8": "s8", "e4m3": "bf16", "e5m2": "bf16", "e2m1": "bf16"}
 """Type of C and D unless they are given."""
 
 STATUSES = {0: "success", 3: "invalid value", 7: "architecture mismatch", 10: "not supported"}
+MEASURED = 90
+"""The target on which statuses were measured."""
 
 _GELU = {
     ("s8", "s8"),
@@ -74,23 +75,39 @@ def vector_status(a: str) -> int:
     return 0 if a == "s8" else 10
 
 
-def check_types(a: str, c: str, d: str, compute: str, target: Target) -> None:
-    """IsaError where the library refuses the types."""
+def measured_status(status: int) -> str:
+    """A status in words, with where it is known from."""
+    return f"cuSPARSELt 0.8 on an H100: status {status}, {STATUSES[status]}"
+
+
+def check_types(
+    a: str,
+    c: str,
+    d: str,
+    compute: str,
+    target: Target,
+    library: str = DEFAULT_LIBRARY,
+    *,
+    block_scaled: bool = False,
+    sparse: bool = True,
+) -> None:
+    """IsaError where the library refuses the types on the chip: with its status where that was measured, else with the
+    table that does not list them. A dense product is none of the library's: every chip's instructions may have it."""
+    check_library(library)
     if compute not in COMPUTE:
         raise IsaError(str(compute), -1, f"compute={compute!r} is not a compute type", ", ".join(COMPUTE))
-    status = type_status(a, c, d, compute)
-    if not status or (status == 7 and target.number in BLACKWELL):
+    types = a, c, d, compute
+    if types not in ACCEPTED and types not in BLACKWELL_ONLY:
+        source = measured_status(10) if target.number == MEASURED else f"published: README of cuSPARSELt {library}"
+        legal = [f"c_type={row[1]}, d_type={row[2]}, compute={row[3]}" for row in ACCEPTED if row[0] == a]
+        reason = f"cuSPARSELt has no product of {a} with c_type={c}, d_type={d}, compute={compute} ({source})"
+        raise IsaError(a, -1, reason, "; or ".join(legal) or "f16, bf16, f32, s8, e4m3, e5m2; on Blackwell e2m1")
+    if not sparse:
         return
-    legal = [f"c_type={row[1]}, d_type={row[2]}, compute={row[3]}" for row in ACCEPTED if row[0] == a]
-    reason = f"cuSPARSELt has no product of {a} with c_type={c}, d_type={d}, compute={compute}"
-    if status == 7:
-        reason = f"cuSPARSELt multiplies {a} on Blackwell alone, not on {target}"
-    raise IsaError(
-        a,
-        -1,
-        f"{reason} (status {status}, {STATUSES[status]})",
-        "; or ".join(legal) or "f16, bf16, f32, s8, e4m3, e5m2",
-    )
+    if types in BLACKWELL_ONLY and target.number == MEASURED:
+        reason = f"cuSPARSELt multiplies {a} on Blackwell alone, not on {target} ({measured_status(7)})"
+        raise IsaError(a, -1, reason, "f16, bf16, f32, s8, e4m3, e5m2")
+    check_chip(types, target, library, block_scaled)
 
 
 def bias_type(a: str, c: str, d: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isa.metadata_formats import metadata_format
 from simulator.studies import sparselt
 from tests.support.paths import ROOT
 
@@ -166,3 +167,32 @@ def test_no_such_format(tcsim: Tcsim) -> None:
     assert (code, out) == (1, "")
     assert "there is no metadata format 'cutlass.sm70'; legal: codes" in err
     assert tcsim("layout", "--metadata-format", "marlin", "--type", "s8")[0] == 1
+
+
+def test_chunks_of_zeros_as_cutlass_compresses_them(tcsim: Tcsim, tmp_path: Path) -> None:
+    """0b0000 and two stored zeros; a 0b0000 beside a value means nothing."""
+    dense = sparselt.prune(np.random.default_rng(2).standard_normal((128, 128)), "f16", "strip")
+    dense[5:9, 8:24] = 0
+    np.save(tmp_path / "d.npy", dense)
+    pair, back = tmp_path / "p.npz", tmp_path / "b.npy"
+    how = ["--type", "f16"]
+    assert (
+        tcsim("convert", tmp_path / "d.npy", "--from", "dense", "--to", "pair:cutlass.sm100", *how, "--output", pair)[0]
+        == 0
+    )
+    with np.load(pair) as read:
+        values, meta = read["values"], read["meta"]
+    layout = metadata_format("cutlass.sm100", "f16")
+    codes = layout.load(meta, 128, 32)
+    codes[5:9, 2:6] = 0
+    np.savez(pair, values=values, meta=layout.store(codes))
+    code, _, err = tcsim("convert", pair, "--from", "pair:cutlass.sm100", "--to", "dense", *how, "--output", back)
+    assert (code, err.count("\n")) == (0, 1)
+    assert "16 of 4,096 codes are 0b0000" in err
+    assert "written as 0b1110" in err
+    assert np.array_equal(np.load(back), dense)
+    codes[0, 0] = 0
+    np.savez(pair, values=values, meta=layout.store(codes))
+    code, _, err = tcsim("convert", pair, "--from", "pair:cutlass.sm100", "--to", "dense", *how, "--output", back)
+    assert code == 2
+    assert "row 0, chunk 0" in err.splitlines()[-1]
