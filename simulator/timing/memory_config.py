@@ -208,6 +208,8 @@ class Launch:
     Attributes:
         overhead_ns: nanoseconds that a single launch from the host takes beyond the time from the kernel's first CTA's
             begin to the last one's end.
+        gap_ns: nanoseconds from the last CTA's end to the first one's begin of the next kernel of a stream that the
+            host has filled: what each launch costs where libraries are timed, over many launches.
         cta_cycles: cycles from the last instruction of a CTA to the first of the CTA that takes its place on the SM.
         start_cycles: cycles in which the SM is busy with a kernel that does nothing.
         fetch_cycles: cycles until a line of 128 bytes of machine code is there that has not been executed before.
@@ -215,6 +217,7 @@ class Launch:
     """
 
     overhead_ns: Annotated[int, Between(1, 1_000_000_000, "ns")]
+    gap_ns: Annotated[int, Between(0, 1_000_000_000, "ns")] = 0
     cta_cycles: Delay = 0  # configs of 0.1.0 had none
     start_cycles: Delay = 0
     fetch_cycles: Delay = 0
