@@ -16,7 +16,7 @@ from simulator.timing.config_entries import entries, select
 from tests.support.cases import over
 
 CYCLES = {  # L2 reads, L2 writes, device memory in bytes a cycle at the config's clock; device memory's latency
-    "a100": (2281, 853, 998, 267),
+    "a100": (5120, 1333, 998, 267),
     "b200": (10240, 3830, 3924, 405),
     "b300": (10240, 3830, 3656, 405),
     "h100_sxm": (7300, 1900, 1610, 405),
