@@ -24,6 +24,9 @@ Chips with tcgen05 (b200, b300, jetson_thor) multiply by tcgen05.mma: bulk copie
 Tensor Memory, persistent CTAs, alone (tiles of 128 rows) or in pairs (256 rows). All others by mma and mma.sp:
 cp.async, ldmatrix, D in registers. docs/gemm.md has both.
 
+Times are those of one of many launches in a stream, as libraries are timed, and beside them those of a single launch
+from the host ([launch] gap_ns and overhead_ns of the config).
+
 --trace FILE writes the kernel of one CTA, or pair, as a trace and stops.
 
 With matrices (--a, --b) it multiplies them as cuSPARSELt does on that chip: values, error and time.
@@ -116,7 +119,8 @@ def _estimate(options: argparse.Namespace) -> str:
         found = cost(product.shape(options, m, n, k), m, n, k, options.config, slices=slices, progress=show)
     if options.format == "table":
         return _table(found, options, options.config.label)
-    more = {name: getattr(found, name) for name in ("reduction_cycles", "cycles", "time_us", "tflops", "assumed")}
+    names = ("reduction_cycles", "cycles", "time_us", "once_us", "tflops", "assumed")
+    more = {name: getattr(found, name) for name in names}
     kernel = asdict(found.kernel) | {"m": m, "n": n, "k": k, "kernel_cycles": found.kernel.cycles}
     return json.dumps(kernel | more, indent=2) + "\n"
 
@@ -126,7 +130,7 @@ def _table(cost: Cost, options: argparse.Namespace, config: str) -> str:
     found = cost.kernel
     first = f"the first take {found.wave_cycles:,} cycles"
     following = f", each after them {found.next_cycles:,} ({found.waves} in a place)" if found.next_cycles else ""
-    time = f"{cost.cycles:,} cycles, with the launch {cost.time_us:,.1f} us"
+    time = f"{cost.cycles:,} cycles, {product.when(cost)}"
     lines = [
         f"{found.tile}: {options.m} x {options.n} x {options.k} on {config}",
         f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time: {first}{following}",

@@ -89,6 +89,11 @@ def shape(options: argparse.Namespace, m: int, n: int, k: int) -> Tile | Tcgen05
     return tile_for(text, options.type, config=options.config, **how)
 
 
+def when(time: Cost) -> str:
+    """The time of a product as libraries are timed, and of a single launch."""
+    return f"{time.time_us:,.1f} us in a stream of launches, {time.once_us:,.1f} us launched once"
+
+
 def assumed(time: Cost) -> list[str]:
     """A line for each thing that the time rests on although nobody measured or published it."""
     return [f"assumed: {line.replace('] assumed: ', '] ', 1)}" for line in time.assumed]
@@ -190,6 +195,7 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
         "reduction_cycles": time.reduction_cycles,
         "epilogue_cycles": time.epilogue_cycles,
         "time_us": time.time_us,
+        "once_us": time.once_us,
         "notes": list(product.notes),
         "assumed": list(time.assumed),
     }
@@ -206,7 +212,7 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
         f"  values: {summary['elements']:,} elements{nan}; {mean}",
         f"    from exact: {product.error}",
         *_lost(product),
-        f"  time: {time.cycles:,} cycles, {time.time_us:,.1f} us with the launch ({found['tile']})",
+        f"  time: {time.cycles:,} cycles, {when(time)} ({found['tile']})",
         f"    kernel {time.kernel.cycles:,}, slices of K {time.reduction_cycles:,}, reading C {time.epilogue_cycles:,}",
         *(f"    {line}" for line in assumed(time)),
     ]

@@ -17,10 +17,11 @@ from simulator.errors import ConfigError
 from simulator.floating_point import guarded
 from simulator.resources import folder
 from simulator.timing import tcgen05_config as tcgen05
+from simulator.timing.clock_domains import WrongClockError
 from simulator.timing.config_layers import WHAT_IF, read_layers
 from simulator.timing.config_overrides import Overrides, apply, canonical, parse_overrides
 from simulator.timing.energy_config import Energy, EnergyLike, TensorEnergy
-from simulator.timing.memory_config import L2, Hbm, Launch, Mbarrier, Memory, Shared
+from simulator.timing.memory_config import L2, Hbm, HbmTable, L2Table, Launch, Mbarrier, Memory, Shared
 from simulator.timing.sequences_config import Sequences, read_sequences
 from simulator.timing.tables import (
     NO_PIPE,
@@ -59,7 +60,8 @@ class Config:
         overrides: what was set over the file's values, as texts "key=value".
         bases: the files whose values it has where it says nothing itself, the nearest first.
         tcgen05: how fast tcgen05 and mbarriers are; None for a chip without them.
-        memory, mbarrier, l2, hbm, launch: global memory and what waits for it; None where the config has no such table.
+        memory, mbarrier, l2, hbm, launch: global memory and what waits for it, in cycles of the SMs at the config's
+            clock; None where the config has no such table.
         operands, registers: the ports through which tensor pipes, and how instructions, read registers, likewise.
         fetch: how a warp that has jumped gets its instructions, likewise.
         energy: what instructions, bytes and idle seconds cost; None where the config has no [energy].
@@ -188,8 +190,8 @@ _OPTIONAL: dict[str, type] = {
     "pipe": Pipe,
     "memory": Memory,
     "mbarrier": Mbarrier,
-    "l2": L2,
-    "hbm": Hbm,
+    "l2": L2Table,
+    "hbm": HbmTable,
     "launch": Launch,
     "operands": Operands,
     "registers": Registers,
@@ -292,6 +294,7 @@ class _Reader:
             tables.fail("target", error.reason, error.legal)
         kinds = _REQUIRED | {name: kind for name, kind in _OPTIONAL.items() if name in tables.values}
         parts = {name: self.part(kind, name) for name, kind in kinds.items()}
+        parts |= {name: self.in_cycles(name, parts[name], parts["chip"]) for name in ("l2", "hbm") if name in parts}
         parts["tensor"] = tuple(self.rows(TensorClass, "tensor"))
         schedule: Schedule = parts.get("schedule", NO_SCHEDULE)
         if schedule.nop > schedule.stall:  # a wait would grow as fast as NOPs fill it
@@ -303,6 +306,13 @@ class _Reader:
         if "energy" in tables.values:
             parts["energy"] = self.energy()
         return Config(tables.path, heading.name, heading.title, target, **parts, sources=self.sources)
+
+    def in_cycles(self, where: str, table: L2Table | HbmTable, chip: Chip) -> L2 | Hbm:
+        """What has a clock of its own, in cycles of the SMs."""
+        try:
+            return table.at(chip.clock_mhz)
+        except WrongClockError as error:
+            self.tables.fail(f"{where}.{error.key}", error.reason, error.legal)
 
     def part(self, kind: type, where: str, values: Any = None, *, title: str = "", also: tuple[str, ...] = ()) -> Any:
         """Reads one table, and notes its source under its title."""

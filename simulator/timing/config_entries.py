@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import ConfigError, did_you_mean
+from simulator.timing.clock_domains import todays_key
 from simulator.timing.config import resolve
 from simulator.timing.config_layers import is_rows, toml_value
 from simulator.timing.config_overrides import Overrides
@@ -67,7 +68,7 @@ def select(found: Sequence[Entry], keys: Sequence[str], label: str) -> list[Entr
     All without a key; ConfigError for a key that addresses none."""
     chosen: set[str] = set()
     for key in keys:
-        mine = {entry.key for entry in found if _addresses(key, entry.key)}
+        mine = {entry.key for entry in found if _addresses(todays_key(key), entry.key)}
         if not mine:
             known = dict.fromkeys(name for e in found for name in (e.key, e.table, e.table.split(".", 1)[0]))
             tables = ", ".join(dict.fromkeys(entry.key.split(".", 1)[0] for entry in found))

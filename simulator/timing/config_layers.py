@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import ConfigError, did_you_mean
+from simulator.timing.clock_domains import with_todays_keys
 from simulator.toml_tables import Tables, read_toml, slug
 
 GUIDE = "docs/configs.md"
@@ -45,12 +46,12 @@ def read_layers(name: str | Path, shipped: Path) -> tuple[Tables, tuple[str, ...
     layers = [_read(name, shipped)]
     while "base" in layers[-1].values:
         layers.append(_base(layers, shipped))
-    values: dict[str, Any] = dict(layers[-1].values)
+    values = with_todays_keys(layers[-1], layers[-1].values)
     for layer in reversed(layers[:-1]):
         own = {key: value for key, value in layer.values.items() if key != "base"}
         stem, title = Path(layer.path).stem, str(values.get("title", "")).split(", changed in ")[0]
         own = {"name": stem, "title": f"{title}, changed in {Path(layer.path).name}"} | own
-        values = _Merge(layer).table("", values, own)
+        values = with_todays_keys(layer, _Merge(layer).table("", values, own))
     return Tables(layers[0].path, values, named=len(layers) > 1), tuple(layer.path for layer in layers[1:])
 
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, NoReturn
 
 from simulator.errors import ConfigError, did_you_mean
+from simulator.timing.clock_domains import EARLIER, checked, clock_of, todays_key
 from simulator.timing.config_layers import changed_source, copied, is_rows, toml_value
 from simulator.toml_tables import Tables, slug
 
@@ -67,7 +68,8 @@ def apply(tables: Tables, overrides: Mapping[str, Any]) -> Tables:
     """
     values = copied(tables.values)
     changes: dict[int, tuple[dict[str, Any], list[str]]] = {}
-    for key, value in overrides.items():
+    for name, given in _last_earlier(overrides).items():
+        key, value = _todays(Tables(tables.path, values), name, given, overrides)
         for table, entry in _entries(Tables(tables.path, values), key):
             before = table.get(entry)
             after = _scaled(tables.path, key, before, value) if isinstance(value, Factor) else value
@@ -82,6 +84,24 @@ def apply(tables: Tables, overrides: Mapping[str, Any]) -> Tables:
         if "source" in table and not given:
             table["source"] = changed_source(changed, _WHO, str(table["source"]))
     return Tables(tables.path, values, named=True)
+
+
+def _last_earlier(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """What is set, last of it what stands under an earlier version's key: it is in cycles of the clock that is set."""
+    return dict(sorted(overrides.items(), key=lambda one: todays_key(one[0]) != one[0]))
+
+
+def _todays(tables: Tables, key: str, value: Any, overrides: Mapping[str, Any]) -> tuple[str, Any]:
+    """The key of today for one of an earlier version, and its value; other keys as they are."""
+    (table, _, name), clock = key.partition("."), clock_of(tables.values)
+    earlier, today = EARLIER.get((table, name)), todays_key(key)
+    if earlier is None or clock is None:
+        return key, value
+    if today in overrides:
+        _fail(tables.path, key, f"beside {today}, which says the same", "one of them")
+    if isinstance(value, Factor):
+        return today, value
+    return today, earlier.today(checked(tables, key, earlier, value), clock)
 
 
 class Factor(Fraction):

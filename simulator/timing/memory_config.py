@@ -1,5 +1,6 @@
 """The tables of a config on memory: the shared memory of an SM, how fast it reaches global memory, and how much of that
-the chip has."""
+the chip has. What has a clock of its own says GB/s and ns, which become cycles of the SMs in
+`simulator.timing.clock_domains`."""
 
 from __future__ import annotations
 
@@ -7,11 +8,17 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from simulator.state.global_memory import LINE_BYTES
+from simulator.timing.clock_domains import (
+    BytesPerCycle,
+    GigabytesPerSecond,
+    Nanoseconds,
+    bytes_a_cycle,
+    cycles_of,
+)
 from simulator.timing.tables import Cycles, Delay, Slots
 from simulator.toml_tables import Between
 
 MOST_PORT = 63  # cycles: what a sub-core reads lies within 64 cycles of its issue, and a chip takes 2 to 6
-BytesPerCycle = Annotated[int, Between(1, 1_048_576, "bytes a cycle")]
 
 
 @dataclass(frozen=True)
@@ -108,11 +115,34 @@ class Mbarrier:
 
 @dataclass(frozen=True)
 class L2:
-    """`[l2]`: the L2 cache of the chip.
+    """The L2 cache of the chip, as SMs at the configured clock see it: `[l2]` (`L2Table`) in cycles.
 
     Attributes:
-        read_bytes: bytes in a cycle that all SMs together read from it.
-        write_bytes: bytes in a cycle that they write to it.
+        read_bytes, write_bytes: bytes in a cycle of the SMs that all of them together read from it and write to it.
+        capacity, request_bytes, burst_bytes, write_burst_bytes, copies: as in `[l2]`.
+    """
+
+    read_bytes: int
+    write_bytes: int
+    capacity: int
+    request_bytes: int = 0
+    burst_bytes: int = 0
+    write_burst_bytes: int = 0
+    copies: int = 1
+
+    def read_cycles(self, size: float, lines: float | None = None) -> float:
+        """Cycles in which it can serve reads of `size` bytes in `lines` lines (None: whole ones), of all SMs."""
+        requests = size / LINE_BYTES if lines is None else lines
+        return (size + requests * self.request_bytes) / self.read_bytes
+
+
+@dataclass(frozen=True)
+class L2Table:
+    """`[l2]`: the L2 cache of the chip, which has a clock of its own.
+
+    Attributes:
+        read_gbs: GB/s that all SMs together read from it.
+        write_gbs: GB/s that they write to it.
         capacity: its size in bytes.
         request_bytes: bytes of that bandwidth that a request takes beside what it reads: one for each line of 128 bytes
             that an access touches.
@@ -122,31 +152,55 @@ class L2:
         copies: copies of a line that it holds, one in each of its partitions.
     """
 
-    read_bytes: BytesPerCycle
-    write_bytes: BytesPerCycle
+    read_gbs: GigabytesPerSecond
+    write_gbs: GigabytesPerSecond
     capacity: Annotated[int, Between(1, 1 << 40, "bytes")]
     request_bytes: Annotated[int, Between(0, 1024, "bytes")] = 0
     burst_bytes: Annotated[int, Between(0, 1_048_576, "bytes")] = 0
     write_burst_bytes: Annotated[int, Between(0, 1_048_576, "bytes")] = 0
     copies: Annotated[int, Between(1, 16)] = 1
 
-    def read_cycles(self, size: float, lines: float | None = None) -> float:
-        """Cycles in which it can serve reads of `size` bytes in `lines` lines (None: whole ones), of all SMs."""
-        requests = size / LINE_BYTES if lines is None else lines
-        return (size + requests * self.request_bytes) / self.read_bytes
+    def at(self, clock_mhz: float) -> L2:
+        """L2 in cycles of SMs at this clock."""
+        return L2(
+            bytes_a_cycle(self.read_gbs, clock_mhz, "read_gbs"),
+            bytes_a_cycle(self.write_gbs, clock_mhz, "write_gbs"),
+            self.capacity,
+            self.request_bytes,
+            self.burst_bytes,
+            self.write_burst_bytes,
+            self.copies,
+        )
 
 
 @dataclass(frozen=True)
 class Hbm:
-    """`[hbm]`: device memory.
+    """Device memory, as SMs at the configured clock see it: `[hbm]` (`HbmTable`) in cycles.
 
     Attributes:
-        latency: cycles beyond those of L2.
-        bytes: bytes in a cycle, of the whole chip.
+        latency: cycles of the SMs beyond those of L2.
+        bytes: bytes in a cycle of the SMs, of the whole chip.
     """
 
-    latency: Cycles
-    bytes: BytesPerCycle
+    latency: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class HbmTable:
+    """`[hbm]`: device memory, which has a clock of its own.
+
+    Attributes:
+        latency_ns: nanoseconds beyond the latency of L2.
+        gbs: GB/s of the whole chip.
+    """
+
+    latency_ns: Nanoseconds
+    gbs: GigabytesPerSecond
+
+    def at(self, clock_mhz: float) -> Hbm:
+        """Device memory in cycles of SMs at this clock."""
+        return Hbm(cycles_of(self.latency_ns, clock_mhz), bytes_a_cycle(self.gbs, clock_mhz))
 
 
 @dataclass(frozen=True)
@@ -154,7 +208,10 @@ class Launch:
     """`[launch]`: what the begin of kernels and CTAs costs.
 
     Attributes:
-        overhead_ns: nanoseconds that a kernel takes beyond the time from its first CTA's begin to the last one's end.
+        overhead_ns: nanoseconds that a single launch from the host takes beyond the time from the kernel's first CTA's
+            begin to the last one's end.
+        gap_ns: nanoseconds from the last CTA's end to the first one's begin of the next kernel of a stream that the
+            host has filled: what each launch costs where libraries are timed, over many launches.
         cta_cycles: cycles from the last instruction of a CTA to the first of the CTA that takes its place on the SM.
         start_cycles: cycles in which the SM is busy with a kernel that does nothing.
         fetch_cycles: cycles until a line of 128 bytes of machine code is there that has not been executed before.
@@ -162,6 +219,7 @@ class Launch:
     """
 
     overhead_ns: Annotated[int, Between(1, 1_000_000_000, "ns")]
+    gap_ns: Annotated[int, Between(0, 1_000_000_000, "ns")] = 0
     cta_cycles: Delay = 0  # configs of 0.1.0 had none
     start_cycles: Delay = 0
     fetch_cycles: Delay = 0

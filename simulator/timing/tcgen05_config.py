@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from simulator.timing.memory_config import BytesPerCycle
+from simulator.timing.clock_domains import BytesPerCycle
 from simulator.timing.tables import Cycles, Slots
 from simulator.toml_tables import Between, Choice
 

@@ -51,7 +51,9 @@ class Estimate:
         next_cycles: cycles from the begin of a later CTA to the begin of the next in its place; 0 if there is none.
         iteration_cycles: cycles of the main loop of an SM's first CTAs, per CTA and iteration.
         cycles: cycles of the kernel, from the begin of the first CTA to the end of the last one.
-        time_us: time at the config's clock in microseconds, with the launch.
+        time_us: time at the config's clock in microseconds, as libraries are timed: one of many launches in a stream,
+            with the gap between them.
+        once_us: the same of a single launch from the host.
         tflops: 2 * M * N * K (pruned products counted) in that time.
         shares: for each limit, the part of `cycles` that it would take alone.
         bound: the limit with the largest share.
@@ -59,7 +61,7 @@ class Estimate:
         config_path: the file of a config that does not come with tcsim; empty for one that does.
         config_overrides: what was set over the config's values, "key=value; key=value"; empty if nothing was.
         energy: what the kernel costs on the whole chip, by what takes it; None for a config without [energy].
-        energy_j: the same in joules; power_w: on average over the time with the launch.
+        energy_j: the same in joules; power_w: on average over `time_us`.
         tflops_per_watt, edp_js: tera-operations (as `tflops`) a second and watt, and joules times seconds.
     """
 
@@ -76,6 +78,7 @@ class Estimate:
     iteration_cycles: float
     cycles: int
     time_us: float
+    once_us: float
     tflops: float
     shares: dict[str, float]
     bound: str
@@ -175,7 +178,7 @@ def estimate(
     shares = _shares(tile, m, n, k, chip, first, cycles)
     shares["device memory"] = dram / cycles
     shares["waves"] = 1 - ctas / (waves * resident * sms)
-    seconds = _seconds(cycles, chip)
+    seconds = in_stream(cycles, chip)
     told(2, 3, "runs of an SM")
     iteration = _iteration(tile, k, chip, together, min(sms, ctas), later, first.cycles)
     energy = spent(tile, (m, n, k), chip, activity, seconds, dram_bytes(tile, m, n, k, chip))
@@ -268,7 +271,7 @@ def _answer(
     Args:
         filled: m, n, k in whole tiles.
     """
-    seconds, operations = _seconds(run.cycles, chip), 2 * prod(asked)
+    seconds, operations = in_stream(run.cycles, chip), 2 * prod(asked)
     return Estimate(
         tile,
         chip.name,
@@ -281,6 +284,7 @@ def _answer(
         run.iteration_cycles,
         run.cycles,
         seconds * 1e6,
+        launched_once(run.cycles, chip) * 1e6,
         operations / seconds / 1e12,
         shares,
         _bound(shares),
@@ -292,8 +296,13 @@ def _answer(
     )
 
 
-def _seconds(cycles: int, chip: Config) -> float:
-    """The time of so many cycles at the config's clock, with the launch."""
+def in_stream(cycles: int, chip: Config) -> float:
+    """Seconds of a kernel of so many cycles in a stream of launches, from its begin to the next one's."""
+    return cycles / (chip.chip.clock_mhz * 1e6) + (chip.launch.gap_ns if chip.launch is not None else 0) * 1e-9
+
+
+def launched_once(cycles: int, chip: Config) -> float:
+    """Seconds of a kernel of so many cycles that the host launches alone."""
     return cycles / (chip.chip.clock_mhz * 1e6) + (chip.launch.overhead_ns if chip.launch is not None else 0) * 1e-9
 
 

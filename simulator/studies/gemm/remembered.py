@@ -1,5 +1,6 @@
 """Remembers what the engine found for an SM, so that questions that differ in nothing that the engine sees are
-simulated once: the clock, the number of SMs, device memory, the launch and the sizes that only multiply waves."""
+simulated once: the number of SMs, device memory, the launch and the sizes that only multiply waves. The clock counts
+for kernels that share L2 with other SMs, whose bytes in a cycle depend on it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Cost:
         reduction_cycles: of adding slices of K: partial sums once to L2 and back.
         epilogue_cycles: of reading C from device memory.
         cycles: all together.
-        time_us: at the config's clock, with the launch.
+        time_us: at the config's clock, as libraries are timed: one of many launches in a stream.
         tflops: 2 * M * N * K of all batches (pruned products counted) in that time.
         assumed: what the model takes for granted, in words, and the config's assumed tables.
     """
@@ -43,6 +43,11 @@ class Cost:
     time_us: float
     tflops: float
     assumed: tuple[str, ...]
+
+    @property
+    def once_us(self) -> float:
+        """The time of a single launch from the host."""
+        return self.time_us - self.kernel.time_us + self.kernel.once_us
 
 
 def check_cost(tile: Tile | Tcgen05Tile, config: str | Path | Config, slices: int = 1) -> Config:

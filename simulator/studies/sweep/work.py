@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _BLOCKS = 4_096  # at most
-_CHEAP = ("m", "n", "batch", "batches", "c_bits", "chip.clock_mhz", "chip.sms", "l2.capacity")
+_CHEAP = ("m", "n", "batch", "batches", "c_bits", "chip.sms", "l2.capacity")
 _CHEAP_TABLES = ("hbm.", "launch.")
 Spec = Mapping[str, Any] | str | Path | Sweep
 

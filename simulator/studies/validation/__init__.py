@@ -34,6 +34,7 @@ MODULES = (
     "mma",  # published latencies, rounds and rates of mma and mma.sp
     "peaks",  # published peak rates
     "tcgen05",  # published streams of tcgen05.mma
+    "published_gemms",  # published times of whole GEMMs
     "datasheets",  # TFLOPS of whole chips
 )
 # Objects, and times, between two looks for garbage: runs are small and soon over, and what stays is much.
