@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simulator.studies.gemm import Tcgen05Tile, Tile
     from simulator.studies.sparselt.cost import Cost
     from simulator.studies.sparselt.product import Product
+    from simulator.timing.config import Config
 
 _NEEDS_MATRICES = ("b", "c", "bias", "prune", "relu", "gelu", "output", "c_type", "d_type")
 
@@ -72,6 +73,19 @@ def shape(options: argparse.Namespace, m: int, n: int, k: int) -> Tile | Tcgen05
         found = search(options.type, m, n, k, options.config, **how)
         text = tiles_of(options.config)[found.best.config_id]
     return tile_for(text, options.type, config=options.config, **how)
+
+
+def limited(time: Cost, config: Config, unit: str = "") -> list[str]:
+    """The time where the power limit lowers the clock, in a line; none where it does not."""
+    if config.energy is None or time.limited_time_us is None or time.kernel.power_w is None:
+        return []
+    speed = f": {time.limited_tflops:,.0f} {unit}" if unit else ""
+    return [
+        (
+            f"    at the power limit about {time.limited_time_us:,.1f} us{speed} ({time.kernel.power_w:,.0f} W are "
+            f"above {config.energy.limit_w:,.0f} W, which lowers the clock to about {time.limited_clock_mhz:,.0f} MHz)"
+        )
+    ]
 
 
 def assumed(time: Cost) -> list[str]:
@@ -163,6 +177,8 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
         "reduction_cycles": time.reduction_cycles,
         "epilogue_cycles": time.epilogue_cycles,
         "time_us": time.time_us,
+        "limited_clock_mhz": time.limited_clock_mhz,
+        "limited_time_us": time.limited_time_us,
         "notes": list(product.notes),
         "assumed": list(time.assumed),
     }
@@ -177,6 +193,7 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
         f"{found['m']} x {found['n']} x {found['k']} {options.type} -> {product.d_type} on {chip.label}",
         f"  values: {summary['elements']:,} elements{nan}; {mean}",
         f"  time: {time.cycles:,} cycles, {time.time_us:,.1f} us with the launch ({found['tile']})",
+        *limited(time, chip),
         f"    kernel {time.kernel.cycles:,}, slices of K {time.reduction_cycles:,}, reading C {time.epilogue_cycles:,}",
         *(f"    {line}" for line in assumed(time)),
     ]

@@ -18,6 +18,7 @@ from isa.errors import IsaError
 from isa.targets import Target, parse_target
 from simulator.errors import ConfigError
 from simulator.studies.gemm.choice import tile_for, tiles_of
+from simulator.studies.gemm.energy import LIMITED
 from simulator.studies.sparselt.cost import TILES, Cost, cost
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, refused
 from simulator.studies.sparselt.matrices import Patterns
@@ -187,6 +188,7 @@ class Search:
                     "cycles": time.cycles,
                     "time_us": time.time_us,
                     "tflops": time.tflops,
+                    **{name: getattr(time, name) for name in LIMITED},
                     "bound": time.kernel.bound,
                 }
                 for selection, time in self.choices
