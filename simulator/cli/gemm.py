@@ -119,10 +119,16 @@ def _estimate(options: argparse.Namespace) -> str:
         found = cost(product.shape(options, m, n, k), m, n, k, options.config, slices=slices, progress=show)
     if options.format == "table":
         return _table(found, options, options.config.label)
-    names = ("reduction_cycles", "cycles", "time_us", "once_us", "tflops", "assumed")
-    more = {name: getattr(found, name) for name in names}
+    more = {name: getattr(found, name) for name in _WHOLE}
     kernel = asdict(found.kernel) | {"m": m, "n": n, "k": k, "kernel_cycles": found.kernel.cycles}
     return json.dumps(kernel | more, indent=2) + "\n"
+
+
+_WHOLE = (
+    *("reduction_cycles", "cycles", "time_us", "once_us", "tflops", "assumed"),
+    *("limited_clock_mhz", "limited_time_us", "limited_tflops"),
+)
+"""What JSON has of the whole product, its kernel and what stands around it."""
 
 
 def _table(cost: Cost, options: argparse.Namespace, config: str) -> str:
@@ -136,6 +142,7 @@ def _table(cost: Cost, options: argparse.Namespace, config: str) -> str:
         f"  CTAs {found.ctas:,}, {found.resident} on an SM at a time: {first}{following}",
         f"  main loop {found.iteration_cycles:,.0f} cycles an iteration and CTA",
         f"  kernel {time}: {cost.tflops:,.0f} {_unit(found.tile)}",
+        *product.limited(cost, options.config, _unit(found.tile)),
         *([f"    of them adding slices of K {cost.reduction_cycles:,}"] if cost.reduction_cycles else []),
         *_energy(found),
         f"  bound by: {found.bound}",

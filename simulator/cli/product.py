@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from simulator.studies.gemm import Tcgen05Tile, Tile
     from simulator.studies.sparselt.cost import Cost
     from simulator.studies.sparselt.product import Product
+    from simulator.timing.config import Config
 
 _FILES = {"a": "--key", "b": "--b-key", "c": "--c-key", "bias": "--bias-key"}
 """Options of files, and those that name an array of an .npz."""
@@ -92,6 +93,19 @@ def shape(options: argparse.Namespace, m: int, n: int, k: int) -> Tile | Tcgen05
 def when(time: Cost) -> str:
     """The time of a product as libraries are timed, and of a single launch."""
     return f"{time.time_us:,.1f} us in a stream of launches, {time.once_us:,.1f} us launched once"
+
+
+def limited(time: Cost, config: Config, unit: str = "") -> list[str]:
+    """The time where the power limit lowers the clock, in a line; none where it does not."""
+    if config.energy is None or time.limited_time_us is None or time.kernel.power_w is None:
+        return []
+    speed = f": {time.limited_tflops:,.0f} {unit}" if unit else ""
+    return [
+        (
+            f"    at the power limit about {time.limited_time_us:,.1f} us{speed} ({time.kernel.power_w:,.0f} W are "
+            f"above {config.energy.limit_w:,.0f} W, which lowers the clock to about {time.limited_clock_mhz:,.0f} MHz)"
+        )
+    ]
 
 
 def assumed(time: Cost) -> list[str]:
@@ -196,6 +210,8 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
         "epilogue_cycles": time.epilogue_cycles,
         "time_us": time.time_us,
         "once_us": time.once_us,
+        "limited_clock_mhz": time.limited_clock_mhz,
+        "limited_time_us": time.limited_time_us,
         "notes": list(product.notes),
         "assumed": list(time.assumed),
     }
@@ -213,6 +229,7 @@ def _text(product: Product, a: tuple[int, ...], b: tuple[int, ...], options: arg
         f"    from exact: {product.error}",
         *_lost(product),
         f"  time: {time.cycles:,} cycles, {when(time)} ({found['tile']})",
+        *limited(time, chip),
         f"    kernel {time.kernel.cycles:,}, slices of K {time.reduction_cycles:,}, reading C {time.epilogue_cycles:,}",
         *(f"    {line}" for line in assumed(time)),
     ]

@@ -21,6 +21,7 @@ from simulator.timing.tcgen05 import cost
 
 SHARED = "shared memory"
 PATH = "path from L2"
+METADATA, PORTS = "metadata path", "operand ports"
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,21 @@ class Work:
         tensor_cycles: cycles for which the matrix instructions keep the SM's tensor cores busy, if nothing else holds
             them up.
         memories: by name, those that the config describes.
+        paths: by name, cycles for which matrix instructions take what the tensor pipes of a sub-core share, where the
+            config has something that they share.
     """
 
     fma: float = 0.0
     performed_fma: float = 0.0
     tensor_cycles: float = 0.0
     memories: dict[str, Traffic] = field(default_factory=dict)
+    paths: dict[str, float] = field(default_factory=dict)
 
     def times(self, factor: float) -> Work:
         """The work of `factor` times as many CTAs."""
         memories = {name: Traffic(round(t.bytes * factor), t.bytes_per_cycle) for name, t in self.memories.items()}
-        return Work(self.fma * factor, self.performed_fma * factor, self.tensor_cycles * factor, memories)
+        paths = {name: cycles * factor for name, cycles in self.paths.items()}
+        return Work(self.fma * factor, self.performed_fma * factor, self.tensor_cycles * factor, memories, paths)
 
 
 class MultiplyAdds(NamedTuple):
@@ -94,7 +99,7 @@ def work_of(
         accessed: bytes that loads and stores of shared memory moved.
         ctas: SMs that share the work.
     """
-    fma = performed = cycles = 0.0
+    fma = performed = cycles = metadata = ports = 0.0
     moved = float(accessed)
     lines = 0
     for instruction, times in instructions:
@@ -102,6 +107,9 @@ def work_of(
         if is_mma(form):
             fma, performed = fma + form.fma * times, performed + form.performed_fma * times
             cycles += config.tensor_cycles(form) * times / (config.sm.sub_cores * config.sm.tensor_pipes)
+            taken = config.path_cycles(form)
+            metadata += taken[0] * times / config.sm.sub_cores
+            ports += taken[1] * times / config.sm.sub_cores
     for fact, times in facts.items():
         if isinstance(fact, BulkFacts) or (isinstance(fact, FetchFacts) and fact.kind != "store"):
             lines += fact.lines * times
@@ -115,4 +123,5 @@ def work_of(
     memories = {SHARED: Traffic(round(moved / ctas), LINE_BYTES * config.shared.wavefronts / config.shared.cycles)}
     if config.memory is not None and lines:
         memories[PATH] = Traffic(lines * LINE_BYTES // ctas, LINE_BYTES / config.memory.line_cycles)
-    return Work(fma / ctas, performed / ctas, cycles / ctas, memories)
+    paths = {name: taken / ctas for name, taken in ((METADATA, metadata), (PORTS, ports)) if taken}
+    return Work(fma / ctas, performed / ctas, cycles / ctas, memories, paths)

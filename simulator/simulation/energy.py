@@ -156,13 +156,22 @@ def with_rest(config: Config, spent: Spent, seconds: float, sms: float) -> Spent
     return Spent(spent.parts | {"rest": rest}, spent.activity, spent.notes)
 
 
+def limited_clock(config: Config, power_w: float | None) -> float | None:
+    """The clock in MHz to which the power limit lowers that of the config, at which a chip would take so much; None
+    where it does not. Power beside that at rest grows with the clock, and with the energy of each operation there."""
+    table = config.energy
+    if table is None or power_w is None or power_w <= table.limit_w or table.limit_w <= table.static_w:
+        return None
+    moving = power_w - table.static_w
+    factor: float = ((table.limit_w - table.static_w) / moving) ** (1 / (1 + table.exponent))
+    return config.chip.clock_mhz * factor
+
+
 def over_limit(config: Config, power_w: float) -> str:
     """What a user should know of a chip that would take more power than it may; empty where it does not."""
-    table = config.energy
-    if table is None or power_w <= table.limit_w:
+    table, clock = config.energy, limited_clock(config, power_w)
+    if table is None or clock is None:
         return ""
-    moving = power_w - table.static_w
-    clock = config.chip.clock_mhz * ((table.limit_w - table.static_w) / moving) ** (1 / (1 + table.exponent))
     return (
         f"{power_w:,.0f} W at {config.chip.clock_mhz:,.0f} MHz are above the limit of {table.limit_w:,.0f} W: the chip "
         f"would lower its clock to about {clock:,.0f} MHz"

@@ -102,6 +102,8 @@ class Report:
         energy: what it cost, of the SMs that ran, with their share of the chip's power at rest; None without a config,
             and for one without [energy].
         ctas, chips: SMs that ran, and SMs of the chip for each of them.
+        limited_clock_mhz: about the clock to which the power limit lowers the config's if all SMs do this; None where
+            it does not.
     """
 
     trace: str
@@ -134,6 +136,7 @@ class Report:
     energy: Spent | None = None
     ctas: int = 1
     chips: float = 1.0
+    limited_clock_mhz: float | None = None
 
     @property
     def energy_nj(self) -> float | None:
@@ -144,6 +147,17 @@ class Report:
     def power_w(self) -> float | None:
         """Average power of the chip if all of its SMs do this, as `Throughput.tflops_chip`."""
         return None if self.energy is None or not self.time_us else self.energy.nj / self.time_us / 1e3 * self.chips
+
+    @property
+    def limited_time_us(self) -> float | None:
+        """Microseconds at the clock to which the power limit lowers the config's; None where it does not."""
+        return None if self.limited_clock_mhz is None else self.cycles / self.limited_clock_mhz
+
+    @property
+    def limited_tflops(self) -> float | None:
+        """`Throughput.tflops_chip` at that clock."""
+        time = self.limited_time_us
+        return None if time is None else self.throughput.tflops_chip * self.time_us / time
 
     @guarded
     def pj_per_fma(self, *, performed: bool = False) -> float | None:
@@ -294,6 +308,7 @@ class Report:
         return [
             ("cycles", f"{self.cycles:,}"),
             ("time", f"{self.time_us:,.3f} us at the config's clock"),
+            *self._limited_lines(),
             ("throughput", f"{t.fma_per_clk_sm:,.1f} FMA/clk/SM as named, {t.performed_fma_per_clk_sm:,.1f} performed"),
             ("", f"{t.tflops_sm:.3f} TFLOPS of one SM, {t.tflops_chip:,.1f} TFLOPS of the chip"),
             ("shared memory", f"{shared}, {m.conflicts:,} of them bank conflicts"),
@@ -302,6 +317,13 @@ class Report:
             ("each instruction from the exact one", each),
             *self._distance_lines(),
         ]
+
+    def _limited_lines(self) -> list[tuple[str, str]]:
+        """The time where the power limit lowers the clock."""
+        if self.limited_time_us is None:
+            return []
+        clock = f"about {self.limited_clock_mhz:,.0f} MHz, to which the power limit lowers the clock if all SMs do this"
+        return [("", f"{self.limited_time_us:,.3f} us, {self.limited_tflops:,.1f} TFLOPS of the chip, at {clock}")]
 
     def _energy_lines(self) -> list[tuple[str, str]]:
         """Energy, what took it, and what it is for a multiply-add."""
@@ -353,6 +375,9 @@ FIGURES = (
     Figure("warps", "warps", lambda run: run.warps),
     Figure("cycles", "cycles", lambda run: run.cycles),
     Figure("time_us", "time_us", lambda run: run.time_us),
+    Figure("limited_clock_mhz", "limited_clock_mhz", lambda run: run.limited_clock_mhz),
+    Figure("limited_time_us", "limited_time_us", lambda run: run.limited_time_us),
+    Figure("limited_tflops", "limited_chip_tflops", lambda run: run.limited_tflops),
     Figure("throughput_fma_per_clk_sm", "throughput_fma_per_clk_sm", lambda run: run.throughput.fma_per_clk_sm),
     Figure(
         "performed_throughput_fma_per_clk_sm",

@@ -13,7 +13,7 @@ from simulator.execute.tcgen05.plan import row_of
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
 from simulator.simulation.demand import Work, multiply_adds, work_of
-from simulator.simulation.energy import Counted, Spent, dynamic, over_limit, with_rest
+from simulator.simulation.energy import Counted, Spent, dynamic, limited_clock, over_limit, with_rest
 from simulator.simulation.exact import ExactResults
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.report import Memory, Report, Throughput
@@ -47,6 +47,8 @@ def report_of(
     spent = None if config is None else _energy(config, program, executed, memory.conflicts, seconds)
     instructions = [(op.instruction, times) for op, times in program.operations]
     chips = 1.0 if config is None else config.chip.sms / program.ctas
+    power = spent.nj / 1e9 / seconds * chips if spent is not None and seconds else None
+    clock = None if config is None else limited_clock(config, power)
     return Report(
         trace=program.name or str(program.path),
         config=_NO_CONFIG if config is None else config.name,
@@ -69,7 +71,7 @@ def report_of(
         assumed=[*_assumed(config, program, executed), *([] if spent is None else spent.notes)],
         warnings=[
             *executed.warnings,
-            *_over(config, spent, seconds, chips),
+            *_over(config, power),
             *(["values alone: without a config there are no cycles"] if config is None else _slow(program, config)),
         ],
         skipped_cycles=timing.skipped,
@@ -81,6 +83,7 @@ def report_of(
         energy=spent,
         ctas=program.ctas,
         chips=chips,
+        limited_clock_mhz=clock,
         work=Work() if config is None else work_of(config, instructions, executed.work, memory.bytes, program.ctas),
     )
 
@@ -91,11 +94,11 @@ def _energy(config: Config, program: Program, executed: Executed, conflicts: int
     return None if spent is None else with_rest(config, spent, seconds, program.ctas)
 
 
-def _over(config: Config | None, spent: Spent | None, seconds: float, chips: float) -> list[str]:
+def _over(config: Config | None, power_w: float | None) -> list[str]:
     """A warning about more power than the chip may take, where its energies are not assumed."""
-    if config is None or spent is None or not seconds or config.status("energy") == "assumed":
+    if config is None or power_w is None or config.status("energy") == "assumed":
         return []
-    text = over_limit(config, spent.nj / 1e9 / seconds * chips)
+    text = over_limit(config, power_w)
     return [text] if text else []
 
 

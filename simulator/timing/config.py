@@ -142,6 +142,16 @@ class Config:
             return sum(self.tensor_cycles(part) for part in sequence.tensor)
         return self.interval(tensor) if tensor is not None else 0
 
+    def path_cycles(self, form: MmaForm) -> tuple[int, int]:
+        """Cycles for which an instruction, or the matrix instructions of its sequence, take what all tensor pipes of a
+        sub-core share: the path of metadata, and ports of the register file."""
+        tensor = self.tensor_class(form)
+        sequence = self.sequences.find(form) if self.sequences is not None and tensor is None else None
+        if sequence is not None:
+            paths = [self.path_cycles(part) for part in sequence.tensor]
+            return sum(metadata for metadata, _ in paths), sum(ports for _, ports in paths)
+        return (self.sm.metadata_cycles * tensor.sparse, self.reading(tensor)) if tensor is not None else (0, 0)
+
     def interval(self, tensor: TensorClass) -> int:
         """Cycles between two instructions of a class on one tensor pipe: its own, or those with other ports."""
         ports = self.operands

@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from simulator.simulation.energy import RANDOM, Counted, Spent, between, dynamic, over_limit, with_rest
+from simulator.simulation.energy import RANDOM, Counted, Spent, between, dynamic, limited_clock, with_rest
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
@@ -61,7 +61,7 @@ def figures(energy: Spent | None, seconds: float, operations: int) -> Figures:
     return Figures(joules, joules / seconds, operations / joules / 1e12, joules * seconds)
 
 
-def notes(energy: Spent | None, chip: Config, seconds: float) -> tuple[str, ...]:
+def notes(energy: Spent | None, chip: Config) -> tuple[str, ...]:
     """What the energy takes for granted, in words."""
     if energy is None:
         return ()
@@ -70,5 +70,26 @@ def notes(energy: Spent | None, chip: Config, seconds: float) -> tuple[str, ...]
         words.append(f"[energy] {chip.sources['energy']}")
     if energy.activity == RANDOM:
         words.append("energy: random data assumed")
-    limit = over_limit(chip, energy.nj / 1e9 / seconds)
-    return (*words, *([limit] if limit else []))
+    return tuple(words)
+
+
+LIMITED = ("limited_clock_mhz", "limited_time_us", "limited_tflops")
+"""The fields of an estimate, and of all that is made of it, that `limited` gives."""
+
+
+class Limited(NamedTuple):
+    """A time where the power limit lowers the clock, in the order of the fields of an estimate; None where it does not:
+    the clock, the time at it with the launch, and tera-operations a second."""
+
+    clock_mhz: float | None = None
+    time_us: float | None = None
+    tflops: float | None = None
+
+
+def limited(chip: Config, power_w: float | None, cycles: int, operations: int) -> Limited:
+    """So many cycles at the clock that the power limit leaves."""
+    clock = limited_clock(chip, power_w)
+    if clock is None:
+        return Limited()
+    time = cycles / clock + (chip.launch.gap_ns if chip.launch is not None else 0) / 1e3
+    return Limited(clock, time, operations / time / 1e6)

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from isa.arguments import described
 from isa.errors import IsaError
-from isa.forms.record import Unit
 from simulator.errors import ConfigError
 from simulator.floating_point import guarded
 from simulator.simulation.energy import RANDOM, Spent
-from simulator.studies.gemm.energy import figures, notes, spent
+from simulator.studies.gemm.energy import figures, limited, notes, spent
 from simulator.studies.gemm.held import delay, dram_bytes, occupancy
 from simulator.studies.gemm.runs import at_length, begun, run
+from simulator.studies.gemm.shares import bound_of
+from simulator.studies.gemm.shares import shares as shares_of
 from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile, check_sizes
@@ -63,6 +64,8 @@ class Estimate:
         energy: what the kernel costs on the whole chip, by what takes it; None for a config without [energy].
         energy_j: the same in joules; power_w: on average over `time_us`.
         tflops_per_watt, edp_js: tera-operations (as `tflops`) a second and watt, and joules times seconds.
+        limited_clock_mhz, limited_time_us, limited_tflops: about the clock to which the power limit lowers the config's
+            where `power_w` is above it, and time and speed at that clock; None where it is not.
     """
 
     tile: Tile | Tcgen05Tile
@@ -90,6 +93,9 @@ class Estimate:
     power_w: float | None = None
     tflops_per_watt: float | None = None
     edp_js: float | None = None
+    limited_clock_mhz: float | None = None
+    limited_time_us: float | None = None
+    limited_tflops: float | None = None
 
     def to_frame(self) -> DataFrame:
         """The question and the answer in one row of a pandas DataFrame, so that estimates concatenate into a study."""
@@ -175,7 +181,7 @@ def estimate(
     told, sms = progress or (lambda *_: None), chip.chip.sms
     ctas, on_sm, resident, together, later, first, following, cycles, dram = _whole(tile, m, n, k, chip, told)
     waves = -(-on_sm // resident)
-    shares = _shares(tile, m, n, k, chip, first, cycles)
+    shares = shares_of(tile, (m, n, k), chip, (together, on_sm), first, cycles)
     shares["device memory"] = dram / cycles
     shares["waves"] = 1 - ctas / (waves * resident * sms)
     seconds = in_stream(cycles, chip)
@@ -272,6 +278,7 @@ def _answer(
         filled: m, n, k in whole tiles.
     """
     seconds, operations = in_stream(run.cycles, chip), 2 * prod(asked)
+    told = figures(energy, seconds, operations)
     return Estimate(
         tile,
         chip.name,
@@ -287,12 +294,13 @@ def _answer(
         launched_once(run.cycles, chip) * 1e6,
         operations / seconds / 1e12,
         shares,
-        _bound(shares),
-        (*notes(energy, chip, seconds), *_assumed(tile, asked, filled, chip)),
+        bound_of(shares),
+        (*notes(energy, chip), *_assumed(tile, asked, filled, chip)),
         chip.own_path,
         chip.overridden,
         energy,
-        *figures(energy, seconds, operations),
+        *told,
+        *limited(chip, told.power_w, run.cycles, operations),
     )
 
 
@@ -304,13 +312,6 @@ def in_stream(cycles: int, chip: Config) -> float:
 def launched_once(cycles: int, chip: Config) -> float:
     """Seconds of a kernel of so many cycles that the host launches alone."""
     return cycles / (chip.chip.clock_mhz * 1e6) + (chip.launch.overhead_ns if chip.launch is not None else 0) * 1e-9
-
-
-def _bound(shares: dict[str, float]) -> str:
-    """The limit that takes most of the time."""
-    limits = {name: share for name, share in shares.items() if name != "waves"}
-    bound = max(limits, key=lambda name: limits[name])
-    return bound if limits[bound] >= _BOUND else "latency (no unit is taken for most of the time)"
 
 
 def _tables(tile: Tile | Tcgen05Tile, chip: Config) -> tuple[str, ...]:
@@ -346,9 +347,6 @@ def _assumed(
     return tuple(words)
 
 
-_BOUND = 0.5  # a limit that takes less than this part of the time does not bind
-
-
 def _following(tile: Tile, k: int, chip: Config, places: int, later: int, first: int) -> int:
     """Cycles from the begin of a CTA to the begin of the next in its place, where SMs are out of step and the CTAs of
     an SM as well: each place begins by an equal part of a CTA, which takes about `first`, later than the one before."""
@@ -381,17 +379,3 @@ def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
     """The cycles for which device memory is busy."""
     assert chip.hbm is not None
     return -(-sum(dram_bytes(tile, m, n, k, chip)) // chip.hbm.bytes)
-
-
-def _shares(tile: Tile, m: int, n: int, k: int, chip: Config, timing: Timing, cycles: int) -> dict[str, float]:
-    """The parts of the time for which the units of an SM are busy, and the part that L2 would need alone."""
-    assert chip.l2 is not None
-    whole = max(timing.cycles, 1)
-    stages = (m // tile.bm) * (n // tile.bn) * (k // tile.bk)
-    return {
-        "tensor": max(busy[Unit.TENSOR] for busy in timing.busy) / (whole * chip.sm.tensor_pipes),
-        "shared memory": timing.shared_busy / whole,
-        "path to L2": timing.memory_busy / whole,
-        "L2 reads": chip.l2.read_cycles(stages * tile.stage_bytes, stages * tile.stage_lines) / cycles,
-        "stores": tile.bytes_d * m * n / chip.l2.write_bytes / cycles,
-    }

@@ -48,6 +48,8 @@ class Point:
         intensity: multiply-adds per byte; infinite if no byte was moved.
         achieved: multiply-adds per cycle of one SM.
         tensor_limit, memory_limit: the most multiply-adds per cycle that the tensor cores, and the memory, allow.
+        path, path_limit: what tensor pipes of a sub-core share and matrix instructions take longest ("metadata path",
+            "operand ports"), and what it allows; empty and infinite where a config has no such thing.
     """
 
     trace: str
@@ -63,6 +65,8 @@ class Point:
     memory_limit: float
     config_path: str = ""
     config_overrides: str = ""
+    path: str = ""
+    path_limit: float = math.inf
 
     @property
     def config_label(self) -> str:
@@ -71,12 +75,14 @@ class Point:
 
     @property
     def limit(self) -> float:
-        """The lower of the two limits, in multiply-adds per cycle."""
-        return min(self.tensor_limit, self.memory_limit)
+        """The lowest of the limits, in multiply-adds per cycle."""
+        return min(self.tensor_limit, self.memory_limit, self.path_limit)
 
     @property
     def bound(self) -> str:
-        """What sets the lower limit: "tensor" or the memory's name."""
+        """What sets the lowest limit: "tensor", the memory's name, or that of `path`."""
+        if self.path_limit < min(self.tensor_limit, self.memory_limit):
+            return self.path
         return TENSOR if self.tensor_limit <= self.memory_limit else self.memory
 
     @property
@@ -118,6 +124,7 @@ class Roofline:
             "achieved": "achieved_fma_per_clk",
             "tensor_limit": "tensor_limit_fma_per_clk",
             "memory_limit": "memory_limit_fma_per_clk",
+            "path_limit": "path_limit_fma_per_clk",
             "limit": "limit_fma_per_clk",
         }
         return Table.of(point.as_dict() for point in self.points).frame().rename(columns=named)
@@ -187,6 +194,7 @@ def _points(report: _Run, count: str) -> list[Point]:
     if not fma or not work.tensor_cycles:
         raise ViewError(f"{report.trace} has no matrix instructions", "a trace with mma, mma.sp or tcgen05.mma")
     points = []
+    path = max(work.paths, key=lambda name: work.paths[name], default="")
     moving = {name: traffic for name, traffic in work.memories.items() if traffic.bytes}
     for name, traffic in (moving or work.memories).items():
         intensity = fma / traffic.bytes if traffic.bytes else math.inf
@@ -205,6 +213,8 @@ def _points(report: _Run, count: str) -> list[Point]:
                 intensity * traffic.bytes_per_cycle,
                 report.config_path,
                 report.config_overrides,
+                path,
+                fma / work.paths[path] if path else math.inf,
             )
         )
     return points

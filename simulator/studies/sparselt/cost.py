@@ -13,6 +13,7 @@ from pathlib import Path
 from isa.errors import IsaError
 from simulator.studies.gemm import Estimate, Tcgen05Tile, Tile, estimate
 from simulator.studies.gemm.choice import MMA_TILES, tile_for
+from simulator.studies.gemm.energy import limited
 from simulator.studies.gemm.estimate import Progress, check_chip
 from simulator.studies.gemm.tile import check_sizes
 from simulator.timing.config import Config
@@ -34,6 +35,8 @@ class Cost:
         time_us: at the config's clock, as libraries are timed: one of many launches in a stream.
         tflops: 2 * M * N * K of all batches (pruned products counted) in that time.
         assumed: what the model takes for granted, in words, and the config's assumed tables.
+        limited_clock_mhz, limited_time_us, limited_tflops: as of `Estimate`: at the clock to which the power of the
+            kernel lowers the config's; None where it does not.
     """
 
     kernel: Estimate
@@ -43,6 +46,9 @@ class Cost:
     time_us: float
     tflops: float
     assumed: tuple[str, ...]
+    limited_clock_mhz: float | None = None
+    limited_time_us: float | None = None
+    limited_tflops: float | None = None
 
     @property
     def once_us(self) -> float:
@@ -93,8 +99,10 @@ def cost(
     reading = -(-m * n * batches * c_bits // 8 // chip.hbm.bytes)
     cycles = found.cycles + reduction + reading
     time = found.time_us + (reduction + reading) / chip.chip.clock_mhz
-    tflops = 2 * m * n * k * batches / time / 1e6
-    return Cost(found, reduction, reading, cycles, time, tflops, _assumed(found, slices, c_bits))
+    operations = 2 * m * n * k * batches
+    at_limit = limited(chip, found.power_w, cycles, operations)
+    words = _assumed(found, slices, c_bits)
+    return Cost(found, reduction, reading, cycles, time, operations / time / 1e6, words, *at_limit)
 
 
 def _assumed(kernel: Estimate, slices: int, c_bits: int) -> tuple[str, ...]:

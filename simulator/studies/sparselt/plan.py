@@ -19,6 +19,7 @@ from isa.targets import Target, parse_target
 from simulator.errors import ConfigError
 from simulator.floating_point import guarded
 from simulator.studies.gemm.choice import tile_for, tiles_of
+from simulator.studies.gemm.energy import LIMITED
 from simulator.studies.sparselt.cost import TILES, Cost, cost
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, unfit
 from simulator.studies.sparselt.matrices import Patterns
@@ -249,6 +250,7 @@ class Search:
                     "cycles": time.cycles,
                     "time_us": time.time_us,
                     "tflops": time.tflops,
+                    **{name: getattr(time, name) for name in LIMITED},
                     "bound": time.kernel.bound,
                 }
                 for selection, time in self.choices

@@ -18,6 +18,7 @@ from simulator.simulation.interpreter import Executed
 from simulator.simulation.reporting import report_of
 from simulator.simulation.session import Session
 from simulator.studies.gemm.choice import tile_for, tiles_of
+from simulator.studies.gemm.energy import LIMITED
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile
@@ -27,7 +28,10 @@ from simulator.studies.sweep.spec import Sweep
 from simulator.timing.config import Config, load_config
 from simulator.timing.result import Timing
 
-SHARES = ("tensor", "shared memory", "path to L2", "L2 reads", "stores", "device memory", "waves")
+SHARES = (
+    *("tensor", "metadata path", "operand ports", "issue slots", "alu", "tcgen05 queue"),
+    *("shared memory", "path to L2", "L2 reads", "stores", "device memory", "waves"),
+)
 ENERGY = ("energy_j", "power_w", "tflops_per_watt", "edp_js")
 TRACE_ENERGY = ("energy_nj", "power_w")
 """Columns of energy that estimates and reports have; empty cells where the config has no energies."""
@@ -39,6 +43,7 @@ COLUMNS: dict[str, str] = {
     "cycles": "whole",
     "time_us": "number",
     "tflops": "number",
+    **dict.fromkeys(LIMITED, "number"),
     "bound": "text",
     **{("empty_slots_share" if name == "waves" else f"{name.replace(' ', '_')}_share"): "number" for name in SHARES},
     **dict.fromkeys((*ENERGY, *TRACE_ENERGY), "number"),
@@ -55,6 +60,7 @@ def columns(sweep: Sweep) -> tuple[str, ...]:
     if GEMM not in sweep.kinds:
         without |= {"best_tile", "ctas", "resident", "waves", "bound", "empty_slots_share", "L2_reads_share"}
         without |= {"path_to_L2_share", "stores_share", "device_memory_share", *ENERGY} - set(TRACE_ENERGY)
+        without |= {"metadata_path_share", "operand_ports_share", "issue_slots_share", "tcgen05_queue_share"}
     if TRACE not in sweep.kinds:
         without |= set(TRACE_ENERGY) - set(ENERGY)
     if not any(
@@ -127,6 +133,7 @@ def _gemm(point: Mapping[str, Any], chip: Config) -> dict[str, Any]:
         "cycles": answer.cycles,
         "time_us": answer.time_us,
         "tflops": answer.tflops,
+        **{name: getattr(answer, name) for name in LIMITED},
         "bound": kernel.bound,
         "assumed": _tables(answer.assumed),
     }
@@ -192,6 +199,7 @@ def _trace(name: str, chip: Config) -> dict[str, Any]:
         "cycles": report.cycles,
         "time_us": report.time_us,
         "tflops": report.throughput.tflops_chip,
+        **{name: getattr(report, name) for name in LIMITED},
         "assumed": _tables(tuple(report.assumed)),
         **{column: sum(held) / len(held) for column, held in shares.items() if column in COLUMNS},
     }
