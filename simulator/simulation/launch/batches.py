@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
 from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
-from simulator.parallel import ALONE
+from simulator.parallel import ALONE, end_with_parent
 from simulator.program.kernel import Kernel, Operation, SystemCall
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
@@ -216,6 +216,7 @@ def _in_processes(setup: Setup, code: Code, portions: list[NDArray[np.int64]], w
 
 def _portion(setup: Setup, code: Code, portions: list[NDArray[np.int64]], send: Callable[[Any], None]) -> None:
     """Runs in a forked process: sends what its portions gave, or the error."""
+    end_with_parent()
     os.environ["TCSIM_THREADS"] = "1"
     try:
         send(_in_turn(setup, code, portions))
