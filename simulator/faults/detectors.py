@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from isa.fragments.metadata import Sparsity
 from isa.types import Bits
 
+METADATA_RULES = ("invalid-metadata", "unordered-metadata", "invalid-metadata-tf32", "undefined-metadata")
+"""The cases of `isa.undefined.RULES` that `legality` sees, wherever they are met. A policy that stops at them names one
+as the rule that was broken."""
 Mask = NDArray[np.bool_]
 Reals = NDArray[np.float64]
 
