@@ -29,7 +29,7 @@ from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.policies import multiply
 from simulator.faults.table import SITES, Faults
-from simulator.faults.target import SELECTOR, FaultTarget, Site, operand_site, refuse
+from simulator.faults.target import OTHERS, SELECTOR, FaultTarget, Site, operand_site, refuse
 from simulator.layout import Choice, FormLayout, form_layout
 
 _DEFAULT = Choice()
@@ -50,9 +50,11 @@ class MmaTarget(FaultTarget):
         policy: what is done about undefined codes, see `simulator.faults.policies`.
         arithmetic: "chip" or "exact".
         given: registers [case, word, lane] by operand, in place of drawn ones.
+        others: what metadata that other selectors read hold: "valid" codes, as in every kernel, whose registers of
+            metadata serve several steps of K one after another; or "random" words, as lists of before 0.3 have them.
 
     Raises:
-        ConfigError: a policy or an arithmetic that is none.
+        ConfigError: a policy, an arithmetic or `others` that is none.
     """
 
     opcode: str
@@ -63,10 +65,11 @@ class MmaTarget(FaultTarget):
     policy: str = "hardware"
     arithmetic: str = "chip"
     given: tuple[tuple[str, Bits], ...] = ()
+    others: str = "valid"
     batch = 2 * BATCH
 
     def __post_init__(self) -> None:
-        self.check_choices()
+        self.check_choices(others=OTHERS)
 
     @property
     def numbers(self) -> range:
@@ -137,6 +140,7 @@ class MmaTarget(FaultTarget):
         choice = self.choice
         return about | {
             "selector": choice.selector, "scale_a": list(choice.scale_a), "scale_b": list(choice.scale_b),
+            "others": self.others,
         }  # fmt: skip
 
     def _draw(self, case: int) -> dict[str, Bits]:
@@ -146,6 +150,8 @@ class MmaTarget(FaultTarget):
         if form.sparse:
             stored, codes = random_sparse(rng, (form.m, form.k), form.a_type, form.metadata.sparsity)
             others = rng.integers(0, 1 << 32, 32, dtype=np.uint32)
+            if self.others == "valid":
+                others = self._defined(case, others)
             registers["e"] = form.metadata.scatter(codes, self.choice.selector, others)[None]
         else:
             stored = random_patterns(rng, (form.m, form.k), form.a_type)
@@ -157,6 +163,15 @@ class MmaTarget(FaultTarget):
                 scale = getattr(form, name)
                 registers[name] = scale.scatter(random_scales(rng, scale.shape, scale.type.name), *ids)[None]
         return registers
+
+    def _defined(self, case: int, words: Bits) -> Bits:
+        """Metadata words uint32 [lane] whose codes are defined, and ascend as a compressor writes them, with every
+        selector; drawn for one case."""
+        rng, metadata = np.random.default_rng([self.seed, case, 1]), self.form.metadata
+        codes = np.array(metadata.sparsity.ordered, np.uint32)
+        for selector in range(metadata.selectors):
+            words = metadata.scatter(rng.choice(codes, metadata.shape), selector, words)
+        return words
 
     # Execution
 

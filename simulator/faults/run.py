@@ -12,7 +12,7 @@ from simulator.errors import Error, TraceError
 from simulator.faults import outcomes, table
 from simulator.faults.outcomes import Results
 from simulator.faults.results import RESULTS
-from simulator.faults.subjects import make
+from simulator.faults.subjects import listed, make
 from simulator.faults.table import BLOCK, FaultList, Faults, write_head
 from simulator.faults.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
 from simulator.files import complete, reading
@@ -34,7 +34,7 @@ def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
         ConfigError: a policy or a target that is none.
     """
     try:
-        subject = make(str(found.path), json.loads(found.about["subject"]), policy or found.about["policy"])
+        subject = make(str(found.path), listed(found.about["subject"]), policy or found.about["policy"])
         digest = found.about["operands"]
     except Error:
         raise
@@ -171,5 +171,5 @@ def work(key: str, faults: Faults) -> bytes:
     """The results of one block as text; the target is made once in each process."""
     if key not in _subjects:
         values, policy = json.loads(key)
-        _subjects[key] = make("a list", json.loads(values), policy)
+        _subjects[key] = make("a list", listed(values), policy)
     return joined(faults, _subjects[key].run(faults)).encode()

@@ -47,6 +47,7 @@ from simulator.faults.policies import mend
 from simulator.faults.table import SITES, Faults
 from simulator.faults.target import (
     DIGEST_CHARACTERS,
+    OTHERS,
     SELECTOR,
     WORD_MODELS,
     FaultTarget,
@@ -103,6 +104,8 @@ class Tcgen05Target(FaultTarget):
         policy: what is done about undefined codes, see `simulator.faults.policies`.
         arithmetic: "chip" or "exact".
         misaligned: "fault" or "follow".
+        others: what metadata at the same address that this instruction does not read hold: "valid" codes, as in every
+            kernel, or "random" words.
     """
 
     opcode: str
@@ -119,10 +122,11 @@ class Tcgen05Target(FaultTarget):
     policy: str = "hardware"
     arithmetic: str = "chip"
     misaligned: str = "fault"
+    others: str = "valid"
     batch = 256
 
     def __post_init__(self) -> None:
-        self.check_choices(misaligned=MISALIGNED)
+        self.check_choices(misaligned=MISALIGNED, others=OTHERS)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone: another process fills its own memory."""
@@ -203,7 +207,7 @@ class Tcgen05Target(FaultTarget):
     @cached_property
     def memory(self) -> list[list[Cta]]:
         """The CTAs of each case, as they are before the instruction."""
-        return [fill(self.shape, self.seed, case) for case in range(self.cases)]
+        return [fill(self.shape, self.seed, case, valid=self.others == "valid") for case in range(self.cases)]
 
     def cells(self, site: str, case: int) -> Bits:
         """The words of a site in memory, uint32 [word, lane], as a view to read and to write."""

@@ -756,3 +756,27 @@ def test_the_table_of_every_form_in_the_docs(step: int) -> None:
     ]
     text = (ROOT / "docs" / "faults.md").read_text()
     assert all(line in text for line in as_markdown(made).splitlines())
+
+
+# What other lanes hold
+
+
+@pytest.mark.parametrize("opcode", [F16, TF32, "mma.sp.m16n8k16.f16.f16.f16.f16"])
+def test_metadata_of_other_selectors_are_valid(opcode: str) -> None:
+    """As in every kernel: so the codes that a wrong selector, or the word of another lane, brings are defined, too."""
+    subject = MmaTarget(opcode, cases=8, seed=1)
+    metadata = subject.form.metadata
+    for selector in range(metadata.selectors):
+        assert metadata.legal(metadata.gather(subject.golden["e"][:, 0], selector)).all()
+    for how in ({"kind": "selector", "site": "selector"}, {"kind": "lane"}):
+        results = subject.run(_every(subject, **how))
+        corrupt = results["outcome"] == SDC
+        assert corrupt.sum() >= 8
+        assert not (results["detectors"][corrupt] & (flag("legality") | flag("ordered"))).any()
+    random = MmaTarget(opcode, cases=8, seed=1, others="random")
+    results = random.run(_every(random, kind="selector", site="selector"))
+    assert (results["detectors"][results["outcome"] == SDC] & flag("legality") > 0).all(), "as older lists have them"
+    for name in "abc":
+        assert (random.golden[name] == subject.golden[name]).all()
+    with pytest.raises(ConfigError, match="others 'some'"):
+        MmaTarget(opcode, others="some")
