@@ -22,19 +22,19 @@ from isa.types import Bits
 from simulator.arithmetic.check_bits import parity, secded
 from simulator.arithmetic.random_operands import random_patterns, random_scales, random_sparse
 from simulator.arithmetic.rows import sum_row
-from simulator.execute.mma import Scales, execute_mma
+from simulator.execute.mma import Scales, execute_mma, matrices, sum_of
 from simulator.faults import outcomes
-from simulator.faults.detectors import Checksums, code_checks
+from simulator.faults.checksums import CALIBRATION, FRESH, Checksums, FalseAlarms, Predicted, predicted, real_operands
+from simulator.faults.detectors import code_checks
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.policies import multiply
 from simulator.faults.table import SITES, Faults
-from simulator.faults.target import OTHERS, SELECTOR, FaultTarget, Site, operand_site, refuse
+from simulator.faults.target import MOST_CASES, OTHERS, SELECTOR, FaultTarget, Site, operand_site, refuse
 from simulator.layout import Choice, FormLayout, form_layout
 
 _DEFAULT = Choice()
 BATCH = 2048  # faults that are executed together: what they need fits in cache
-_FAULT_FREE = 64  # cases that tolerances of checksums come from
 _SHOWN = 16  # elements of D that are listed
 
 
@@ -52,6 +52,7 @@ class MmaTarget(FaultTarget):
         given: registers [case, word, lane] by operand, in place of drawn ones.
         others: what metadata that other selectors read hold: "valid" codes, as in every kernel, whose registers of
             metadata serve several steps of K one after another; or "random" words, as lists of before 0.3 have them.
+        first: the number of the first set of operands that is drawn.
 
     Raises:
         ConfigError: a policy, an arithmetic or `others` that is none.
@@ -66,6 +67,7 @@ class MmaTarget(FaultTarget):
     arithmetic: str = "chip"
     given: tuple[tuple[str, Bits], ...] = ()
     others: str = "valid"
+    first: int = 0
     batch = 2 * BATCH
 
     def __post_init__(self) -> None:
@@ -106,7 +108,7 @@ class MmaTarget(FaultTarget):
     @cached_property
     def golden(self) -> dict[str, Bits]:
         """What every site holds without faults, uint32 words [case, word, lane], D included."""
-        drawn = [self._draw(case) for case in range(self.cases)]
+        drawn = [self._draw(self.first + case) for case in range(self.cases)]
         words = {name: np.stack([registers[name] for registers in drawn]) for name in drawn[0]}
         words |= {name: np.ascontiguousarray(array) for name, array in self.given}
         words["d"] = self._multiply(words, self.choice.selector, "hardware")
@@ -252,11 +254,29 @@ class MmaTarget(FaultTarget):
         return self.form.d.gather(self.golden["d"])
 
     @cached_property
+    def predicted(self) -> Predicted:
+        """The checksums of each case, predicted from its operands."""
+        form, words = self.form, self.golden
+        scales = None
+        if form.row.scale:
+            a, b = (words[name][:, 0] for name in ("scale_a", "scale_b"))
+            scales = Scales(a, b, self.choice.scale_a, self.choice.scale_b)
+        e = words["e"][:, 0] if form.sparse else None
+        found = matrices(form, words["a"], words["b"], form.c.gather(words["c"]), e, self.choice.selector, scales)
+        return predicted(*real_operands(sum_of(form, parse_target(self.target), "exact"), found))
+
+    def _others(self, first: int, cases: int) -> MmaTarget:
+        """Other products of the same kind without faults: drawn from numbers that no case of a campaign has."""
+        return replace(self, policy="hardware", given=(), first=MOST_CASES + first, cases=cases)
+
+    @cached_property
     def checksums(self) -> Checksums:
-        """The checksums of the cases, with tolerances from at least 64 fault-free ones."""
-        exact = replace(self, policy="hardware", arithmetic="exact")
-        d, e = (outcomes.numbers(one.golden_matrix, self.form.d.type) for one in (self, exact))
-        own = Checksums(d, e)
-        if self.cases < _FAULT_FREE:
-            own.widen(replace(self, cases=_FAULT_FREE, policy="hardware", given=()).checksums)
-        return own
+        """The checksums of the cases, with tolerances from other products."""
+        others = self._others(0, CALIBRATION)
+        return Checksums(self.predicted, (outcomes.numbers(others.golden_matrix, self.form.d.type), others.predicted))
+
+    def false_alarms(self) -> FalseAlarms:
+        """How often the checksums fail products without a fault, neither the campaign's nor those of the tolerance."""
+        fresh = self._others(CALIBRATION, FRESH)
+        failed = self.checksums.fails(outcomes.numbers(fresh.golden_matrix, self.form.d.type), fresh.predicted)
+        return FalseAlarms(int(failed.sum()), FRESH)

@@ -158,6 +158,9 @@ def _head(faults: FaultList, subject: FaultTarget) -> str:
         "list": faults.path.name,
         "list_sha256": _digest(faults.path),
     }
+    alarms = subject.false_alarms()
+    if alarms is not None:
+        about["abft_false_alarms"] = f"{alarms.failed} of {alarms.products}"
     return write_head(about, RESULTS)
 
 

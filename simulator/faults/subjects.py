@@ -14,13 +14,12 @@ from simulator.execute.mma import Arithmetic
 from simulator.faults.launch_target import LaunchTarget
 from simulator.faults.mma_target import MmaTarget
 from simulator.faults.program_target import ProgramTarget
-from simulator.faults.target import OTHERS, FaultTarget
+from simulator.faults.target import MOST_CASES, OTHERS, FaultTarget
 from simulator.faults.tcgen05_target import MISALIGNED, Tcgen05Target
 from simulator.layout import Choice as Choices
 from simulator.toml_tables import Between, Choice, Tables
 
 PROGRAMS = ("trace", "launch")  # keys of subjects that run, so that a fault has a time
-MOST_CASES = 1 << 16
 _ARITHMETIC = Annotated[str, Choice(get_args(Arithmetic))]
 _COMMON: dict[str, Any] = {
     "opcode": str, "target": str, "cases": Annotated[int, Between(1, MOST_CASES, "sets of operands")], "seed": int,

@@ -88,7 +88,12 @@ def _notes(summary: Summary) -> list[str]:
     subject = json.loads(about["subject"])
     policy = f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}"
     versions = f"list {about['list_sha256']}; tcsim {about['tcsim']}"
-    return [f"{about['campaign']}: {title(subject)}, seed {about['seed']}", f"{policy}; {versions}"]
+    notes = [f"{about['campaign']}: {title(subject)}, seed {about['seed']}", f"{policy}; {versions}"]
+    if "abft_false_alarms" in about:
+        failed, products = map(int, about["abft_false_alarms"].split(" of "))
+        share = f"{failed / products:.1%}"
+        notes.append(f"abft fails {failed} of {products} products that have no fault ({share}): its false alarms")
+    return notes
 
 
 def as_text(summary: Summary) -> str:
