@@ -234,6 +234,11 @@ class LaunchTarget(FaultTarget):
         """The numbers of the warps of all CTAs."""
         return range(len(self._counts))
 
+    @property
+    def warps_of_a_cta(self) -> int:
+        """How many warps a CTA has."""
+        return self.setup().geometry.warps
+
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
         """How many dynamic instructions each warp executes, int64 [warp]."""
