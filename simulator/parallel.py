@@ -9,6 +9,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -21,6 +22,7 @@ Work = Callable[[str, Any], bytes]
 ALONE = sys.platform in ("emscripten", "wasi")
 """Whether this is WebAssembly, which has neither threads nor other processes."""
 CONNECT = "10s"  # for which a scheduler may take to answer
+_PR_SET_PDEATHSIG = 1  # of prctl, linux/prctl.h
 
 
 def cores() -> int:
@@ -83,9 +85,51 @@ def _start_method() -> Any:
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
 
 
+def end_with_parent() -> None:
+    """Lets a process that was started to do work end when the process that started it does, however that ends: nobody
+    would read the results. Nor does it keep the pipe open that the other one prints to.
+
+    Linux kills it at once. Elsewhere, and where Linux cannot, a thread waits at the end of a pipe that the parent
+    holds.
+    """
+    import multiprocessing
+
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+    if not _killed_with_parent():
+        threading.Thread(target=_outlive, args=(parent,), daemon=True).start()
+    elif os.getppid() != parent.pid:  # which ended before this process had asked to end with it
+        os._exit(1)
+
+
+def _killed_with_parent() -> bool:
+    """Asks Linux to kill this process when its parent ends; returns whether it will."""
+    if sys.platform != "linux":
+        return False
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def _outlive(parent: Any) -> None:
+    """Waits for the end of the parent, and ends this process."""
+    parent.join()
+    os._exit(1)
+
+
 def _begin() -> None:
-    """Keeps a process from starting threads of its own, since the processes share the cores, and from hearing Ctrl-C,
-    at which the process that started it ends it. What it already has stays, so no search for garbage looks at it."""
+    """Keeps a process from starting threads of its own, since the processes share the cores, from hearing Ctrl-C, at
+    which the process that started it ends it, and from outliving that one. What it already has stays, so no search for
+    garbage looks at it."""
+    end_with_parent()
     gc.freeze()
     os.environ["TCSIM_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -3,6 +3,7 @@ text goes."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     from simulator.program import Program
 
 FOLDER = "a file in a folder that exists"
+_ROOM, _RIGHTS = "room on its disk, or a file on another", "a file in a folder that may be written"
+_REMEDIES = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EFBIG: "a smaller file, or a disk that takes files of this size",
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: _RIGHTS,
+    errno.EISDIR: "the name of a file",
+    errno.ENAMETOOLONG: "a shorter name",
+    errno.EIO: "a disk that can be written",
+}
 
 
 class UnreadableError(ReasonedError):
@@ -71,12 +84,17 @@ def answer(
     except OSError as error:
         if not files:
             raise
-        say(f"{' or '.join(files)}: cannot be written ({error.strerror or error}); legal: {FOLDER}")
+        say(f"{' or '.join(files)}: cannot be written ({error.strerror or error}); legal: {remedy(error)}")
         return BAD
     if not data or is_terminal(sys.stdout):
         text = without_controls(text)
     sys.stdout.write(fold(text, line_width()) if line_width() and not data else text)
     return code
+
+
+def remedy(error: OSError) -> str:
+    """What would be right where a file cannot be written."""
+    return _REMEDIES.get(error.errno or 0, FOLDER)
 
 
 def _guarded(work: Callable[[], str | tuple[str, int]], files: Sequence[str]) -> str | tuple[str, int]:

@@ -32,6 +32,8 @@ A campaign file (TOML, docs/faults.md) says what is injected where. `list` write
 injects them, `report` sums the results up, `replay` shows one fault in words. Every row says all that it takes to
 inject it again; the same seed gives the same bytes, whatever the number of workers. A run that was killed goes on where
 it stopped when the same command is given again.
+
+Of a captured launch, registers are PTX's virtual ones, not those that ptxas gives a chip.
 """
 EPILOG = """\
 examples:

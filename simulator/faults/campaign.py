@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.errors import FAULT_POLICIES
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
-from simulator.faults.kinds import Group, Population, drawn, population
+from simulator.faults.kinds import Group, Moments, Population, drawn, population
 from simulator.faults.launch_target import LaunchTarget
 from simulator.faults.program_target import ProgramTarget
 from simulator.faults.subjects import PROGRAMS, make
@@ -24,6 +25,8 @@ from simulator.resources import folder
 from simulator.statistics import sample_size
 from simulator.toml_tables import Between, Choice, Tables, read_toml
 from simulator.version import __version__
+
+SHARED_SITES = ("shared", "tmem", "global")  # words that all warps of a CTA, or of the launch, share
 
 
 @dataclass(frozen=True)
@@ -64,13 +67,57 @@ class Campaign:
                 reason = f"'{group.site}' is not a site of this subject"
                 self._fail(f"{group.name}.site", reason, ", ".join(self.subject.sites))
             try:
-                one = population(group, site, self.subject.layout, len(self.subject.numbers))
+                moments = self._moments(group)
+                one = population(group, site, self.subject.layout, len(self.subject.numbers), moments)
             except ConfigError as error:
                 raise ConfigError(self.path, error.key, error.reason, error.legal) from None
             if not one.size:
-                self._fail(group.name, "there is no such fault", "another site, kind or where")
+                self._fail(group.name, "there is no such fault", "another site, kind, where or time")
+            self._check(group, one.make(np.array([0, one.size - 1])))
             populations.append(one)
         return populations
+
+    def _moments(self, group: Group) -> Moments | None:
+        """By warp, when the faults of a group strike: only while the warp runs, a word that warps share once for each
+        CTA, and a selector where there is one. None for a subject without time."""
+        subject = self.subject
+        if not isinstance(subject, ProgramTarget | LaunchTarget):
+            return None
+        if group.site in SHARED_SITES:
+            warps, per_cta = group.warps or subject.numbers, subject.warps_of_a_cta
+            owners = [warp if group.site != "global" else 0 for warp in warps]
+            by_cta = {warp // per_cta: warp for warp in reversed(owners)}
+            if group.warps and len(by_cta) < len(group.warps):
+                legal = "one warp of a CTA, whose instructions are counted"
+                self._fail(f"{group.name}.warps", f"several warps of a CTA, which share site {group.site}", legal)
+            warps = sorted(by_cta.values())
+        else:
+            warps = list(group.warps or subject.numbers)
+        return [(warp, self._times(group, warp)) for warp in warps]
+
+    def _times(self, group: Group, warp: int) -> NDArray[np.int64]:
+        """The times at which a fault of a group can strike a warp, in its instructions or in cycles."""
+        subject = self.subject
+        assert isinstance(subject, ProgramTarget | LaunchTarget)
+        end = subject.instructions(warp)
+        if group.clock == "cycle" and isinstance(subject, ProgramTarget):
+            _need_config(self.path, subject)
+            issued = subject.session.issue_cycles.get(warp, ())
+            end = 1 + int(issued[-1]) if len(issued) else 0
+        times = np.arange(end) if group.at == "any" else np.atleast_1d(np.array(group.at, np.int64))
+        times = times[times <= end]  # the end itself: before what is stored there
+        if group.site == "selector" and isinstance(subject, ProgramTarget) and group.clock != "cycle":
+            there = [subject.selects(warp, index) for index in range(subject.instructions(warp))]
+            has = np.array([*there, False, any(there)])  # -1: all of the warp's
+            times = times[has[times]]
+        return times
+
+    def _check(self, group: Group, rows: Faults) -> None:
+        """ConfigError for faults that a run would refuse."""
+        try:
+            self.subject.check(rows)
+        except ConfigError as error:
+            self._fail(f"{group.name}.{error.key}", error.reason, error.legal)
 
     def counts(self) -> list[tuple[int, int]]:
         """For each group, how many faults are injected and how many there are to choose from."""
@@ -100,7 +147,9 @@ class Campaign:
                 if group.clock == "cycle" and isinstance(self.subject, ProgramTarget):
                     _need_config(self.path, self.subject)
                     rows = self.subject.at_cycles(rows)
-                yield drawn(rows, self.seed)
+                rows = drawn(rows, self.seed)
+                self._check(group, rows)
+                yield rows
             first += injected
 
     def _sample(self, number: int, size: int, injected: int) -> Any:
@@ -182,15 +231,9 @@ def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarg
     if not set(group.warps) <= set(every):
         legal = f"warps with a program: {', '.join(map(str, every))}"
         tables.fail(f"{place}.warps", f"{list(group.warps)}", legal)
-    group = replace(group, warps=group.warps or every)
-    if group.at != "any":
-        return group
     if group.clock == "cycle" and isinstance(target, ProgramTarget):
         _need_config(tables.path, target)
-        last = 1 + max(int(issued[-1]) for issued in target.session.issue_cycles.values())
-    else:
-        last = max(map(target.instructions, every))
-    return replace(group, at=tuple(range(last)))
+    return group
 
 
 def _need_config(path: str, target: ProgramTarget) -> None:

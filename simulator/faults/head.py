@@ -46,6 +46,12 @@ def _is_seed(text: str) -> bool:
     return text.isdecimal() and len(text) < 20 and int(text) < 1 << 63
 
 
+def _is_count(text: str) -> bool:
+    failed, word, products = text.partition(" of ")
+    numbers = failed.isdecimal() and products.isdecimal() and len(text) < 40
+    return bool(word) and numbers and int(failed) <= int(products) > 0
+
+
 def _parsed(text: str) -> object:
     try:
         return json.loads(text)
@@ -59,6 +65,7 @@ KEYS: Mapping[str, _Key] = {
     "subject": _Key(_is_object, "a JSON object with an opcode, a trace or a launch"),
     "operands": _Key(_is_digest, "a digest in hexadecimal digits"),
     "groups": _Key(_are_groups, f"a JSON list of objects with {', '.join(_GROUP)}"),
+    "abft_false_alarms": _Key(_is_count, "two numbers, such as 8 of 256"),
     "list_sha256": _Key(_is_digest, "a digest in hexadecimal digits"),
 }
 

@@ -9,12 +9,13 @@ function and one line of `KINDS`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.fragments.metadata import CODE_BITS
 from isa.tensor_memory.address import TMEM_LANES
@@ -48,7 +49,7 @@ class Group:
         count: how many faults to draw; 0 takes every one.
         margin, confidence: draw as many faults as an interval of this half width needs; with margin 0, `count` decides.
         at, until: when, for programs: dynamic instructions of the warp, or cycles if `clock` is "cycle"; -1 is the
-            whole run. "any" in a campaign file stands for each of them.
+            whole run. "any" stands for each of the warp's own.
         clock: "instruction" or "cycle".
         warps: the warps that faults strike, for programs; all if empty.
     """
@@ -77,24 +78,37 @@ class Population:
     make: Callable[[Indices], Faults]
 
 
-def population(group: Group, site: Site, found: FormLayout, cases: int) -> Population:
-    """The population of a group on every one of `cases` sets of operands; the same fault of all cases stands together.
+Moments = Sequence[tuple[int, NDArray[np.int64]]]
+"""By case (of programs: warp) the times at which faults can strike it, -1 for the whole run."""
+
+
+def population(group: Group, site: Site, found: FormLayout, cases: int, moments: Moments | None = None) -> Population:
+    """The population of a group; the same fault of all cases and times stands together.
+
+    Args:
+        cases: how many sets of operands there are, on every one of which every fault strikes at the group's times.
+        moments: in place of these, the cases and their times.
 
     Raises:
         ConfigError: the group asks for what the site does not have.
     """
     spread = KINDS[group.kind](group, site, found)
-    times, numbers = np.atleast_1d(group.at), np.array(group.warps or range(cases))
+    if moments is None:
+        moments = [(case, np.atleast_1d(np.array(group.at, np.int64))) for case in group.warps or range(cases)]
+    ends = np.cumsum([len(times) for _, times in moments], dtype=np.int64)
+    pairs = int(ends[-1]) if len(ends) else 0
+    numbers = np.array([case for case, _ in moments], np.int64)
+    every = np.concatenate([np.zeros(0, np.int64), *(times for _, times in moments)])
 
     def make(index: Indices) -> Faults:
-        which, rest = np.divmod(np.asarray(index, np.int64), len(numbers) * len(times))
+        which, rest = np.divmod(np.asarray(index, np.int64), max(pairs, 1))
         faults = spread.make(which)
-        faults["case"] = numbers[rest // len(times)]
+        faults["case"] = numbers[np.searchsorted(ends, rest, side="right")]
         faults["site"] = SITES.index(site.name)
-        faults["at"], faults["until"] = times[rest % len(times)], group.until
+        faults["at"], faults["until"] = every[rest], group.until
         return faults
 
-    return Population(spread.size * len(numbers) * len(times), make)
+    return Population(spread.size * pairs, make)
 
 
 def _rows(model: str, count: int, **columns: object) -> Faults:

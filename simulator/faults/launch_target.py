@@ -10,22 +10,28 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import POLICIES
+from isa.forms.mma import MmaForm, is_mma
+from isa.ptx.instruction import Instruction
 from isa.types import Bits
 from simulator.applications.stored import Stored, differing
 from simulator.execute.cta_state import Outcome
+from simulator.execute.launch_state import LaunchState
+from simulator.execute.operands import reader
 from simulator.faults import outcomes
+from simulator.faults.detectors import METADATA_RULES
 from simulator.faults.injection import FaultInjection
 from simulator.faults.outcomes import Observed, Results, judge, reason
+from simulator.faults.single_run import metadata_checks
 from simulator.faults.table import SITES, Faults
 from simulator.faults.target import DIGEST_CHARACTERS, WORD_MODELS, FaultTarget, Site, refuse, word_site
 from simulator.layout import FormLayout, form_layout
@@ -44,25 +50,42 @@ from simulator.state.registers import Lanes, Warps
 _LONGER = 4  # times as many instructions as without a fault after which a launch counts as one that does not end
 _ELEMENTS = {"float16": "f16", "float32": "f32", "int32": "s32"}
 _REASONS = {"deadlock": "deadlock", "aligned-threads": "deadlock", "instruction-budget": "endless",
-            "misaligned-address": "misaligned-address", "undefined-metadata": "invalid-code"}  # fmt: skip
+            "misaligned-address": "misaligned-address", **dict.fromkeys(METADATA_RULES, "invalid-code")}  # fmt: skip
+_Check = Callable[[LaunchState, Warps], bool]
+
+
+def _unordered(instruction: Instruction, form: MmaForm) -> _Check:
+    """A function that says whether the indices of a code that an `mma.sp` of some warps reads do not ascend."""
+    read, selector = reader(instruction["e"]), instruction.selector
+
+    def check(state: LaunchState, rows: Warps) -> bool:
+        return bool(metadata_checks(form, read(state, rows)[:, 0], selector)[1].any())
+
+    return check
 
 
 class _Strikes:
-    """Counts the dynamic instructions of the warps of a batch, and applies a fault to a register where its time comes.
+    """Counts the dynamic instructions of the warps of a batch, applies a fault to a register where its time comes, and
+    checks the order of the codes that are read.
 
     Attributes:
         counts: int64 [row].
+        unordered: whether the indices of a code that an instruction read do not ascend.
     """
 
-    def __init__(self, rows: int, registers: Any, injection: FaultInjection | None, row: int) -> None:
-        self.counts = np.zeros(rows, np.int64)
-        self.registers, self.injection, self.row = registers, injection, row
+    def __init__(
+        self, state: LaunchState, codes_read: dict[int, _Check], injection: FaultInjection | None, row: int
+    ) -> None:
+        self.counts = np.zeros(state.batch.rows, np.int64)
+        self.state, self.codes_read, self.registers = state, codes_read, cast(Any, state.registers)
+        self.injection, self.row, self.unordered = injection, row, False
         if injection is not None and injection.first == 0:
             self._apply(injection)
 
     def __call__(self, place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome) -> None:
         self.counts[rows] += 1
-        injection = self.injection
+        injection, check = self.injection, self.codes_read.get(place)
+        self.unordered |= check is not None and check(self.state, rows)
         if injection is not None and (rows == self.row).any():
             now = int(self.counts[self.row])
             if injection.first <= now < injection.last:
@@ -86,6 +109,7 @@ class _Ended:
         refused: whether a check in front of the core stopped it.
         counts: how many dynamic instructions each warp executed.
         undefined: how often each undefined case occurred.
+        unordered: whether the indices of a code that was read do not ascend.
     """
 
     arrays: dict[str, NDArray[Any]]
@@ -93,7 +117,8 @@ class _Ended:
     said: str = ""
     refused: bool = False
     counts: NDArray[np.int64] | None = None
-    undefined: Counter[str] | None = None
+    undefined: Counter[str] = field(default_factory=Counter)
+    unordered: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,6 +177,16 @@ class LaunchTarget(FaultTarget):
     def _code(self) -> Code:
         return prepared(self.kernel)
 
+    @cached_property
+    def _codes_read(self) -> dict[int, _Check]:
+        """By place, the check of the codes that an instruction reads."""
+        operations = [item for item in self.kernel.items if isinstance(item, Operation)]
+        return {
+            item.index: _unordered(item.instruction, form)
+            for item in operations
+            if is_mma(form := item.instruction.form) and form.sparse
+        }
+
     def setup(self) -> Setup:
         """The launch before its first instruction, with buffers of its own."""
         capture, placed = self.capture, place(self.capture)
@@ -198,6 +233,11 @@ class LaunchTarget(FaultTarget):
     def numbers(self) -> Sequence[int]:
         """The numbers of the warps of all CTAs."""
         return range(len(self._counts))
+
+    @property
+    def warps_of_a_cta(self) -> int:
+        """How many warps a CTA has."""
+        return self.setup().geometry.warps
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
@@ -297,36 +337,40 @@ class LaunchTarget(FaultTarget):
             words = setup.memory[name].data.view(np.uint32)
             words[index] = injection.applied(int(words[index]))
             injection = None
-        counts, met = [], Counter[str]()
+        counts: list[NDArray[np.int64]] = []
+        met, unordered = Counter[str](), False
         try:
             for ctas in batches(setup):
                 state = setup.state(ctas)
                 mine = injection is not None and injection.cta in ctas
                 row = int(np.flatnonzero(ctas == injection.cta)[0]) * state.warps + injection.local if mine else -1  # type: ignore[union-attr] # mine
-                strikes = _Strikes(len(ctas) * state.warps, state.registers, injection if mine else None, row)
+                strikes = _Strikes(state, self._codes_read, injection if mine else None, row)
                 run = Run(self._code, state, budget, strikes)
-                run.run()
+                try:
+                    run.run()
+                finally:
+                    met.update(state.met)
+                    unordered |= strikes.unordered
                 budget = run.budget
                 counts.append(strikes.counts)
-                met.update(state.met)
         except LaunchError as error:
-            return _Ended({}, _REASONS.get(error.rule, "illegal"), str(error), error.rule == "undefined-metadata")
+            why, refused = _REASONS.get(error.rule, "illegal"), error.rule in METADATA_RULES
+            return _Ended({}, why, str(error), refused, undefined=met, unordered=unordered)
         capture = self.capture
         arrays = {
             name: setup.memory[name].data.view(spec.type).reshape(spec.shape).copy()
             for name, spec in capture.buffers.items()
             if spec.output or name in capture.after
         }
-        return _Ended(arrays, counts=np.concatenate(counts), undefined=met)
+        return _Ended(arrays, counts=np.concatenate(counts), undefined=met, unordered=unordered)
 
     def _judge(self, results: Results, injection: FaultInjection, ended: _Ended) -> None:
         """Fills in the outcome of a launch."""
         stored, right = self.stored, self.stored.golden_matrix
         got = stored.matrix(ended.arrays)[None] if ended.arrays else right[None]
         rows = differing(got, right)
-        undefined = (ended.undefined or Counter())["undefined-metadata"]
-        before = (self._golden.undefined or Counter())["undefined-metadata"]
-        seen = {"legality": np.array([ended.refused or undefined > before])}
+        legality = ended.refused or any(ended.undefined[name] for name in METADATA_RULES)
+        seen = {"legality": np.array([legality]), "ordered": np.array([ended.unordered])}
         stopped = np.array([reason(ended.reason)], np.uint8)
         refused = np.array([ended.refused])
         changed = np.array([injection.changed])

@@ -22,20 +22,20 @@ from isa.types import Bits
 from simulator.arithmetic.check_bits import parity, secded
 from simulator.arithmetic.random_operands import random_patterns, random_scales, random_sparse
 from simulator.arithmetic.rows import sum_row
-from simulator.execute.mma import Scales, execute_mma
+from simulator.execute.mma import Scales, execute_mma, matrices, sum_of
 from simulator.faults import outcomes
-from simulator.faults.detectors import Checksums, code_checks
+from simulator.faults.checksums import CALIBRATION, FRESH, Checksums, FalseAlarms, Predicted, predicted, real_operands
+from simulator.faults.detectors import code_checks
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.policies import multiply
 from simulator.faults.table import SITES, Faults
-from simulator.faults.target import SELECTOR, FaultTarget, Site, operand_site, refuse
+from simulator.faults.target import MOST_CASES, OTHERS, SELECTOR, FaultTarget, Site, operand_site, refuse
 from simulator.floating_point import guarded
 from simulator.layout import Choice, FormLayout, form_layout
 
 _DEFAULT = Choice()
 BATCH = 2048  # faults that are executed together: what they need fits in cache
-_FAULT_FREE = 64  # cases that tolerances of checksums come from
 _SHOWN = 16  # elements of D that are listed
 
 
@@ -51,9 +51,12 @@ class MmaTarget(FaultTarget):
         policy: what is done about undefined codes, see `simulator.faults.policies`.
         arithmetic: "chip" or "exact".
         given: registers [case, word, lane] by operand, in place of drawn ones.
+        others: what metadata that other selectors read hold: "valid" codes, as in every kernel, whose registers of
+            metadata serve several steps of K one after another; or "random" words, as lists of before 0.3 have them.
+        first: the number of the first set of operands that is drawn.
 
     Raises:
-        ConfigError: a policy or an arithmetic that is none.
+        ConfigError: a policy, an arithmetic or `others` that is none.
     """
 
     opcode: str
@@ -64,10 +67,12 @@ class MmaTarget(FaultTarget):
     policy: str = "hardware"
     arithmetic: str = "chip"
     given: tuple[tuple[str, Bits], ...] = ()
+    others: str = "valid"
+    first: int = 0
     batch = 2 * BATCH
 
     def __post_init__(self) -> None:
-        self.check_choices()
+        self.check_choices(others=OTHERS)
 
     @property
     def numbers(self) -> range:
@@ -104,7 +109,7 @@ class MmaTarget(FaultTarget):
     @cached_property
     def golden(self) -> dict[str, Bits]:
         """What every site holds without faults, uint32 words [case, word, lane], D included."""
-        drawn = [self._draw(case) for case in range(self.cases)]
+        drawn = [self._draw(self.first + case) for case in range(self.cases)]
         words = {name: np.stack([registers[name] for registers in drawn]) for name in drawn[0]}
         words |= {name: np.ascontiguousarray(array) for name, array in self.given}
         words["d"] = self._multiply(words, self.choice.selector, "hardware")
@@ -138,6 +143,7 @@ class MmaTarget(FaultTarget):
         choice = self.choice
         return about | {
             "selector": choice.selector, "scale_a": list(choice.scale_a), "scale_b": list(choice.scale_b),
+            "others": self.others,
         }  # fmt: skip
 
     def _draw(self, case: int) -> dict[str, Bits]:
@@ -147,6 +153,8 @@ class MmaTarget(FaultTarget):
         if form.sparse:
             stored, codes = random_sparse(rng, (form.m, form.k), form.a_type, form.metadata.sparsity)
             others = rng.integers(0, 1 << 32, 32, dtype=np.uint32)
+            if self.others == "valid":
+                others = self._defined(case, others)
             registers["e"] = form.metadata.scatter(codes, self.choice.selector, others)[None]
         else:
             stored = random_patterns(rng, (form.m, form.k), form.a_type)
@@ -158,6 +166,15 @@ class MmaTarget(FaultTarget):
                 scale = getattr(form, name)
                 registers[name] = scale.scatter(random_scales(rng, scale.shape, scale.type.name), *ids)[None]
         return registers
+
+    def _defined(self, case: int, words: Bits) -> Bits:
+        """Metadata words uint32 [lane] whose codes are defined, and ascend as a compressor writes them, with every
+        selector; drawn for one case."""
+        rng, metadata = np.random.default_rng([self.seed, case, 1]), self.form.metadata
+        codes = np.array(metadata.sparsity.ordered, np.uint32)
+        for selector in range(metadata.selectors):
+            words = metadata.scatter(rng.choice(codes, metadata.shape), selector, words)
+        return words
 
     # Execution
 
@@ -241,11 +258,29 @@ class MmaTarget(FaultTarget):
         return self.form.d.gather(self.golden["d"])
 
     @cached_property
+    def predicted(self) -> Predicted:
+        """The checksums of each case, predicted from its operands."""
+        form, words = self.form, self.golden
+        scales = None
+        if form.row.scale:
+            a, b = (words[name][:, 0] for name in ("scale_a", "scale_b"))
+            scales = Scales(a, b, self.choice.scale_a, self.choice.scale_b)
+        e = words["e"][:, 0] if form.sparse else None
+        found = matrices(form, words["a"], words["b"], form.c.gather(words["c"]), e, self.choice.selector, scales)
+        return predicted(*real_operands(sum_of(form, parse_target(self.target), "exact"), found))
+
+    def _others(self, first: int, cases: int) -> MmaTarget:
+        """Other products of the same kind without faults: drawn from numbers that no case of a campaign has."""
+        return replace(self, policy="hardware", given=(), first=MOST_CASES + first, cases=cases)
+
+    @cached_property
     def checksums(self) -> Checksums:
-        """The checksums of the cases, with tolerances from at least 64 fault-free ones."""
-        exact = replace(self, policy="hardware", arithmetic="exact")
-        d, e = (outcomes.numbers(one.golden_matrix, self.form.d.type) for one in (self, exact))
-        own = Checksums(d, e)
-        if self.cases < _FAULT_FREE:
-            own.widen(replace(self, cases=_FAULT_FREE, policy="hardware", given=()).checksums)
-        return own
+        """The checksums of the cases, with tolerances from other products."""
+        others = self._others(0, CALIBRATION)
+        return Checksums(self.predicted, (outcomes.numbers(others.golden_matrix, self.form.d.type), others.predicted))
+
+    def false_alarms(self) -> FalseAlarms:
+        """How often the checksums fail products without a fault, neither the campaign's nor those of the tolerance."""
+        fresh = self._others(CALIBRATION, FRESH)
+        failed = self.checksums.fails(outcomes.numbers(fresh.golden_matrix, self.form.d.type), fresh.predicted)
+        return FalseAlarms(int(failed.sum()), FRESH)

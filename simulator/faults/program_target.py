@@ -134,6 +134,11 @@ class ProgramTarget(FaultTarget):
         """The numbers of the warps that a fault can name."""
         return sorted(self.session.sequences)
 
+    @property
+    def warps_of_a_cta(self) -> int:
+        """How many warps a CTA has."""
+        return self.session.program.warps
+
     @cached_property
     def golden(self) -> Golden:
         """The run without faults."""

@@ -12,7 +12,7 @@ from simulator.errors import Error, TraceError
 from simulator.faults import outcomes, table
 from simulator.faults.outcomes import Results
 from simulator.faults.results import RESULTS
-from simulator.faults.subjects import make
+from simulator.faults.subjects import listed, make
 from simulator.faults.table import BLOCK, FaultList, Faults, write_head
 from simulator.faults.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
 from simulator.files import complete, reading
@@ -35,7 +35,7 @@ def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
         ConfigError: a policy or a target that is none.
     """
     try:
-        subject = make(str(found.path), json.loads(found.about["subject"]), policy or found.about["policy"])
+        subject = make(str(found.path), listed(found.about["subject"]), policy or found.about["policy"])
         digest = found.about["operands"]
     except Error:
         raise
@@ -159,6 +159,9 @@ def _head(faults: FaultList, subject: FaultTarget) -> str:
         "list": faults.path.name,
         "list_sha256": _digest(faults.path),
     }
+    alarms = subject.false_alarms()
+    if alarms is not None:
+        about["abft_false_alarms"] = f"{alarms.failed} of {alarms.products}"
     return write_head(about, RESULTS)
 
 
@@ -173,5 +176,5 @@ def work(key: str, faults: Faults) -> bytes:
     """The results of one block as text; the target is made once in each process."""
     if key not in _subjects:
         values, policy = json.loads(key)
-        _subjects[key] = make("a list", json.loads(values), policy)
+        _subjects[key] = make("a list", listed(values), policy)
     return joined(faults, _subjects[key].run(faults)).encode()

@@ -20,7 +20,7 @@ from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import addresses, reader
 from simulator.execute.tcgen05.fetch import Cta, codes, instruction_descriptor
-from simulator.faults.detectors import code_checks
+from simulator.faults.detectors import METADATA_RULES, code_checks
 from simulator.faults.injection import FaultInjection
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
@@ -35,7 +35,6 @@ _STOPS = {  # the rule that an error states -> the reason of the outcome; any ot
     "misaligned-address": "misaligned-address",
     "deadlock": "deadlock",
 }
-_LEGALITY = ("invalid-metadata", "unordered-metadata", "invalid-metadata-tf32", "undefined-metadata")
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class SingleRun(Observer):
             said, rule = str(error), error.rule
             reason = _STOPS.get(rule, "illegal")
         met = sum((machine.met for machine in machines), Counter[str]())
-        legality = self.illegal or any(met[name] for name in _LEGALITY) or reason == "illegal-instruction"
+        legality = self.illegal or any(met[name] for name in METADATA_RULES) or reason == "illegal-instruction"
         return Run(reason, arrays, met, legality, self.unordered, rule == "tmem-alignment", said)
 
     # As an observer

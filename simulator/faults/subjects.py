@@ -3,6 +3,7 @@ Also gives the title of a target for reports."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -13,17 +14,16 @@ from simulator.execute.mma import Arithmetic
 from simulator.faults.launch_target import LaunchTarget
 from simulator.faults.mma_target import MmaTarget
 from simulator.faults.program_target import ProgramTarget
-from simulator.faults.target import FaultTarget
+from simulator.faults.target import MOST_CASES, OTHERS, FaultTarget
 from simulator.faults.tcgen05_target import MISALIGNED, Tcgen05Target
 from simulator.layout import Choice as Choices
 from simulator.toml_tables import Between, Choice, Tables
 
 PROGRAMS = ("trace", "launch")  # keys of subjects that run, so that a fault has a time
-MOST_CASES = 1 << 16
 _ARITHMETIC = Annotated[str, Choice(get_args(Arithmetic))]
 _COMMON: dict[str, Any] = {
     "opcode": str, "target": str, "cases": Annotated[int, Between(1, MOST_CASES, "sets of operands")], "seed": int,
-    "arithmetic": _ARITHMETIC, "selector": int,
+    "arithmetic": _ARITHMETIC, "selector": int, "others": Annotated[str, Choice(OTHERS)],
 }  # fmt: skip
 _ELEMENTS = ("", "f16", "bf16", "tf32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "s8", "u8")
 KEYS: Mapping[str, Mapping[str, Any]] = {
@@ -83,6 +83,13 @@ def _make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
     if not target.form.supports(chip):
         raise ConfigError(path, "subject.target", f"{chip} has no '{target.form.opcode}'", str(target.form.targets))
     return target
+
+
+def listed(text: str) -> dict[str, Any]:
+    """The values of a target from the head of a list. Lists that do not say what other lanes hold were made when those
+    held random words. ValueError for a text that is no JSON object."""
+    values = dict(json.loads(text))
+    return values | ({} if "opcode" not in values or "others" in values else {"others": "random"})
 
 
 def title(values: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from isa.errors import FAULT_POLICIES
 from isa.types import Bits
 from simulator.errors import ConfigError, did_you_mean
 from simulator.execute.mma import Arithmetic
+from simulator.faults.checksums import FalseAlarms
 from simulator.faults.models import Edits, Mask, edits, moves
 from simulator.faults.outcomes import Results
 from simulator.faults.table import MODELS, SITES, Faults, as_dict
@@ -32,6 +33,9 @@ DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS = 24, 16
 have 16, computed from how records were printed. That cannot be repeated, so such a digest is not compared."""
 WHERE = ("live", "dead", "all")
 WORD_MODELS = ("flip", "stuck0", "stuck1", "set", "word")
+MOST_CASES = 1 << 16  # sets of operands that a campaign can have
+OTHERS = ("valid", "random")
+"""What metadata that other selectors read can hold; lists of before 0.3, which do not say so, hold random words."""
 OPERAND_MODELS = (*WORD_MODELS, "lane", "swap")
 
 
@@ -135,6 +139,10 @@ class FaultTarget(ABC):
     @abstractmethod
     def run(self, faults: Faults) -> Results:
         """The outcome of each fault, in the order given; ConfigError as `check`."""
+
+    def false_alarms(self) -> FalseAlarms | None:
+        """How often the checksums of the target fail products without a fault; None for one without checksums."""
+        return None
 
     def check_choices(self, policies: Sequence[str] = FAULT_POLICIES, of: str = "", **more: tuple[str, ...]) -> None:
         """Raises ConfigError for a policy or an arithmetic that is none. `of` names the target where it has fewer

@@ -21,11 +21,13 @@ makes the instruction write are not part of the result.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.descriptors.bitfields import Severity
 from isa.descriptors.instruction import InstructionDescriptor
@@ -37,16 +39,25 @@ from isa.types import Bits, ElementType
 from simulator.arithmetic.check_bits import parity, secded
 from simulator.execute.tcgen05.example import COLUMN, SHARED_BYTES, Shape, fill, form_of, legality, shape_of
 from simulator.execute.tcgen05.fetch import Cta
-from simulator.execute.tcgen05.multiply import multiply
+from simulator.execute.tcgen05.multiply import matrices, multiply
 from simulator.execute.tcgen05.plan import Call
 from simulator.faults import outcomes
-from simulator.faults.detectors import Checksums
+from simulator.faults.checksums import (
+    Checksums,
+    FalseAlarms,
+    Predicted,
+    Reals,
+    predicted,
+    real_operands,
+)
 from simulator.faults.models import Edits
-from simulator.faults.outcomes import Observed, Results, judge, numbers, reason
+from simulator.faults.outcomes import Observed, Results, flag, judge, numbers, reason
 from simulator.faults.policies import mend
 from simulator.faults.table import SITES, Faults
 from simulator.faults.target import (
     DIGEST_CHARACTERS,
+    MOST_CASES,
+    OTHERS,
     SELECTOR,
     WORD_MODELS,
     FaultTarget,
@@ -62,7 +73,7 @@ IMMEDIATE = {
     "base_e": "sp_meta",
 }  # sites that are words of the instruction: which field of a `Call`  # fmt: skip
 _FOLLOWED = {"d": "d", "a": "a", "e": "sp_meta"}  # operands in Tensor Memory, and their addresses in a call
-_FAULT_FREE = 16  # cases that tolerances of checksums come from
+_CALIBRATION, _FRESH = 16, 64  # as in `checksums`; memories take long to fill, and have more sums
 _TOGETHER = 32  # faults that are judged together
 
 
@@ -103,6 +114,8 @@ class Tcgen05Target(FaultTarget):
         policy: what is done about undefined codes, see `simulator.faults.policies`.
         arithmetic: "chip" or "exact".
         misaligned: "fault" or "follow".
+        others: what metadata at the same address that this instruction does not read hold: "valid" codes, as in every
+            kernel, or "random" words.
     """
 
     opcode: str
@@ -119,10 +132,11 @@ class Tcgen05Target(FaultTarget):
     policy: str = "hardware"
     arithmetic: str = "chip"
     misaligned: str = "fault"
+    others: str = "valid"
     batch = 256
 
     def __post_init__(self) -> None:
-        self.check_choices(misaligned=MISALIGNED)
+        self.check_choices(misaligned=MISALIGNED, others=OTHERS)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields alone: another process fills its own memory."""
@@ -203,7 +217,7 @@ class Tcgen05Target(FaultTarget):
     @cached_property
     def memory(self) -> list[list[Cta]]:
         """The CTAs of each case, as they are before the instruction."""
-        return [fill(self.shape, self.seed, case) for case in range(self.cases)]
+        return [fill(self.shape, self.seed, case, valid=self.others == "valid") for case in range(self.cases)]
 
     def cells(self, site: str, case: int) -> Bits:
         """The words of a site in memory, uint32 [word, lane], as a view to read and to write."""
@@ -239,14 +253,35 @@ class Tcgen05Target(FaultTarget):
         hasher.update(np.ascontiguousarray(self.golden, "<u4").tobytes())
         return hasher.hexdigest()[:DIGEST_CHARACTERS]
 
+    def _predicted(self, ctas: list[Cta]) -> Predicted:
+        """The checksums of one case, predicted from its operands; those of the columns are over both CTAs of a pair."""
+        found = [predicted(*real_operands(*one)) for one in matrices(self.shape.call, ctas, self.target)]
+        rows = np.concatenate([one.rows.sum(axis=0) for one in found])  # of the parts of N
+        columns = np.sum([one.columns.reshape(-1) for one in found], axis=0)
+        return Predicted(rows[None], columns[None])
+
+    def _others(self, first: int, cases: int) -> tuple[Reals, Predicted]:
+        """Other products of the same kind without faults, drawn from numbers that no case of a campaign has: D [case,
+        row, column], and what its sums should be."""
+        d: list[Bits] = []
+        should: list[Predicted] = []
+        for case in range(MOST_CASES + first, MOST_CASES + first + cases):
+            ctas = fill(self.shape, self.seed, case, valid=True)
+            should.append(self._predicted(ctas))
+            done = self._execute(ctas, self.shape.call).d
+            assert done is not None
+            d.append(done)
+        return numbers(np.stack(d), self.result), _joined(should)
+
     @cached_property
     def checksums(self) -> Checksums:
-        """The checksums of the cases, with tolerances from at least 16 cases without faults."""
-        exact = replace(self, arithmetic="exact")
-        own = Checksums(numbers(self.golden, self.result), numbers(exact.golden, self.result))
-        if self.cases < _FAULT_FREE:
-            own.widen(replace(self, cases=_FAULT_FREE).checksums)
-        return own
+        """The checksums of the cases, with tolerances from other products."""
+        return Checksums(_joined(map(self._predicted, self.memory)), self._others(0, _CALIBRATION))
+
+    def false_alarms(self) -> FalseAlarms:
+        """How often the checksums fail products without a fault, neither the campaign's nor those of the tolerance."""
+        failed = self.checksums.fails(*self._others(_CALIBRATION, _FRESH))
+        return FalseAlarms(int(failed.sum()), _FRESH)
 
     # Execution
 
@@ -344,6 +379,11 @@ class Tcgen05Target(FaultTarget):
             for word, lane, before, _ in changes:
                 cells[word, lane] = before
 
+    @cached_property
+    def _alarms(self) -> NDArray[np.bool_]:
+        """Whether the checksums fail each case without a fault: bool [case]."""
+        return self.checksums.sees(numbers(self.golden, self.result), np.arange(self.cases))
+
     def run(self, faults: Faults) -> Results:
         """Executes the faults one by one and gives the outcome of each."""
         self.check(faults)
@@ -355,6 +395,7 @@ class Tcgen05Target(FaultTarget):
     def _run(self, results: Results, faults: Faults) -> None:
         changes = self.edits(faults)
         results["reason"] = np.where(changes.changed, reason("unread"), reason("same"))
+        results["detectors"] = np.where(self._alarms[faults["case"]], flag("abft"), 0)  # where nothing is read
         read = np.flatnonzero(changes.read)
         if not len(read):
             return
@@ -376,3 +417,9 @@ class Tcgen05Target(FaultTarget):
         part = results[read]
         judge(part, changes, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
         results[read] = part
+
+
+def _joined(parts: Iterable[Predicted]) -> Predicted:
+    """The predictions of several cases as those of one array of cases."""
+    rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Predicted(rows, columns)

@@ -63,7 +63,7 @@ def operands(form: MmaForm, selector: int) -> dict[str, Bits]:
     from simulator.layout import Choice
     from tests.golden.compare_faults import OPERANDS, TARGET, operand_key
 
-    drawn = MmaTarget(form.opcode, TARGET, Choice(selector), len(CASES), SEED).golden
+    drawn = MmaTarget(form.opcode, TARGET, Choice(selector), len(CASES), SEED, others="random").golden
     registers = {name: drawn[name].copy() for name in OPERANDS}
     rng = np.random.default_rng([SEED, zlib.crc32(operand_key(form).encode())])
     patterns = special_floats if form.a_type.is_float else special_integers
@@ -193,7 +193,7 @@ def draw_faults(form: MmaForm, selector: int, first: int) -> Any:
     from simulator.layout import Choice
     from tests.golden.compare_faults import TARGET
 
-    subject = MmaTarget(form.opcode, TARGET, Choice(selector), len(CASES), SEED)
+    subject = MmaTarget(form.opcode, TARGET, Choice(selector), len(CASES), SEED, others="random")
     rng = np.random.default_rng([SEED, zlib.crc32(form.opcode.encode()), selector])
     parts = []
     for number, (group, count) in enumerate(groups()):

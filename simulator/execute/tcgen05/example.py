@@ -2,7 +2,7 @@
 
 Columns of Tensor Memory: D from 0, A from 256, metadata from 264 (two), scale factors of A from 272 and of B from 288.
 A (where it is not in Tensor Memory) and B lie in shared memory without a swizzle, K-major, at 0 and 32768. All other
-cells and bytes hold other data: random bits.
+cells and bytes hold other data: random bits, or in the columns of the metadata codes that are defined.
 """
 
 from __future__ import annotations
@@ -166,8 +166,13 @@ def legality(form: Tcgen05MmaForm) -> dict[str, Any]:
 # Filling memory
 
 
-def fill(shape: Shape, seed: int, case: int) -> list[Cta]:
-    """The CTAs of one set of operands, ready to execute; they come from the seed and the number of the case alone."""
+def fill(shape: Shape, seed: int, case: int, *, valid: bool = False) -> list[Cta]:
+    """The CTAs of one set of operands, ready to execute; they come from the seed and the number of the case alone.
+
+    Args:
+        valid: the columns of the metadata hold codes that are defined also where another selector, or another base
+            lane, would read them.
+    """
     rng = np.random.default_rng([seed, case])
     form, idesc = shape.form, shape.idesc
     size, codes = (idesc.m, idesc.k), None
@@ -189,6 +194,8 @@ def fill(shape: Shape, seed: int, case: int) -> list[Cta]:
         _put_shared(shape, cta, "b", b[rank * each : (rank + 1) * each])
         if codes is not None:
             columns = slice(COLUMN["e"], COLUMN["e"] + 2)
+            if valid:
+                words[:, columns] = _defined(shape, np.random.default_rng([seed, case, 1 + rank]), words[:, columns])
             words[:, columns] = shape.metadata.scatter(codes[rows], idesc.selector, shape.base_lane, words[:, columns])
         if form.block_scale:
             _put_scales(shape, cta, rank)
@@ -197,6 +204,17 @@ def fill(shape: Shape, seed: int, case: int) -> list[Cta]:
         words[cells.lane, cells.column] = parts
         ctas.append(cta)
     return ctas
+
+
+def _defined(shape: Shape, rng: np.random.Generator, cells: Bits) -> Bits:
+    """Columns of metadata whose codes are defined and ascend, as a compressor writes them, with every selector and
+    every base lane."""
+    metadata = shape.metadata
+    codes = np.array(metadata.sparsity.ordered, np.uint32)
+    for selector in metadata.selectors:
+        for lane in metadata.layout.base_lanes:
+            cells = metadata.scatter(rng.choice(codes, metadata.shape), selector, lane, cells)
+    return cells
 
 
 def put_a(shape: Shape, cta: Cta, stored: Bits) -> None:

@@ -17,7 +17,7 @@ from isa.targets import Target, parse_target
 from isa.tensor_memory.address import TmemAddress
 from isa.types import Bits, ElementType
 from isa.undefined import undefined_behavior
-from simulator.arithmetic import Operands, add, ulp_distance
+from simulator.arithmetic import Operands, Sum, add, ulp_distance
 from simulator.arithmetic.convert import from_float64, to_float64
 from simulator.errors import check_option
 from simulator.execute.mma import Arithmetic
@@ -186,6 +186,14 @@ def _scales(plan: Plan, cta: Cta, meet: Meet) -> tuple[Bits, Bits] | tuple[None,
             )
     parts = plan.layout.parts
     return np.broadcast_to(a.patterns, (parts, *a.patterns.shape)), b.patterns.reshape(parts, -1, b.patterns.shape[1])
+
+
+def matrices(call: Call, ctas: Sequence[Cta], target: str | Target) -> list[tuple[Sum, Operands]]:
+    """The operands of an instruction as matrices of patterns, for each CTA, with how they are added exactly. Memory
+    stays as it is; errors as those of `multiply`."""
+    plan = plan_of(call, parse_target(target), ctas)
+    b, how = _b(plan, ctas), sum_of(plan, "exact")
+    return [(how, _operands(plan, cta, b, _refuse)) for cta in ctas]
 
 
 def _operands(plan: Plan, cta: Cta, b: Bits, meet: Meet) -> Operands:

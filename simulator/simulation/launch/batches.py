@@ -18,7 +18,7 @@ from isa.errors import Error
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
 from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
-from simulator.parallel import ALONE, RemoteTraceback, sendable
+from simulator.parallel import ALONE, RemoteTraceback, end_with_parent, sendable
 from simulator.program.kernel import Kernel, Operation, SystemCall
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
@@ -277,6 +277,7 @@ def _work(
     send: Callable[[list[_Portion]], None],
 ) -> None:
     """Runs in a forked process: sends what its portions came to."""
+    end_with_parent()
     os.environ["TCSIM_THREADS"] = "1"
     done: list[_Portion] = []
     for number in mine:

@@ -88,7 +88,18 @@ def _notes(summary: Summary) -> list[str]:
     subject = json.loads(about["subject"])
     policy = f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}"
     versions = f"list {about['list_sha256']}; tcsim {about['tcsim']}"
-    return [f"{about['campaign']}: {title(subject)}, seed {about['seed']}", f"{policy}; {versions}"]
+    notes = [f"{about['campaign']}: {title(subject)}, seed {about['seed']}", f"{policy}; {versions}"]
+    if "abft_false_alarms" in about:
+        failed, products = map(int, about["abft_false_alarms"].split(" of "))
+        share = f"{failed / products:.1%}"
+        notes.append(f"abft fails {failed} of {products} products that have no fault ({share}): its false alarms")
+    if "launch" in subject and any(group["site"] == "registers" for group in json.loads(about["groups"])):
+        notes.append("registers are PTX's virtual ones, not those that ptxas gives a chip")
+    if summary.left_out:
+        every = summary.left_out + summary.total.faults
+        part = f"a part of the campaign: {summary.total.faults:,} of its {every:,} faults"
+        notes.append(f"{part}; intervals hold if these were chosen at random")
+    return notes
 
 
 def as_text(summary: Summary) -> str:

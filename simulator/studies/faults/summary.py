@@ -73,12 +73,14 @@ class Summary:
 
     Attributes:
         about: the head of the file.
-        groups: the counts of each group, by its number; `total` counts all together.
+        groups: the counts of each group of which there are faults; `total` counts all together.
+        left_out: how many faults of the campaign the list does not have: rows were taken out of it.
     """
 
     about: dict[str, str]
     groups: list[Counts]
     total: Counts
+    left_out: int = 0
 
     def records(self) -> list[dict[str, Any]]:
         """One dictionary for each group."""
@@ -124,9 +126,9 @@ def summarise(path: str | Path) -> Summary:
         how = {name: "max" if name in _LARGEST else "sum" for name in parts[0][0].columns}
         table = pd.concat([numbers for numbers, _ in parts]).groupby(level=0).agg(how)
         heat = pd.concat([heat for _, heat in parts]).groupby(level=[0, 1, 2]).sum()
-        counts = [
-            _counts(group, table.loc[[number]].agg(how), heat.loc[[number]]) for number, group in enumerate(groups)
-        ]
+        there = [number for number in range(len(groups)) if number in table.index]
+        counts = [_counts(groups[number], table.loc[[number]].agg(how), _of_group(heat, number)) for number in there]
+        filtered = sum(group["faults"] for group in groups) - file.rows
         population = sum(group["population"] for group in groups)
         endless = not all(group["population"] for group in groups)
         every = {"name": "all", "population": 0 if endless else population}
@@ -135,9 +137,14 @@ def summarise(path: str | Path) -> Summary:
         raise
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise _damaged(path, f"is no file of results ({error})") from None
-    if len(table) != len(groups):
+    if len(there) != len(table) or not there:
         raise _damaged(path, f"has faults of {len(table)} groups, but its head names {len(groups)}")
-    return Summary(about, counts, total)
+    return Summary(about, counts, total, max(filtered, 0))
+
+
+def _of_group(heat: Any, number: int) -> Any:
+    """The rows of `heat` of one group; none of a group whose faults name no bit."""
+    return heat[heat.index.get_level_values(0) == number]
 
 
 def _damaged(path: str | Path, reason: str) -> TraceError:

@@ -13,7 +13,7 @@ from simulator.errors import ConfigError
 from simulator.faults import outcomes, table
 from simulator.faults.injection import FaultInjection
 from simulator.faults.launch_target import LaunchTarget
-from simulator.faults.outcomes import DUE, HANG, MASKED, REASONS, SDC
+from simulator.faults.outcomes import DETECTED, DUE, HANG, MASKED, REASONS, SDC
 from simulator.faults.table import MODELS, SITES, Faults
 from simulator.program.capture import read_capture
 from simulator.program.kernel import Operation
@@ -102,3 +102,41 @@ def test_bad_use(tcsim: Tcsim, tmp_path: Path) -> None:
         campaign.write_text(f"[subject]\n{subject}\n[[faults]]\n{faults}\n")
         code, out, err = tcsim("faults", "list", str(campaign), "--output", str(tmp_path / "l.csv"))
         assert (code, out, err.count("\n"), said in err) == (2, "", 1, True), err
+
+
+# Undefined codes
+
+
+STEPS = GOLDEN / "metadata_launch" / "steps.json"
+
+
+def _flips_of_metadata(target: LaunchTarget) -> tuple[Faults, np.ndarray]:
+    """Flips of bits of the buffer of metadata, and whether each leaves a code with equal or descending indices in a
+    lane that selector 0 of m16n8k32 reads: the first two of each four, as PTX draws it."""
+    first, count = target._offsets["E"]
+    metadata = target.capture.before["E"].reshape(-1)
+    places = np.random.default_rng(4).choice(32 * count, 60, replace=False).tolist()
+    faults = np.concatenate([row("global", first + place // 32, 1 << place % 32) for place in places])
+    faults["id"] = np.arange(len(faults))
+    undefined = np.zeros(len(places), np.bool_)
+    for number, place in enumerate(places):
+        word = int(metadata[place // 32]) ^ 1 << place % 32
+        codes = [word >> low & 15 for low in range(0, 32, 4)]
+        undefined[number] = place // 32 % 4 < 2 and any((code & 3) >= code >> 2 for code in codes)
+    return faults, undefined
+
+
+def test_legality_in_launches() -> None:
+    """As in traces: seen where a code is undefined, and a policy that stops there detects the fault."""
+    target = LaunchTarget(STEPS)
+    faults, undefined = _flips_of_metadata(target)
+    assert 5 < undefined.sum() < 55
+    results = target.run(faults)
+    for name in ("legality", "ordered"):
+        assert (((results["detectors"] & outcomes.flag(name)) > 0) == undefined).all(), name
+    assert (results["outcome"][undefined] == SDC).all()
+    stopped = LaunchTarget(STEPS, policy="raise").run(faults)
+    assert ((stopped["outcome"] == DETECTED) == undefined).all()
+    assert {REASONS[number] for number in stopped["reason"][undefined]} == {"invalid-code"}
+    assert (stopped["detectors"][undefined] & outcomes.flag("legality") > 0).all()
+    assert (stopped["outcome"][~undefined] == results["outcome"][~undefined]).all()

@@ -19,8 +19,14 @@ def test_lists_of_0_1(tcsim: Tcsim, tmp_path: Path, name: str) -> None:
     code, _, said = tcsim("faults", "run", FOLDER / f"{name}.list.csv", "--output", output)
     assert code == 0, said
     rows = [line for line in output.read_text().splitlines() if not line.startswith("#")]
-    assert rows == (FOLDER / f"{name}.results.csv").read_text().splitlines()
+    recorded = (FOLDER / f"{name}.results.csv").read_text().splitlines()
+    assert list(map(_without_abft, rows)) == list(map(_without_abft, recorded))
     assert len(rows) > 50
+
+
+def _without_abft(row: str) -> str:
+    """A row without what checksums saw: those of 0.1 took their tolerance from the tested products."""
+    return row.replace("+abft", "").replace(",abft", ",")
 
 
 def test_a_list_of_other_operands_is_refused(tcsim: Tcsim, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_the_time_at_the_power_limit_stands_beside_the_headline(tcsim: Callable[
     assert answer.limited_clock_mhz is not None
     factor = answer.limited_clock_mhz / chip.chip.clock_mhz
     assert 60 + (answer.power_w - 60) * factor ** (1 + chip.energy.exponent) == pytest.approx(120)
-    launch = chip.launch.overhead_ns / 1e3
+    launch = chip.launch.gap_ns / 1e3
     assert answer.limited_time_us == pytest.approx((answer.time_us - launch) / factor + launch)
     assert (free.limited_clock_mhz, free.limited_time_us, free.limited_tflops) == (None, None, None)
     size = ["--m", "512", "--n", "1024", "--k", "512", "--tile", "64x64", "--stages", "3"]

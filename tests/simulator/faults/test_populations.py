@@ -1,0 +1,89 @@
+"""What a campaign counts: each physical bit once, at times that there are; lists and results as people filter them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from simulator.faults.campaign import read_campaign
+from simulator.faults.program_target import ProgramTarget
+from tests.support.paths import GOLDEN
+
+Tcsim = Callable[..., tuple[int, str, str]]
+TRACE = 'trace = "digits/f16_tcgen05"\nconfig = "b200"'
+OPCODE = 'opcode = "mma.sp.m16n8k32.f32.f16.f16.f32"'
+
+
+def _campaign(folder: Path, subject: str, *groups: str) -> Path:
+    path = folder / "c.toml"
+    path.write_text(f"[subject]\n{subject}\n" + "".join(f"[[faults]]\n{group}\n" for group in groups))
+    return path
+
+
+def test_traces_count_each_bit_once_while_its_warp_runs(tmp_path: Path) -> None:
+    """Warp 0 has more instructions than the others; shared memory is one, however many warps there are."""
+    campaign = read_campaign(
+        _campaign(
+            tmp_path, TRACE,
+            'name = "s"\nsite = "shared"\nkind = "flip"',
+            'name = "r"\nsite = "registers"\nkind = "flip"\nat = "any"\ncount = 500',
+        )
+    )  # fmt: skip
+    subject = campaign.subject
+    assert isinstance(subject, ProgramTarget)
+    bits = {name: int(np.bitwise_count(site.live).sum()) for name, site in subject.sites.items()}
+    lengths = {warp: subject.instructions(warp) for warp in subject.numbers}
+    assert len(set(lengths.values())) > 1
+    (_, shared), (_, registers) = campaign.counts()
+    assert shared == bits["shared"]
+    assert registers == bits["registers"] * sum(lengths.values())
+    rows = np.concatenate([rows[rows["group"] == 1] for rows in campaign.faults()])
+    assert all(row["at"] < lengths[int(row["case"])] for row in rows)
+    assert len(set(rows["case"].tolist())) == len(lengths)
+
+
+def test_buffers_of_launches_count_once(tcsim: Tcsim, tmp_path: Path) -> None:
+    subject = f'launch = "{GOLDEN / "metadata_launch" / "steps.json"}"'
+    path = _campaign(tmp_path, subject, 'name = "g"\nsite = "global"\nkind = "flip"')
+    assert "g: 40,960 of 40,960 faults" in tcsim("faults", "list", path, "--count")[1], "5,120 bytes"
+
+
+def test_list_refuses_what_run_refuses(tcsim: Tcsim, tmp_path: Path) -> None:
+    for group, words in (
+        ('site = "selector"\nkind = "flip"', "model flip of site selector; legal: selector"),
+        ('site = "selector"\nkind = "stuck1"', "model stuck1 of site selector"),
+    ):
+        path = _campaign(tmp_path, OPCODE, group)
+        for more in ((), ("--count",)):
+            code, out, err = tcsim("faults", "list", path, *more)
+            assert (code, out, err.count("\n")) == (2, "", 1)
+            assert words in err
+            assert "c.toml" in err
+
+
+def test_a_filtered_list_is_reported(tcsim: Tcsim, tmp_path: Path) -> None:
+    path = _campaign(tmp_path, OPCODE, 'site = "a"\nkind = "flip"', 'site = "c"\nkind = "flip"')
+    listed, results = tmp_path / "l.csv", tmp_path / "r.csv"
+    assert tcsim("faults", "list", path, "--output", listed)[0] == 0
+    lines = listed.read_text().splitlines(keepends=True)
+    head = [line if not line.startswith("# faults:") else "# faults: 3\n" for line in lines if line[0] == "#"]
+    rows = [line for line in lines if line[0] != "#"]
+    listed.write_text("".join([*head, rows[0], *rows[-3:]]))
+    assert tcsim("faults", "run", listed, "--output", results)[0] == 0
+    code, out, err = tcsim("faults", "report", results)
+    assert (code, err) == (0, "")
+    assert "a part of the campaign: 3 of its 8,192 faults" in out
+    assert "c flip" in out
+    assert "a flip" not in out
+
+
+def test_a_full_disk_is_no_missing_folder(tcsim: Tcsim, tmp_path: Path) -> None:
+    if Path("/dev/full").exists():
+        path = _campaign(tmp_path, OPCODE, 'site = "e"\nkind = "flip"')
+        code, _, err = tcsim("faults", "list", path, "--output", "/dev/full")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "No space left on device" in err
+        assert "room on its disk" in err
+        assert "folder" not in err
