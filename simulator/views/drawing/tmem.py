@@ -128,7 +128,10 @@ def datapath_figure(palette: str, n: int = 64, size: str = "") -> Picture:
             f"the even rank has the first half of M. N = {n}. Layouts C and F work on one half of every 32 lanes: "
             "D, A, metadata must be in the same."
         ),
-        "Source: PTX ISA 9.0, 9.7.16.10.5; D of layout C: inferred, the others published.",
+        (
+            "Source: PTX ISA 9.0, 9.7.16.10.5; D of layout C: inferred, the others published. PTX 9.0's table prints "
+            "2x3 for layout E, PTX 9.4's 2x2, as CUTLASS and TVM have it."
+        ),
     ]
     title = "Data path layouts of tcgen05.mma"
     if size not in ("", NATURAL):
@@ -162,7 +165,7 @@ def _datapath(layout: DatapathLayout, base: int, n: int, palette: str) -> Panel:
                 )
             ]
         )
-    title = f"{layout.name}: M = {layout.m}, cta_group::{layout.cta_group}"
+    title = f"{layout.name}: M = {layout.m}, cta_group::{layout.cta_group}{layout.which}"
     lanes = [f"L{first}" for first in range(0, TMEM_LANES, HALF)]
     about = data(panel=f"layout-{layout.name}-{base}")
     return Panel(
