@@ -143,12 +143,12 @@ def _bands(panel: PanelText) -> Iterator[str]:
     if words.keys() != held.keys():
         yield f"words over the blocks {sorted(words)} of lanes, and cells in {sorted(held)}"
     for block in words.keys() & held.keys():
-        about = held[block]
+        cells = held[block]
         said = _axes(words[block])
-        found = [{int(cell[f"data-{name}"]) for cell in about} for name in ("row", "column")]
+        found = [{int(cell[f"data-{name}"]) for cell in cells} for name in ("row", "column")]
         if said[:2] != found:
             yield f"'{words[block]}' stands over other cells"
-        if len(said) > 2 and min(int(cell.get("data-copy", "0")) for cell in about) not in said[2]:
+        if len(said) > 2 and min(int(cell.get("data-copy", "0")) for cell in cells) not in said[2]:
             yield f"'{words[block]}' stands over another copy"
 
 
