@@ -70,6 +70,12 @@ class Availability:
         """The lowest sm number on which it is available."""
         return min(int(number) for number in re.findall(r"\d+", self.text))
 
+    @property
+    def first(self) -> str:
+        """The name of the lowest target that has it, with its suffix where it needs one: `sm_80`, `sm_100a`."""
+        return f"sm_{self.lowest}" + min((name.lstrip("0123456789+") for name in self.text.split()
+                                          if name.startswith(str(self.lowest))), default="")  # fmt: skip
+
     def both(self, other: Availability) -> Availability:
         """The targets that are in both."""
         if self.text.endswith("+") or other.text.endswith("+"):

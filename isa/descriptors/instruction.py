@@ -68,6 +68,8 @@ def strict_n(kind: str, m: int, *, cta_group: int = 1, sparse: bool = False, ws:
         return 16, "CUTLASS"
     if sparse:
         return 16, "JAX"
+    if m == 128 and cta_group == 1 and kind in ("f16", "tf32", "f8f6f4"):
+        return 16, "CUTLASS"
     return 1, ""
 
 

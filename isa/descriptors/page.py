@@ -63,7 +63,8 @@ _RULES = """### Legal M and N
 
 By PTX's table (9.7.16.2.1). Others are stricter, which `validate` reports as warnings (one source each): for sparse
 f8f6f4 CUTLASS wants N in multiples of 16 with M = 128 and of 32 with cta_group::2, for i8 it does without N = 24; JAX
-takes sparse N in multiples of 16 only. 8-bit B transposed needs N in multiples of 16 (cta_group::1) or 32
+takes sparse N in multiples of 16 only. Of dense f16, tf32 and f8f6f4 CUTLASS asserts multiples of 16 with M = 128 and
+cta_group::1. 8-bit B transposed needs N in multiples of 16 (cta_group::1) or 32
 (cta_group::2)."""
 
 

@@ -83,6 +83,17 @@ class DatapathLayout:
         """The lanes at which the addresses of D, A and the metadata may start."""
         return (0, HALF) if self.half else (0,)
 
+    @property
+    def which(self) -> str:
+        """Which instructions with this M and cta_group have the layout, where others have another one: `, .ws`."""
+        same = sorted((key, name) for key, name in _CHOICE.items() if key[:2] == (self.m, self.cta_group))
+        mine = {key[2:] for key, name in same if name == self.name}
+        others = {key[2:] for key, name in same if name != self.name}
+        for place, words in enumerate(((", dense", ", .sp"), (", without .ws", ", .ws"))):
+            if others and {key[place] for key in mine}.isdisjoint(key[place] for key in others):
+                return words[mine.pop()[place]]
+        return ""
+
     def lanes(self, base_lane: int = 0) -> Integers:
         """The lanes that D uses, ascending."""
         lane = np.arange(TMEM_LANES)

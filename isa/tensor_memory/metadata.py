@@ -93,6 +93,12 @@ class TmemMetadata:
         return (0, 1) if self.kind in _SELECTED else (0,)
 
     @property
+    def selector_read(self) -> bool:
+        """Whether the selector of the instruction descriptor is read; of the mx kinds it is taken as 0, whatever it is
+        (published)."""
+        return not self.kind.startswith("mx")
+
+    @property
     def columns(self) -> int:
         """Columns of 32 bits that one instruction reads."""
         return 1 if self.kind in _SELECTED else PAIR
@@ -111,6 +117,7 @@ class TmemMetadata:
         """
         if selector not in self.selectors:
             legal = " or ".join(map(str, self.selectors))
+            legal += "" if self.selector_read else ", which is taken whatever the instruction descriptor says"
             raise IsaError(
                 str(selector),
                 -1,

@@ -97,6 +97,8 @@ def where(
         IsaError: no such operand or element.
     """
     operand = layout.operand(name)
+    if (first := second_half(layout, operand, row)) is not None:
+        return in_second(where(layout, name, row - first, column, selection, stored=stored), row, first)
     if layout.sparsity is not None and operand.name == "a" and not stored:
         return _where_logical(layout, operand, row, column, selection)
     subject = f"{element_name(operand)}[{row}][{column}]"
@@ -109,6 +111,23 @@ def where(
     elif operand.name == "e" and selection is not None:
         facts.append(_metadata_fact(layout, row, column, selection))
     return Answer(subject, operand.form, tuple(facts), tuple(substituted(operand, row, column)), source(operand))
+
+
+def second_half(layout: FormLayout, operand: Operand, row: int) -> int | None:
+    """The first row that the second CTA of a pair holds, if this row of A, D or metadata is one of its; else None."""
+    rows = operand.shape[0]
+    split = operand.tmem and operand.name in ("a", "d", "e") and layout.choice.m == 2 * rows
+    return rows if split and rows <= row < 2 * rows else None
+
+
+def in_second(answer: Answer, row: int, first: int) -> Answer:
+    """The answer about a row of the second CTA: what is so of its row `row - first`, and that it is in that CTA."""
+    words = (
+        f"row {row} lies in the second CTA's Tensor Memory (odd rank), as its row {row - first}, which is named below"
+    )
+    note = Fact("note", words, {"cta_rank": 1, "row_of_cta": row - first})
+    subject = answer.subject.replace(f"[{row - first}]", f"[{row}]", 1)
+    return replace(answer, subject=subject, facts=(note, *answer.facts))
 
 
 def source(operand: Operand) -> str:

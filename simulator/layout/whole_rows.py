@@ -7,7 +7,7 @@ from typing import Any
 from simulator.layout.form import FormLayout
 from simulator.layout.metadata import Selection
 from simulator.layout.operand import Operand
-from simulator.layout.queries import Answer, Fact, element_name, source
+from simulator.layout.queries import Answer, Fact, element_name, in_second, second_half, source
 
 
 def where_row(layout: FormLayout, name: str, row: int, selection: Selection | None = None) -> Answer:
@@ -21,6 +21,8 @@ def where_row(layout: FormLayout, name: str, row: int, selection: Selection | No
         selection: concrete metadata: codes, and the logical columns of stored elements of A.
     """
     operand = layout.operand(name)
+    if (first := second_half(layout, operand, row)) is not None:
+        return in_second(where_row(layout, name, row - first, selection), row, first)
     operand.places(row, 0)  # IsaError for a row that does not exist
     facts = [fact for column in range(operand.shape[1]) for fact in _held(layout, operand, row, column, selection)]
     lines = tuple(f"{place} = {formula}" for place, formula in operand.formulas().items())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from isa.descriptors.instruction import InstructionDescriptor, legal_m, legal_n
+from isa.descriptors.instruction import InstructionDescriptor, legal_m, legal_n, strict_n
 from isa.forms.mma import MmaForm, is_mma
 from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.ptx.instruction import Immediate, Instruction
 from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
 from isa.undefined import RULES
 from simulator.tables import aligned
+
+TAKEN_AS_0 = "selector taken as 0, whatever bits 0-1 of the instruction descriptor say"
 
 
 def describe(instruction: Instruction) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def describe(instruction: Instruction) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "instruction": str(instruction),
         "opcode": form.opcode,
-        "since": {"ptx": form.since_ptx, "target": f"sm_{form.since_target}"},
+        "since": {"ptx": form.since_ptx, "target": form.targets.first},
         "source": form.section,
         "operands": [
             {"role": role.name, "text": str(operand), "direction": "written" if role.output else "read"}
@@ -57,9 +59,10 @@ def _tcgen05(form: Tcgen05MmaForm, instruction: Instruction) -> dict[str, Any]:
     m, n = legal_m(form.kind, **how), legal_n(form.kind, **how)
     least = InstructionDescriptor(form.kind, m=m[0], n=n[0], a_type=0, b_type=0, sparse=form.sparse)
     facts: dict[str, Any] = {"kind": {"name": form.kind, "m": list(m), "n": list(n), "k": least.k}}
+    facts["kind"]["narrower"] = _narrower(form, m, n, how)
     if form.sparse:
-        metadata = tmem_metadata(form.kind, m[0], form.cta_group, form.ws)
-        facts["tmem_metadata"] = _cells(metadata)
+        each = {rows: tmem_metadata(form.kind, rows, form.cta_group, form.ws) for rows in m}
+        facts["tmem_metadata"] = _cells(each[m[0]]) | {"copies": {str(rows): each[rows].copies for rows in m}}
     idesc = instruction.by_role.get("idesc")
     if isinstance(idesc, Immediate):
         word = InstructionDescriptor.decode(idesc.value & 0xFFFFFFFF, form.kind)
@@ -70,6 +73,16 @@ def _tcgen05(form: Tcgen05MmaForm, instruction: Instruction) -> dict[str, Any]:
     return facts
 
 
+def _narrower(form: Tcgen05MmaForm, m: tuple[int, ...], n: tuple[int, ...], how: dict[str, Any]) -> list[str]:
+    """Values of N that PTX's table has and another source does not, in words."""
+    said = []
+    for rows in m:
+        step, who = strict_n(form.kind, rows, **how)
+        if any(columns % step for columns in n):
+            said.append(f"N with M = {rows}: {who} takes multiples of {step} alone (one source); PTX's table has more")
+    return said
+
+
 def _cells(metadata: TmemMetadata) -> dict[str, Any]:
     return {
         "pattern": metadata.sparsity.name,
@@ -77,8 +90,8 @@ def _cells(metadata: TmemMetadata) -> dict[str, Any]:
         "chunk_columns": metadata.sparsity.chunk,
         "chunks": metadata.shape[1],
         "selectors": list(metadata.selectors),
+        "selector_read": metadata.selector_read,
         "columns": metadata.columns,
-        "copies": metadata.copies,
     }
 
 
@@ -142,15 +155,17 @@ def _tcgen05_lines(facts: dict[str, Any]) -> list[str]:
         m, n = " or ".join(map(str, kind["m"])), kind["n"]
         shown = ", ".join(map(str, n)) if len(n) <= 4 else f"{n[0]}, {n[1]}, ... {n[-1]}"
         lines.append(f"  .kind::{kind['name']}: M = {m}, N = {shown}, K = {kind['k']}")
+        lines += [f"  {note}" for note in kind["narrower"]]
     if "tmem_metadata" in facts:
         meta = facts["tmem_metadata"]
-        copies = f", {meta['copies']} copies" if meta["copies"] > 1 else ""
+        copies = "".join(f", {count} copies with M = {m}" for m, count in meta["copies"].items() if count > 1)
         lines.append(
             f"  metadata {meta['pattern']}: {meta['chunks']} codes of 4 bits a row, one for {meta['chunk_columns']} "
             f"columns of K, in {meta['columns']} column{'s' * (meta['columns'] > 1)} of Tensor Memory{copies}"
         )
         selectors = " or ".join(map(str, meta["selectors"]))
-        lines.append(f"  selector {selectors}, in bits 0-1 of the instruction descriptor")
+        said = f"selector {selectors}, in bits 0-1 of the instruction descriptor"
+        lines.append(f"  {said if meta['selector_read'] else TAKEN_AS_0}")
         lines.append(f"  defined codes: {' '.join(meta['codes'])}")
     if "idesc" in facts:
         lines.append("  descriptor: " + ", ".join(f"{name} {value}" for name, value in facts["idesc"].items()))

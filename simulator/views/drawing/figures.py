@@ -225,6 +225,8 @@ def _captions(layout: FormLayout, operands: list[Operand], selection: Selection 
     )
     if any(selectors(each) > 1 for each in operands):
         lines.append(PTX_LANES)
+    if part := ", ".join(_shown(operands[0])) if len(operands) == 1 else "":
+        lines.append(f"Shown: {part}; the places of the others are left empty, or left out")
     if layout.unknown:
         lines += list(layout.unknown.values())
     if selection is not None and selection.report:
@@ -232,3 +234,13 @@ def _captions(layout: FormLayout, operands: list[Operand], selection: Selection 
     sources = {f"{each.section}; {each.evidence}": each.name for each in operands}
     lines += [f"Source: {source}" for source in sources]
     return lines
+
+
+def _shown(operand: Operand) -> list[str]:
+    """Words that say which rows and columns of an operand are shown, where they are not all: `rows 0 to 7`."""
+    parts = zip(operand.axes, (operand.rows_shown, operand.columns_shown), operand.shape, strict=False)
+    return [
+        f"{name}s {part.start} to {part.stop - 1}" if len(part) > 1 else f"{name} {part.start}"
+        for name, part, size in parts
+        if len(part) < size
+    ]

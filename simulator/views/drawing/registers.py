@@ -4,7 +4,7 @@ place (lanes whose cells say what they hold)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import groupby, product
 
 import numpy as np
 
@@ -140,7 +140,8 @@ def lane_panels(
     width = max(34.0, max(map(len, heads)) * SIZE * GLYPH + 4)
     height = 25.0 if selection is not None and operand.name in ("a", "e") else 14.0
     corner = f"{operand.lane}: {operand.axes[0]},{operand.axes[1]}"
-    labels, grid = _collapsed([f"{letter}{lane}" for lane in range(operand.lanes)], grid)
+    used = set(operand.whole["lane"].tolist())
+    labels, grid = _collapsed([(f"{letter}{lane}", lane in used) for lane in range(operand.lanes)], grid)
     panels = []
     for first in range(0, count, strip):
         part = heads[first : first + strip]
@@ -150,21 +151,19 @@ def lane_panels(
     return panels
 
 
-def _collapsed(labels: list[str], grid: list[list[Cell | None]]) -> tuple[list[str], list[list[Cell | None]]]:
-    """Shows runs of lanes that hold nothing as one hatched line each."""
+def _collapsed(
+    lanes: list[tuple[str, bool]], grid: list[list[Cell | None]]
+) -> tuple[list[str], list[list[Cell | None]]]:
+    """Shows runs of lanes that hold nothing as one hatched line each. `lanes` are (label, whether it holds anything);
+    a lane of which nothing is to be shown, although it holds something, is left out."""
     lines: list[tuple[str, list[Cell | None]]] = []
-    empty: list[str] = []
-    end: list[Cell | None] = [Cell()]
-    for label, row in zip([*labels, ""], [*grid, end], strict=True):
-        if not any(row):
-            empty.append(label)
-            continue
-        if empty:
-            name = empty[0] if len(empty) == 1 else f"{empty[0]} to {empty[-1]}"
-            lines.append((name, [Cell(HATCH)] * len(grid[0])))
-            empty = []
-        lines.append((label, row))
-    lines.pop()
+    for (shown, used), run in groupby(zip(lanes, grid, strict=True), key=lambda line: (any(line[1]), line[0][1])):
+        held = [(label, row) for (label, _), row in run]
+        if shown:
+            lines += held
+        elif not used:
+            name = held[0][0] if len(held) == 1 else f"{held[0][0]} to {held[-1][0]}"
+            lines.append((name, [Cell(HATCH)] * len(held[0][1])))
     return [label for label, _ in lines], [row for _, row in lines]
 
 
@@ -205,6 +204,7 @@ def logical_panels(layout: FormLayout, selection: Selection, palette: str, *, st
                 14.0,
                 corner="row",
                 ticks=(0, selection.sparsity.chunk),
+                column_names=[str(column) for column in range(first, last)],
                 attributes=data(panel="logical"),
             )
         )
@@ -253,6 +253,7 @@ def stored_panels(layout: FormLayout, selection: Selection, palette: str, *, str
                 width,
                 14.0,
                 ticks=(0, selection.sparsity.stored),
+                column_names=[str(column) for column in range(first, last)],
                 attributes=data(panel="stored"),
             )
         )

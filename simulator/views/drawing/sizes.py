@@ -151,7 +151,7 @@ def _at(
         pieces = [piece for panel in panels for piece in _pieces(panel, wide, high, block)]
         if any(piece.extent[0] > wide + 0.01 or piece.extent[1] > high + 0.01 for piece in pieces):
             continue
-        if not all(mark.fits for piece in pieces for mark in piece.marks):
+        if not all(piece.marks_fit for piece in pieces):
             return None
         extents = [piece.extent for piece in pieces]
         places = _packed(extents, wide, high) if sum(x * y for x, y in extents) <= room else None

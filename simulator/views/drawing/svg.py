@@ -20,6 +20,7 @@ FONT = "DejaVu Sans Mono, Menlo, Consolas, Liberation Mono, monospace"
 SIZE = 9.0  # of text in cells, pixels
 TITLE = 10.5  # of a panel's title
 GLYPH = 0.602  # width of a letter, of its size
+CAPITAL = 0.8  # height of a letter, of its size
 MARGIN, GAP, HEADING, LABELS = 10, 24, 18, 14
 TITLE_STEP = 13  # from a line of a title to the next
 HEAD, HEAD_STEP = 12, 15  # the title of a picture, and from one of its lines to the next
@@ -65,15 +66,21 @@ class Mark:
         return replace(self, words="\n".join(textwrap.wrap(self.words, max(8, int(room / (self.size * GLYPH))))))
 
     @property
-    def fits(self) -> bool:
-        """Whether the lines are no higher than their room."""
-        return (self.size + 1) * (self.words.count("\n") + 1) <= self.room
+    def lines(self) -> list[tuple[float, str]]:
+        """The base line and the words of each line."""
+        lines = self.words.split("\n")
+        top = self.y - (self.size + 1) * (len(lines) - 1) / 2
+        return [(top + (self.size + 1) * i, line) for i, line in enumerate(lines)]
+
+    def fits(self, wide: float, tall: float) -> bool:
+        """Whether the lines are no higher than their room, and inside of a grid of this size."""
+        half = max(len(line) for _, line in self.lines) * self.size * GLYPH / 2
+        within = half <= self.x <= wide - half and self.lines[0][0] >= CAPITAL * self.size and self.lines[-1][0] <= tall
+        return within and (self.size + 1) * len(self.lines) <= self.room
 
     def draw(self) -> Iterator[str]:
         """The elements of the words."""
-        lines = self.words.split("\n")
-        top = self.y - (self.size + 1) * (len(lines) - 1) / 2
-        yield from (text(self.x, top + (self.size + 1) * i, line, self.size) for i, line in enumerate(lines))
+        yield from (text(self.x, y, line, self.size) for y, line in self.lines)
 
 
 @dataclass
@@ -96,6 +103,8 @@ class Panel:
         attributes: those of the panel.
         least: the least width of its extent.
         elastic: whether its cells, which have no text, may be drawn narrower.
+        row_names, column_names: what all rows and columns are called, where some have no label; a title that says which
+            part of something larger it is takes its words from them.
         cut_rows, cut_columns: the end of the title, where it says which part of something larger it is.
     """
 
@@ -115,6 +124,8 @@ class Panel:
     attributes: str = ""
     least: float = 0.0
     elastic: bool = False
+    row_names: Sequence[str] = ()
+    column_names: Sequence[str] = ()
     cut_rows: str = ""
     cut_columns: str = ""
     _left: float = field(default=0.0, init=False)
@@ -135,6 +146,13 @@ class Panel:
         words = max((self._left + len(line) * SIZE * GLYPH for line in self.below), default=0.0)
         head = max(map(len, self.title.split("\n"))) * TITLE * GLYPH
         return max(self.least, width + self._left, words, head), self._top + height + 13 * len(self.below)
+
+    @property
+    def marks_fit(self) -> bool:
+        """Whether the words over the cells are inside of the grid, or of the lines left free for them below it."""
+        width, height = self.grid
+        free = 13 * len(self.below) if not any(self.below) else 0.0
+        return all(mark.fits(width, height + free) for mark in self.marks)
 
     @property
     def margin(self) -> float:
@@ -173,9 +191,10 @@ class Panel:
         if len(rows) == len(self.cells) and len(columns) == self._wide:
             return self
         across, down = columns.start * self.width, rows.start * self.height
-        right, bottom = columns.stop * self.width, rows.stop * self.height
+        right = columns.stop * self.width
         last = rows.stop == len(self.cells)
-        held = (mark for mark in self.marks if across <= mark.x < right and (down <= mark.y < bottom or last))
+        bottom = math.inf if last else rows.stop * self.height  # under the last row, too
+        held = (mark for mark in self.marks if across <= mark.x < right and down <= mark.y < bottom)
         down_part = self._part(0, rows, len(self.cells)) or self.cut_rows
         across_part = self._part(1, columns, self._wide) or self.cut_columns
         return replace(
@@ -186,6 +205,8 @@ class Panel:
             cells=[line[columns.start : columns.stop] for line in self.cells[rows.start : rows.stop]],
             rows=self.rows[rows.start : rows.stop],
             columns=self.columns[columns.start : columns.stop],
+            row_names=self.row_names[rows.start : rows.stop],
+            column_names=self.column_names[columns.start : columns.stop],
             marks=[replace(mark, x=mark.x - across, y=mark.y - down) for mark in held],
             below=self.below if self.marks or (last and columns.stop == self._wide) else (),
         )
@@ -197,10 +218,10 @@ class Panel:
 
     def _part(self, axis: int, part: range, size: int) -> str:
         """Words that say which rows (axis 0) or columns (1) a part has: `, rows 0 to 7`."""
-        labels = (self.rows, self.columns)[axis]
+        labels = (self.row_names or self.rows, self.column_names or self.columns)[axis]
         if len(part) == size or len(labels) != size:
             return ""
-        shown = [label for label in labels[part.start : part.stop] if label]
+        shown = [end for label in labels[part.start : part.stop] if label for end in label.split(" to ")]
         names = re.split(r"[\\:,]", self.corner)
         known = "\\" in self.corner or (axis == 0 and self.corner == names[0])
         name = names[axis].strip() if known and names[axis].strip() != "lane" else ""

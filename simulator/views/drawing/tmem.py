@@ -36,12 +36,13 @@ def tmem_panels(
 
 def wide_panel(operand: Operand, palette: str, height: float = 6.0) -> Panel:
     """Lanes x columns in small cells, coloured by groups of 16 rows; the content of each block of 16 lanes is written
-    over it, and blocks that hold nothing are hatched. `height` is that of a lane, pixels."""
+    over it, and blocks that hold nothing are hatched; what is not to be shown stays empty. `height` is that of a lane,
+    pixels."""
     slots = operand.words * operand.parts
     blocks = _blocks(operand)
     letters = max(len(words) for words in blocks.values())
     table = operand.table
-    slot = table["word"] * operand.parts + table["low"] // operand.bits
+    slot = _slots(operand, table)
     used = range(int(slot.min()), int(slot.max()) + 1)
     width = max(min(12.0, max(1.2, WIDE / slots)), (letters + 2) * 10 * GLYPH / len(used))
     fill = filler(palette, operand)
@@ -50,7 +51,7 @@ def wide_panel(operand: Operand, palette: str, height: float = 6.0) -> Panel:
         row, _, _, lane, _, _, _ = values
         grid[lane][place] = Cell(fill(row, lane), (), attributes(operand, values))
     for first in range(0, operand.lanes, HALF):
-        held = sorted(set(slot[table["lane"] // HALF == first // HALF].tolist()))
+        held = sorted(set(_slots(operand, operand.whole)[operand.whole["lane"] // HALF == first // HALF].tolist()))
         for before, after in pairwise([-1, *held, slots]):
             if after - before > 1:
                 grid[first][before + 1] = Cell(HATCH, span=(HALF, after - before - 1))
@@ -58,7 +59,7 @@ def wide_panel(operand: Operand, palette: str, height: float = 6.0) -> Panel:
     columns = [str(slot // operand.parts) if slot % step == 0 else "" for slot in range(slots)]
     lanes = [f"L{lane}" if lane % HALF == 0 else "" for lane in range(operand.lanes)]
     marks = [
-        Mark((used.start + used.stop) * width / 2, (first + HALF / 2) * height + 3, words, 10, HALF * height)
+        Mark((used.start + used.stop) * width / 2, _middle(table, first, height) + 3, words, 10, HALF * height)
         for first, words in blocks.items()
     ]
     return Panel(
@@ -73,7 +74,21 @@ def wide_panel(operand: Operand, palette: str, height: float = 6.0) -> Panel:
         outline=False,
         ticks=(HALF, 0),
         elastic=True,
+        row_names=[f"L{lane}" for lane in range(operand.lanes)],
     )
+
+
+def _middle(table: dict[str, Integers], first: int, height: float) -> float:
+    """The middle of the lanes that are shown of a block of 16, or of all of the block where those are too few for a
+    line of text; pixels, if a lane has this height."""
+    lanes = table["lane"][table["lane"] // HALF == first // HALF]
+    low, high = int(lanes.min()), int(lanes.max()) + 1
+    return (low + high) / 2 * height if (high - low) * height >= 12 else (first + HALF / 2) * height
+
+
+def _slots(operand: Operand, table: dict[str, Integers]) -> Integers:
+    """The slot of each element: which part of which column."""
+    return table["word"] * operand.parts + table["low"] // operand.bits
 
 
 def _blocks(operand: Operand) -> dict[int, str]:
@@ -113,7 +128,10 @@ def datapath_figure(palette: str, n: int = 64, size: str = "") -> Picture:
             f"the even rank has the first half of M. N = {n}. Layouts C and F work on one half of every 32 lanes: "
             "D, A, metadata must be in the same."
         ),
-        "Source: PTX ISA 9.0, 9.7.16.10.5; D of layout C: inferred, the others published.",
+        (
+            "Source: PTX ISA 9.0, 9.7.16.10.5; D of layout C: inferred, the others published. PTX 9.0's table prints "
+            "2x3 for layout E, PTX 9.4's 2x2, as CUTLASS and TVM have it."
+        ),
     ]
     title = "Data path layouts of tcgen05.mma"
     if size not in ("", NATURAL):
@@ -147,7 +165,7 @@ def _datapath(layout: DatapathLayout, base: int, n: int, palette: str) -> Panel:
                 )
             ]
         )
-    title = f"{layout.name}: M = {layout.m}, cta_group::{layout.cta_group}"
+    title = f"{layout.name}: M = {layout.m}, cta_group::{layout.cta_group}{layout.which}"
     lanes = [f"L{first}" for first in range(0, TMEM_LANES, HALF)]
     about = data(panel=f"layout-{layout.name}-{base}")
     return Panel(

@@ -30,7 +30,7 @@ const CELLS = {
   },
   a(model, result, operand, row, column) {
     const ks = model.sparsity ? result.selection.columns(row, column).join("|") : "";
-    const middle = !roomy.matches ? "\n" : ks && ` k${ks} `;
+    const middle = !roomy.matches ? "\n" : ks && ` k${ks}\n`; // two lines: in one the matrix would be wider than its half of a projector
     return CELLS.plain(model, result, operand, row, column, ks && `is column ${ks}`, middle || " ");
   },
   logical(model, result, operand, row, k) {
@@ -56,7 +56,7 @@ const CELLS = {
     const place = operand.place(row, column);
     const i = row * model.view.columns + column;
     const [before, after] = [result.before[i], result.d[i]];
-    const text = (roomy.matches ? `${laneName(operand, place)} ` : "") + shown(after); // its register: see the box of what is chosen
+    const text = (roomy.matches ? `${laneName(operand, place)}\n` : "") + shown(after); // its register: see the box of what is chosen
     const was = before === after ? "" : `, was ${shown(before)}`;
     const data = `data-value="${after}" ${attributes(operand, "d", row, column, place, text, `value ${shown(after)}${was}`)}`;
     return [laneClass(operand, place.lane) + (was && " changed"), data, text];
@@ -65,8 +65,16 @@ const CELLS = {
 
 const shown = (value) => (Number.isInteger(value) ? String(value) : value.toPrecision(5).replace(/\.?0+$/, ""));
 
-/** Letters of the longest register and part that a cell of an operand names. */
-const operandLetters = (operand) => operand.short({ word: operand.words - 1, low: operand.word_bits - operand.bits, high: operand.word_bits - 1 }).length;
+/** Pixels that a cell needs for the widest of these lines, with borders and padding, of which there is none in `tight` panels, nor beside bold text. Measured, since fonts differ. */
+function cellWidth(lines, tight, bold) {
+  const style = getComputedStyle(document.documentElement);
+  const widest = (weight) => {
+    PEN.font = `${weight} ${style.getPropertyValue("--text")} ${style.getPropertyValue("--narrow")}`;
+    return Math.max(...[...lines].map((line) => PEN.measureText(line).width));
+  };
+  return Math.ceil(2 * Math.max(widest(400) + (tight ? 1 : 4), bold ? widest(700) + 1 : 0)) / 2;
+}
+const PEN = document.createElement("canvas").getContext("2d");
 
 /** A matrix: rows x columns, of which `window` rows may be shown at a time. */
 class MatrixPanel {
@@ -90,7 +98,7 @@ class MatrixPanel {
     const step = this.boundary();
     const cell = CELLS[this.name] || CELLS.plain;
     const axes = this.name === "logical" ? ["row", "column"] : this.operand.axes;
-    const letters = Math.max(3, operandLetters(this.operand));
+    const lines = new Set([String(this.columns - 1)]);
     const label = `role="grid" aria-label="${escaped(this.title)}"`;
     const html = [`<table class="cells" ${label}><thead><tr><th class="corner" scope="col" title="${axes[0]} down, ${axes[1]} across">&#8600;</th>`];
     for (let column = 0; column < this.columns; column++) html.push(`<th scope="col"${column % step ? "" : ' class="cut"'}>${column}</th>`);
@@ -100,6 +108,7 @@ class MatrixPanel {
       for (let column = 0; column < this.columns; column++) {
         const [classes, data, text] = cell(model, result, this.operand, row, column);
         html.push(`<td class="${classes}${column % step ? "" : " cut"}" ${data}>${text}</td>`);
+        for (const line of text.split("\n")) lines.add(line);
       }
       html.push("</tr>");
     }
@@ -107,7 +116,7 @@ class MatrixPanel {
     const more = this.shown < this.total ? `, rows ${this.first} to ${this.first + this.shown - 1} of ${this.total}` : "";
     const turn = more ? '<button data-turn="-1" title="rows before" aria-label="rows before">&uarr;</button><button data-turn="1" title="rows after" aria-label="rows after">&darr;</button>' : "";
     this.element.innerHTML =
-      heading(this, more, turn) + `<div class="scroll" style="--letters:${letters};--columns:${this.columns}">${html.join("")}</div>`;
+      heading(this, more, turn) + `<div class="scroll" style="--measured:${cellWidth(lines, this.name === "e" || this.name === "d", this.name !== "e")}px;--columns:${this.columns}">${html.join("")}</div>`;
     this.table = this.element.querySelector("table");
   }
 

@@ -632,7 +632,7 @@ def test_plain_descriptors_have_no_warning_either() -> None:
     assert legal("f8f6f4", a_type="e2m1", b_type="e5m2", d_type="f16", transpose_b=True).validate() == []
     assert legal("i8", a_type="u8", b_type="s8", saturate=True, transpose_a=True).validate() == []
     assert legal("tf32", n=64, selector=1, negate_a=True, transpose_a=True).validate() == []
-    assert legal("f16", n=24, sparse=False, a_type="bf16", b_type="bf16").validate(ashift=True, a_in_tmem=True) == []
+    assert legal("f16", n=32, sparse=False, a_type="bf16", b_type="bf16").validate(ashift=True, a_in_tmem=True) == []
     assert legal("mxf4nvf4", scale_type="ue4m3").validate(scale_vec="4X") == []
     assert legal("mxf4nvf4", a_scale_id=2, b_scale_id=2).validate(scale_vec="block32", target="sm_110a") == []
     assert legal("mxf8f6f4", a_scale_id=3, b_scale_id=1).validate(target="sm_103f") == []

@@ -12,18 +12,22 @@ import numpy as np
 import pytest
 
 from simulator.layout import Choice, select
+from tests.support.cases import over
 from tests.support.explorer_browser import (
     AXE,
     DENSE,
+    LOADS,
     ORDERED,
     S4,
     SCALED,
+    STACKED,
     TF32,
     TMEM,
     in_each_browser,
     layout_of,
     needs_axe,
     needs_chromium,
+    run_page,
 )
 
 SIZES = ((1280, 720), (800, 600), (390, 844), (1920, 1080))
@@ -72,6 +76,25 @@ def test_all_in_sight(browse: Callable[..., Any], browser: str) -> None:
         assert found["wider"] <= 0
         assert found["smallest"] >= 10
         assert found["faded"] == 0
+
+
+PROJECTED = ((1366, 768), (1600, 900), (1920, 1080), (2560, 1440))
+
+
+@needs_chromium
+@over(
+    "case",
+    [(size, opcode) for size in PROJECTED for opcode in (ORDERED, DENSE, LOADS, TF32, S4, STACKED, SCALED, TMEM)],
+    ids=lambda case: f"{case[0][0]}-{case[1]}",
+    distinct=lambda case: (case[0], case[1] == ORDERED) if case[1] in (ORDERED, DENSE) else case[0][0] < 1600,
+)
+def test_no_text_leaves_its_cell_or_lies_over_other_text(case: tuple[tuple[int, int], str]) -> None:
+    """At the sizes of notebooks and projectors, with nothing chosen and with an element of A chosen."""
+    size, opcode = case
+    first = '[data-panel="a"] td[data-operand]'
+    found = run_page("text", [(opcode, None), *[(opcode, first)] * (opcode == ORDERED)], size=size)
+    assert found["found"] == []
+    assert found["count"] > 200
 
 
 @in_each_browser

@@ -28,6 +28,7 @@ from simulator.views.drawing.vision import VISIONS, ciede2000, distances, seen, 
 from tests.simulator.views.test_drawing import F16, _cells
 from tests.support.cases import over
 from tests.support.layouts import all_layouts
+from tests.support.picture_text import faults
 
 Tcsim = Callable[..., tuple[int, str, str]]
 LAYOUT_F = "tcgen05.mma.sp.cta_group::1.kind::f16"
@@ -110,7 +111,9 @@ def test_every_size_shows_what_the_natural_size_shows(case: tuple[FormLayout, st
     if picture is None:
         return
     _check_size(picture, SIZES[size])
-    assert _cells(picture.svg) == _cells(draw(found, name).svg)
+    natural = draw(found, name)
+    assert _cells(picture.svg) == _cells(natural.svg)
+    assert faults(picture.svg) == faults(natural.svg) == []
 
 
 def test_the_tallest_pictures_are_slides_and_what_cannot_be_read_is_refused_with_what_can() -> None:
@@ -153,6 +156,7 @@ def test_pieces_do_not_lie_over_each_other() -> None:
 
 def test_data_path_layouts_fit_a_slide() -> None:
     picture = datapath_figure("safe", size="slide")
+    assert faults(picture.svg) == faults(datapath_figure("safe").svg) == []
     _check_size(picture, SIZES["slide"])
     assert picture.svg.count("data-rows=") == datapath_figure("safe").svg.count("data-rows=")
 
@@ -173,6 +177,7 @@ def test_every_metadata_format_is_drawn_as_its_positions(case: tuple[str, str]) 
             assert size != "natural"
             continue
         pattern = r'data-word="(\d+)" data-bits="(\d+):(\d+)" data-row="(\d+)" data-column="(\d+)"'
+        assert faults(picture.svg) == []
         cells = re.findall(pattern, picture.svg)
         assert len(cells) == positions.size == len(set(cells))
         for word, _, low, row, chunk in (map(int, cell) for cell in cells):
