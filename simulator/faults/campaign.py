@@ -102,8 +102,8 @@ class Campaign:
         end = subject.instructions(warp)
         if group.clock == "cycle" and isinstance(subject, ProgramTarget):
             _need_config(self.path, subject)
-            issued = subject.session.issue_cycles.get(warp, ())
-            end = 1 + int(issued[-1]) if len(issued) else 0
+            issued = subject.session.issue_cycles.get(warp)
+            end = 1 + int(issued[-1]) if issued is not None and len(issued) else 0
         times = np.arange(end) if group.at == "any" else np.atleast_1d(np.array(group.at, np.int64))
         times = times[times <= end]  # the end itself: before what is stored there
         if group.site == "selector" and isinstance(subject, ProgramTarget) and group.clock != "cycle":

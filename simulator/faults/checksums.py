@@ -8,6 +8,7 @@ rounding of D.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -59,6 +60,12 @@ class Predicted(NamedTuple):
 
     rows: Reals
     columns: Reals
+
+
+def joined(parts: Iterable[Predicted]) -> Predicted:
+    """The predictions of several cases as those of one array of cases."""
+    rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Predicted(rows, columns)
 
 
 def predicted(a: Reals, b: Reals, c: Reals) -> Predicted:

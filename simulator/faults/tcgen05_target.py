@@ -21,7 +21,6 @@ makes the instruction write are not part of the result.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -47,9 +46,11 @@ from simulator.faults.checksums import (
     FalseAlarms,
     Predicted,
     Reals,
+    joined,
     predicted,
     real_operands,
 )
+from simulator.faults.execution import Executed
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, flag, judge, numbers, reason
 from simulator.faults.policies import mend
@@ -75,26 +76,6 @@ IMMEDIATE = {
 _FOLLOWED = {"d": "d", "a": "a", "e": "sp_meta"}  # operands in Tensor Memory, and their addresses in a call
 _CALIBRATION, _FRESH = 16, 64  # as in `checksums`; memories take long to fill, and have more sums
 _TOGETHER = 32  # faults that are judged together
-
-
-@dataclass(frozen=True)
-class Executed:
-    """What one execution resulted in.
-
-    Attributes:
-        d: uint32 [row, n], read from where D should be; None where nothing was computed.
-        broken: the alignment rules that the addresses break.
-        illegal: whether a code that was read is not defined, or the instruction descriptor is not legal.
-        unordered: whether the indices of a code that was read do not ascend.
-        reason, said: why the execution ended early, and the text of the error.
-    """
-
-    d: Bits | None
-    broken: tuple[Violation, ...] = ()
-    illegal: bool = False
-    unordered: bool = False
-    reason: str = ""
-    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -271,12 +252,12 @@ class Tcgen05Target(FaultTarget):
             done = self._execute(ctas, self.shape.call).d
             assert done is not None
             d.append(done)
-        return numbers(np.stack(d), self.result), _joined(should)
+        return numbers(np.stack(d), self.result), joined(should)
 
     @cached_property
     def checksums(self) -> Checksums:
         """The checksums of the cases, with tolerances from other products."""
-        return Checksums(_joined(map(self._predicted, self.memory)), self._others(0, _CALIBRATION))
+        return Checksums(joined(map(self._predicted, self.memory)), self._others(0, _CALIBRATION))
 
     def false_alarms(self) -> FalseAlarms:
         """How often the checksums fail products without a fault, neither the campaign's nor those of the tolerance."""
@@ -417,9 +398,3 @@ class Tcgen05Target(FaultTarget):
         part = results[read]
         judge(part, changes, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
         results[read] = part
-
-
-def _joined(parts: Iterable[Predicted]) -> Predicted:
-    """The predictions of several cases as those of one array of cases."""
-    rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Predicted(rows, columns)

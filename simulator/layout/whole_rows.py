@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulator.layout.answers import Answer, Fact, in_second, second_half
 from simulator.layout.form import FormLayout
 from simulator.layout.metadata import Selection
 from simulator.layout.operand import Operand
-from simulator.layout.queries import Answer, Fact, element_name, in_second, second_half, source
+from simulator.layout.queries import element_name, source
 
 
 def where_row(layout: FormLayout, name: str, row: int, selection: Selection | None = None) -> Answer:

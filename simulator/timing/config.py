@@ -18,7 +18,7 @@ from simulator.floating_point import guarded
 from simulator.resources import folder
 from simulator.timing import tcgen05_config as tcgen05
 from simulator.timing.clock_domains import WrongClockError
-from simulator.timing.config_layers import WHAT_IF, read_layers
+from simulator.timing.config_layers import WHAT_IF, read_layers, with_own_energies
 from simulator.timing.config_overrides import Overrides, apply, canonical, parse_overrides
 from simulator.timing.energy_config import Energy, EnergyLike, TensorEnergy
 from simulator.timing.memory_config import L2, Hbm, HbmTable, L2Table, Launch, Mbarrier, Memory, Shared
@@ -265,13 +265,6 @@ def _loaded_with(config: Config, overrides: Overrides) -> Config:
     return load_config(config.path, parse_overrides(config.overrides, config.label) | more)
 
 
-def _with_energies(name: str) -> Tables | None:
-    """The tables of a config that comes with tcsim; None if it has no [energy] of its own, but that of another or
-    none."""
-    tables = read_layers(name, folder("configs"))[0]
-    return tables if "like" not in tables.values.get("energy", {"like": ""}) else None
-
-
 @dataclass(frozen=True)
 class _Heading:
     """The entries at the top of a config, outside of any table."""
@@ -374,9 +367,9 @@ class _Reader:
         """Reads `[energy]` and its `[[energy.tensor]]`, or takes that of another config, scaled."""
         if isinstance(self.tables.values["energy"], Mapping) and "like" in self.tables.values["energy"]:
             scaled: EnergyLike = self.part(EnergyLike, "energy")
-            other = _with_energies(scaled.like) if scaled.like in config_names() else None
+            other = with_own_energies(scaled.like) if scaled.like in config_names() else None
             if other is None:
-                legal = ", ".join(name for name in config_names() if _with_energies(name) is not None)
+                legal = ", ".join(name for name in config_names() if with_own_energies(name) is not None)
                 self.tables.fail("energy.like", f"no [energy] of its own in '{scaled.like}'", legal)
             return _Reader(other).energy().like(scaled)
         own: Energy = self.part(Energy, "energy", also=("tensor",))

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import ConfigError, did_you_mean
+from simulator.resources import folder
 from simulator.timing.clock_domains import with_todays_keys
 from simulator.toml_tables import Tables, read_toml, slug
 
@@ -201,3 +202,10 @@ def is_rows(value: Any) -> bool:
 
 def _join(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
+
+
+def with_own_energies(name: str) -> Tables | None:
+    """The tables of a config that comes with tcsim; None if it has no [energy] of its own, but that of another or
+    none."""
+    tables = read_layers(name, folder("configs"))[0]
+    return tables if "like" not in tables.values.get("energy", {"like": ""}) else None

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from simulator import memory_room
+from simulator.files import write_arrays
 from simulator.inputs import ArrayFile
 from simulator.memory_room import RoomError, available, check_room, shown
 
@@ -75,7 +76,7 @@ def test_buffers_of_a_capture_that_are_too_large(tmp_path: Path, tcsim: Tcsim, m
 
 def test_the_list_of_an_archive_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With 4,000 arrays it took minutes to read it again for each."""
-    np.savez(tmp_path / "many.npz", **{f"a{number}": np.full(1, number) for number in range(300)})
+    write_arrays(tmp_path / "many.npz", {f"a{number}": np.full(1, number) for number in range(300)})
     file = ArrayFile(tmp_path / "many.npz", "an archive")
     monkeypatch.setattr("zipfile.ZipFile._RealGetContents", None)  # what would read it again
     assert [int(file.read(name)[0]) for name in file.names] == list(range(300))

@@ -90,7 +90,7 @@ class Stages:
             a, b = (x * _spread(f, self.blocks) for x, f in ((a, self.blocks.a), (b, self.blocks.b)))
         with np.errstate(invalid="ignore", over="ignore"):
             sums = np.matmul(a, b.transpose(0, 2, 1))
-        return finish_numbers(sums, self.epilogue if c is None else replace(self.epilogue, c=c))  # type: ignore[arg-type]
+        return finish_numbers(sums, self.epilogue if c is None else replace(self.epilogue, c=c))
 
 
 def _stacked(x: Reals) -> Reals:

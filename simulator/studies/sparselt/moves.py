@@ -113,7 +113,7 @@ def _dense(
         if told is not None:
             told += empty_notes(codes, layout)
         per = sparsity(type).stored
-        occupied = ~is_zero(stored, type).reshape(len(stored), -1, per).all(axis=-1)
+        occupied = np.asarray(~is_zero(stored, type).reshape(len(stored), -1, per).all(axis=-1))
         codes = settled(codes, layout, occupied)
         check_codes(codes, layout)
         return join(stored, codes, type)

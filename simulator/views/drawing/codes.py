@@ -8,9 +8,10 @@ from dataclasses import replace
 from isa.fragments.metadata import CODE_BITS
 from simulator.layout import FormLayout, Operand, Selection, form_layout
 from simulator.views.drawing.elements import data
+from simulator.views.drawing.marks import GLYPH, SIZE, Mark
 from simulator.views.drawing.palettes import colours
 from simulator.views.drawing.registers import attributes, filler, records, short_place
-from simulator.views.drawing.svg import GLYPH, SIZE, Cell, Mark, Panel
+from simulator.views.drawing.svg import Cell, Panel
 
 _WARP = 32
 STRIP = 8  # chunks side by side

@@ -9,9 +9,10 @@ from isa.errors import IsaError
 from isa.metadata_formats import MetadataFormat
 from simulator.tables import Table
 from simulator.views.drawing.elements import data
+from simulator.views.drawing.marks import GLYPH, SIZE
 from simulator.views.drawing.palettes import DEFAULT, colours
 from simulator.views.drawing.sizes import NATURAL, laid_out, size_of, too_small
-from simulator.views.drawing.svg import GLYPH, PAGE, SIZE, Cell, Panel, Picture, figure, flow
+from simulator.views.drawing.svg import PAGE, Cell, Panel, Picture, figure, flow
 
 _STRIP = 16  # chunks side by side, where an atom is wider than a page
 _SHORT = {"lane": "T", "column": "c", "byte": "b", "word": "w"}

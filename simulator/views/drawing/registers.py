@@ -11,8 +11,9 @@ import numpy as np
 from isa.mapping import Integers
 from simulator.layout import FormLayout, Operand, Selection
 from simulator.views.drawing.elements import data
+from simulator.views.drawing.marks import GLYPH, SIZE
 from simulator.views.drawing.palettes import colours, number
-from simulator.views.drawing.svg import GLYPH, HATCH, SIZE, Cell, Panel
+from simulator.views.drawing.svg import HATCH, Cell, Panel
 
 STRIP = 16  # columns of a matrix side by side; wider ones go on below
 TALL = 32  # rows of a narrow one

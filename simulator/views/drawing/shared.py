@@ -8,9 +8,10 @@ from dataclasses import replace
 from simulator.layout.shared import Phase, SharedLayout
 from simulator.state.shared import BANK_BYTES, LINE_BYTES
 from simulator.views.drawing.elements import data
+from simulator.views.drawing.marks import GLYPH, SIZE
 from simulator.views.drawing.palettes import DEFAULT, colours
 from simulator.views.drawing.sizes import NATURAL, Size, laid_out, size_of, too_small
-from simulator.views.drawing.svg import GLYPH, HATCH, PAGE, SIZE, Cell, Panel, Picture, figure, flow
+from simulator.views.drawing.svg import HATCH, PAGE, Cell, Panel, Picture, figure, flow
 
 UNIT = 16
 _BANKS = UNIT // BANK_BYTES

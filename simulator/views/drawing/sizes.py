@@ -13,20 +13,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from isa.errors import IsaError
-from simulator.views.drawing.svg import (
-    GAP,
-    GLYPH,
-    HEAD,
-    HEAD_STEP,
-    LINE,
-    MARGIN,
-    SIZE,
-    TIED,
-    TITLE,
-    Panel,
-    Picture,
-    compose,
-)
+from simulator.views.drawing.marks import GLYPH, SIZE
+from simulator.views.drawing.svg import GAP, HEAD, HEAD_STEP, LINE, MARGIN, TIED, TITLE, Panel, Picture, compose
 
 Placed = list[tuple[Panel, float, float]]
 

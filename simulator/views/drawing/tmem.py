@@ -11,10 +11,11 @@ from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import HALF, LAYOUTS, DatapathLayout
 from simulator.layout import Operand, Selection
 from simulator.views.drawing.elements import data
+from simulator.views.drawing.marks import GLYPH, Mark
 from simulator.views.drawing.palettes import colours, number
 from simulator.views.drawing.registers import attributes, filler, lane_panels, records
 from simulator.views.drawing.sizes import NATURAL, fitted, size_of
-from simulator.views.drawing.svg import GLYPH, HATCH, PAGE, Cell, Mark, Panel, Picture, figure, flow
+from simulator.views.drawing.svg import HATCH, PAGE, Cell, Panel, Picture, figure, flow
 
 WIDE = 620.0  # pixels for the columns of a panel without text
 _FULL = 16  # slots up to which each cell has text

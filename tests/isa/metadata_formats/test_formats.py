@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -267,7 +268,7 @@ def test_what_cutlass_leaves_for_chunks_of_zeros_is_read(type: str) -> None:
     for name in format_names(type):
         layout = metadata_format(name, type)
         words = layout.store(np.where(empty, 0, codes).astype(np.uint32))
-        how = {"type": type, "rows": 128, "chunks": 32}
+        how: dict[str, Any] = {"type": type, "rows": 128, "chunks": 32}
         if name.startswith(("cutlass.sm90", "cutlass.sm100")):
             assert (convert(words, name, "codes", **how) == 0b1110).all()
             assert np.array_equal(convert(words, name, name, **how), layout.store(codes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 from collections import Counter
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -197,7 +198,7 @@ FORMS = (
 @given(st.sampled_from(FORMS), st.sampled_from(FORMS), st.sampled_from(("f16", "bf16")), st.integers(0, 99))
 def test_any_form_to_any_other(source: str, target: str, type: str, seed: int) -> None:
     dense = sparselt.prune(random_patterns(type, (128, 128), seed), type, "tile")
-    size = {"rows": 128, "columns": 128}
+    size: dict[str, Any] = {"rows": 128, "columns": 128}
     there = convert(convert({"data": dense}, "dense", source, type), source, target, type, **size)
     assert (convert(there, target, "dense", type, **size)["data"] == dense).all()
 
