@@ -37,7 +37,7 @@ def bit_patterns(values: ArrayLike, bits: int, what: str) -> NDArray[np.unsigned
     Raises:
         IsaError: numbers that are no integers, or that take more bits.
     """
-    array = np.asarray(values)
+    array = unmasked(values, what)
     word = np.uint64 if bits > 32 else np.uint32
     most = (1 << bits) - 1
     if array.dtype.kind not in "ui" and array.size:
@@ -57,12 +57,32 @@ def bit_patterns(values: ArrayLike, bits: int, what: str) -> NDArray[np.unsigned
 def integer(value: object, first: int, last: int, what: str) -> int:
     """The value as a number from `first` to `last`; IsaError, in which `what` names it, for anything else."""
     try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError  # True is no number of anything
         number = operator.index(value)  # type: ignore[arg-type] # anything: what is no number raises
     except TypeError:
         raise IsaError("", -1, f"{what} {value!r:.40}, {described(value)}", f"{first:,} to {last:,}") from None
     if not first <= number <= last:
         raise IsaError("", -1, f"{what} {number:,}", f"{first:,} to {last:,}")
     return number
+
+
+def flag(value: object, what: str) -> bool:
+    """The value, which must be True or False; IsaError, in which `what` names it, for anything else."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise IsaError("", -1, f"{what} {value!r:.40}, {described(value)}", "True or False")
+
+
+def unmasked(values: ArrayLike, what: str) -> NDArray[Any]:
+    """The values as an array; IsaError for a numpy.ma array of which elements are masked, since what stands below a
+    mask is no value."""
+    if isinstance(values, np.ma.MaskedArray):
+        if np.ma.is_masked(values):
+            reason = f"{what}: {int(np.sum(np.ma.getmaskarray(values))):,} elements are masked"
+            raise IsaError("", -1, reason, "values for all of them, such as array.filled(0)")
+        return np.asarray(values.data)
+    return np.asarray(values)
 
 
 def described(value: object) -> str:

@@ -16,11 +16,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
 from typing import Any
 
+from isa.arguments import integer
 from simulator.errors import MissingDependency, ReasonedError
 
 Work = Callable[[str, Any], bytes]
 ALONE = sys.platform in ("emscripten", "wasi")
 """Whether this is WebAssembly, which has neither threads nor other processes."""
+MOST_WORKERS = 4096  # more processes than any computer has cores for
 CONNECT = "10s"  # for which a scheduler may take to answer
 _PR_SET_PDEATHSIG = 1  # of prctl, linux/prctl.h
 
@@ -56,6 +58,7 @@ def worked(
         count: how many blocks there are.
         tick: is called every second while other processes work.
     """
+    integer(workers, 0, MOST_WORKERS, "workers")
     if cluster:
         yield from _on_cluster(work, key, tasks, cluster)
     elif workers <= 1 or count <= 1 or ALONE:

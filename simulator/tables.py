@@ -107,7 +107,7 @@ def aligned(
     count = max(map(len, texts), default=0)
     least = _repeated(widths, count) if widths else [0] * count
     wide = [max(least[i], *(len(row[i]) for row in texts if i < len(row))) for i in range(count)]
-    ways = _repeated(align, count)
+    ways = _repeated(align or "<", count)
     if count and 0 < line_width() < len(indent) + sum(wide) + len(gap) * (count - 1):
         needed = [max(len(row[i]) for row in texts if i < len(row)) for i in range(count)]
         return fold_rows(texts, needed, ways, gap, indent, line_width())

@@ -9,6 +9,7 @@ from typing import get_args
 
 import numpy as np
 
+from isa.arguments import unmasked
 from isa.errors import POLICIES, IsaError, Policy
 from isa.forms.mma import MmaForm
 from isa.ptx.opcodes import mma_form
@@ -143,6 +144,7 @@ def _check_operands(form: MmaForm, given: dict[str, Bits], scales: Scales | None
         legal = f"a numpy array of {word} [case, {', '.join(map(str, tail))}]"
         if not isinstance(array, np.ndarray):
             raise IsaError(form.opcode, -1, f"operand {name} is a {type(array).__name__}", legal)
+        unmasked(array, f"operand {name}")
         if array.dtype != word or array.shape[1:] != tail or array.ndim != len(tail) + 1:
             raise IsaError(form.opcode, -1, f"operand {name} has type {array.dtype} and shape {array.shape}", legal)
         if len(array) != cases:
@@ -157,7 +159,8 @@ def _check_operands(form: MmaForm, given: dict[str, Bits], scales: Scales | None
 def _check_selector(form: MmaForm, selector: int) -> None:
     """Raises IsaError for a selector that no assembler takes; one beyond the legal range that ptxas lets through is
     undefined behavior instead."""
-    if not isinstance(selector, (int, np.integer)) or not 0 <= selector < form.metadata.selectors + form.lax_selectors:
+    whole = isinstance(selector, (int, np.integer)) and not isinstance(selector, bool)
+    if not whole or not 0 <= selector < form.metadata.selectors + form.lax_selectors:
         raise IsaError(
             str(selector),
             -1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from isa.arguments import described
 from simulator.errors import ViewError
 from simulator.execute.cta_state import CtaState, Executor
 from simulator.execute.events import Listener
@@ -60,6 +61,8 @@ class TimeView(Protocol):
 
 def check_unused(timeline: TimeView | None, timed: bool) -> None:
     """Raises ViewError for a timeline that has been used, or that of a run that is not timed."""
+    if timeline is not None and not hasattr(timeline, "recorder"):
+        raise ViewError(f"{described(timeline)} in place of a timeline", "simulator.Timeline()")
     if timeline is not None and timeline.used:
         raise ViewError("the timeline is that of another run", "a new Timeline for each run")
     if timeline is not None and not timed:

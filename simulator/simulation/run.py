@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from isa.arguments import flag, integer
 from isa.errors import POLICIES
 from simulator.errors import check_option
 from simulator.execute.cta_state import ARITHMETIC
@@ -19,6 +20,7 @@ from simulator.simulation.session import NO_CONFIG, Session
 from simulator.timing.config import Config
 from simulator.timing.result import Timing
 
+MOST_COMPARED = 2**63 - 1
 COMPARED = 20_000  # matrix instructions compared with the exact result, unless told otherwise
 
 
@@ -61,6 +63,10 @@ def run(
     """
     check_option("arithmetic", arithmetic, ARITHMETIC)
     check_option("undefined", undefined, POLICIES)
+    integer(compare, 0, MOST_COMPARED, "compare")
+    flag(skip, "skip")
+    if exact is not None:
+        flag(exact, "exact")
     check_unused(timeline, config is not None and config != NO_CONFIG)
     session = Session(trace, config, arithmetic=arithmetic, undefined=undefined, compare=compare)
     if session.config is not None:

@@ -32,6 +32,46 @@ def sparse(**more: Any) -> Any:
     return simulator.mma_sp(OPCODE, registers, registers, registers, Z((1, 32), np.uint32), **more)
 
 
+MASKED = np.ma.array(Z((1, 4, 32), np.uint32), mask=True)
+KERNEL = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 p)
+{
+    ret;
+}
+"""
+
+
+def launched(**how: Any) -> Any:
+    """Launches a kernel that does nothing, with options as a caller passes them."""
+    given = {"grid": 1, "block": 32, "args": [Z(32, np.uint32)]} | how
+    return simulator.Module(KERNEL).get_function("k")(**given)
+
+
+LAUNCHES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"budget": float("nan")}, "budget nan, a value of type float"),
+    ({"budget": 0}, "budget 0; legal: 1 to"),
+    ({"workers": -1}, "workers -1; legal: 0 to 4,096"),
+    ({"workers": True}, "workers True, a value of type bool"),
+    ({"registers": 0}, "registers 0; legal: 1 to 255"),
+    ({"registers": 10**9}, "registers 1,000,000,000; legal: 1 to 255"),
+    ({"cold": "yes"}, "cold 'yes', a value of type str; legal: True or False"),
+    ({"timeline": 3, "config": "h100_sxm"}, "a value of type int in place of a timeline"),
+    ({"grid": float("nan")}, "grid nan; legal: one to three numbers above 0"),
+    ({"grid": [1.5]}, "grid [1.5]"),
+    ({"grid": True}, "grid True"),
+    ({"block": "32"}, "block '32'"),
+    ({"args": 5}, "a value of type int in place of the arguments"),
+    ({"args": [MASKED]}, "an array of the launch: 128 elements are masked"),
+    ({"grid": (1 << 16, 1 << 15)}, "has 2,147,483,648 CTAs"),
+)
+RUNS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"skip": 3}, "skip 3, a value of type int; legal: True or False"),
+    ({"exact": "x"}, "exact 'x', a value of type str"),
+    ({"compare": "x"}, "compare 'x', a value of type str"),
+    ({"timeline": 3}, "a value of type int in place of a timeline"),
+)
 CALLS: tuple[tuple[Callable[[], object], str], ...] = (
     (lambda: isa.mma_form(5), "a value of type int in place of an opcode"),  # type: ignore[arg-type]
     (lambda: isa.decode(b"bar.sync 0;"), "a value of type bytes in place of an instruction"),  # type: ignore[arg-type]
@@ -63,6 +103,20 @@ CALLS: tuple[tuple[Callable[[], object], str], ...] = (
     (lambda: read_results(None), "None in place of a file"),  # type: ignore[arg-type]
     (lambda: ArrayFile("/dev/null", "an array"), "is a device"),
     (lambda: ArrayFile("/", "an array"), "is a directory"),
+    *((lambda how=how: launched(**how), said) for how, said in LAUNCHES),  # type: ignore[misc]
+    *((lambda how=how: simulator.run("digits/s8", **how), said) for how, said in RUNS),  # type: ignore[misc]
+    (lambda: sparse(selector=True), "sparsity selector True is out of range"),
+    (lambda: simulator.mma_sp(OPCODE, MASKED, MASKED, MASKED, MASKED[:, 0]), "operand a: 128 elements are masked"),
+    (lambda: simulator.exact_gemm(MASKED[0], MASKED[0].T), "a: 128 elements are masked"),
+    (lambda: simulator.sparselt.prune(MASKED[0].astype(np.uint16), "f16"), "the matrix: 128 elements are masked"),
+    (lambda: simulator.accuracy.accuracy("f16", 4, a=MASKED[0], b=MASKED[0].T), "a: 128 elements are masked"),
+    (lambda: simulator.accuracy.accuracy("f16", 4.5), "k = 4.5, a value of type float"),  # type: ignore[arg-type]
+    (lambda: simulator.accuracy.accuracy("f16", 4, count=True), "count = True, a value of type bool"),
+    (lambda: simulator.accuracy.accuracy("f16", 4, seed="x"), "seed = 'x', a value of type str"),  # type: ignore[arg-type]
+    (lambda: simulator.accuracy.accuracy("f16", 4, scale=float("nan")), "scale = nan; legal: a positive number"),
+    (lambda: simulator.gemm.estimate(parse_tile("64x64x64", "f16"), 1, 1, 1, activity=float("nan")), "activity = nan"),
+    (lambda: simulator.gemm.estimate(parse_tile("64x64x64", "f16"), 64, True, 64), "n = True, a value of type bool"),
+    (lambda: list(simulator.validation.validate("h100_sxm", workers=2.5)), "workers 2.5, a value of type float"),  # type: ignore[arg-type]
 )  # fmt: skip
 
 

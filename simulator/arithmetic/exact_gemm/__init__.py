@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.arguments import unmasked
 from isa.errors import IsaError
 from isa.types import ElementType
 from simulator.arithmetic.exact_gemm.operands import (
@@ -82,7 +83,7 @@ def exact_gemm(
             bits (f32 with ue4m3).
     """
     into = result_type(result)
-    a, b = np.asarray(a), np.asarray(b)
+    a, b = unmasked(a, "a"), unmasked(b, "b")
     for name, array, legal in (("a", a, "[M, K]"), ("b", b, "[K, N]")):
         if array.ndim != 2:
             raise IsaError(name, -1, f"{name} has shape {array.shape}, not that of a matrix", legal)

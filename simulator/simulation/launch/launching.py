@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.arguments import flag, integer
 from isa.errors import POLICIES
 from isa.targets import parse_target
 from simulator.errors import check_option
 from simulator.execute.launch_state import Dim
-from simulator.parallel import cores
+from simulator.parallel import MOST_WORKERS, cores
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
 from simulator.simulation.launch.chains import may_wait
@@ -29,6 +30,8 @@ from simulator.state.device_memory import DeviceMemory
 from simulator.timing.config import Config, load_config
 
 ARITHMETIC = ("chip", "exact")
+MOST_BUDGET = 2**63 - 1
+MOST_REGISTERS = 255  # of a thread: PTX ISA, and all chips of 7.0 and later
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,17 @@ class Options:
     timeline: TimeView | None = None
     machine_code: str | Path | None = None
 
+    def __post_init__(self) -> None:
+        """Raises IsaError for what no option can be: a caller from Python may pass anything."""
+        check_option("arithmetic", self.arithmetic, ARITHMETIC)
+        check_option("undefined", self.undefined, POLICIES)
+        integer(self.budget, 1, MOST_BUDGET, "budget")
+        integer(self.workers, 0, MOST_WORKERS, "workers")
+        integer(self.dynamic_shared, -MOST_BUDGET, MOST_BUDGET, "bytes of dynamic shared memory")
+        flag(self.cold, "cold")
+        if self.registers is not None:
+            integer(self.registers, 1, MOST_REGISTERS, "registers")
+
 
 def run_launch(
     kernel: Kernel, grid: Dim, block: Dim, memory: DeviceMemory, params: NDArray[np.uint8], options: Options
@@ -75,8 +89,6 @@ def run_launch(
         ConfigError: a config that cannot be used.
         ViewError: a timeline that has been used, or of a launch without a config.
     """
-    check_option("arithmetic", options.arithmetic, ARITHMETIC)
-    check_option("undefined", options.undefined, POLICIES)
     config = _config(options)
     check_unused(options.timeline, config is not None)
     setup = prepare(kernel, grid, block, memory, params, options)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.arguments import described, unmasked
 from isa.ptx.module import Module as PtxModule
 from isa.ptx.module import parse_module
 from simulator.floating_point import guarded
@@ -122,7 +123,10 @@ class Function:
         Raises:
             LaunchError: arguments that do not fit, or what goes wrong in the kernel.
         """
-        memory, given = DeviceMemory(), list(args)
+        if not isinstance(args, Sequence) or isinstance(args, str | bytes):
+            reason = f"{described(args)} in place of the arguments"
+            raise LaunchError(reason, "a list or tuple, one for each parameter", rule="launch-arguments")
+        memory, given = DeviceMemory(), [_unmasked(value) for value in args]
         arrays: list[tuple[str, NDArray[Any]]] = []
         values: list[Any] = []
         check_room(sum(one.nbytes for one in given if isinstance(one, np.ndarray)), "the buffers of the launch")
@@ -142,6 +146,11 @@ class Function:
             if array.flags.writeable:
                 array.view(np.uint8).reshape(-1)[:] = data if array.ndim else data[0]
         return report.with_arrays(dict(arrays))
+
+
+def _unmasked(value: Any) -> Any:
+    """An argument; IsaError for an array of numpy.ma of which elements are masked."""
+    return unmasked(value, "an array of the launch") if isinstance(value, np.ma.MaskedArray) else value
 
 
 def _placed(memory: DeviceMemory, name: str, array: NDArray[Any]) -> int:

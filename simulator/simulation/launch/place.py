@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from isa.targets import Target
 from simulator.execute.launch_state import Dim, Geometry
@@ -23,10 +26,11 @@ MOST_CTAS = 1 << 24  # of a launch that is executed; more would take days
 
 def dim(given: int | Sequence[int], what: str) -> Dim:
     """One to three numbers as (x, y, z)."""
-    numbers = [given] if isinstance(given, int) else list(given)
-    if not 1 <= len(numbers) <= 3 or any(not isinstance(n, int) or n < 1 for n in (int(n) for n in numbers)):
-        raise LaunchError(f"{what} {tuple(numbers)}", "one to three numbers above 0, x first", rule="launch-geometry")
-    x, y, z = [*map(int, numbers), 1, 1][:3]
+    numbers: list[Any] = list(given) if isinstance(given, (list, tuple, np.ndarray)) else [given]
+    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in numbers)
+    if not 1 <= len(numbers) <= 3 or not whole:
+        raise LaunchError(f"{what} {given!r:.60}", "one to three numbers above 0, x first", rule="launch-geometry")
+    x, y, z = [*(int(number) for number in numbers), 1, 1][:3]
     return x, y, z
 
 

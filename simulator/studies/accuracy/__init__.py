@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from isa.arguments import integer, unmasked
 from isa.errors import IsaError
 from isa.types import Bits
 from simulator.arithmetic import SumRule
@@ -90,7 +91,7 @@ def accuracy(
     elif a is None or b is None:
         raise IsaError("", -1, f"operand {'A' if a is None else 'B'} is missing", "both operands, or none to draw them")
     else:
-        source = given(np.asarray(a), np.asarray(b), problem, count or COUNT_GIVEN, seed)
+        source = given(unmasked(a, "a"), unmasked(b, "b"), problem, count or COUNT_GIVEN, seed)
         if k is not None and k != source.k:
             raise IsaError("", -1, f"k = {k}, but the operands have K = {source.k}", "no k beside operands")
     about: dict[str, Any] = {"operands": "given"}
@@ -101,15 +102,17 @@ def accuracy(
     )
 
 
+MOST_SEED = 2**63 - 1
+
+
 def _check_numbers(k: int | None, scale: float, count: int | None, seed: int) -> None:
-    if k is not None and not 1 <= k <= MOST_K:
-        raise IsaError(str(k), -1, f"k = {k}", f"1 to {MOST_K:,} products")
-    if count is not None and not 1 <= count <= MOST:
-        raise IsaError(str(count), -1, f"count = {count}", f"1 to {MOST:,} results")
-    if not (math.isfinite(scale) and scale > 0):
+    if k is not None:
+        integer(k, 1, MOST_K, "k =")
+    if count is not None:
+        integer(count, 1, MOST, "count =")
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not (math.isfinite(scale) and scale > 0):
         raise IsaError(str(scale), -1, f"scale = {scale}", "a positive number")
-    if seed < 0:
-        raise IsaError(str(seed), -1, f"seed = {seed}", "0 or more")
+    integer(seed, 0, MOST_SEED, "seed =")
 
 
 def _lines(source: Drawn | Given, problem: Problem, compared: list[Chip]) -> list[Line]:

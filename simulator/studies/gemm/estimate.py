@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
+MOST_ACTIVITY = 10  # of operands: random ones have 1, and no pattern of bits is known to have twice as much
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What a GEMM takes.
@@ -174,6 +177,8 @@ def estimate(
         ConfigError: as `check_chip`.
     """
     check_sizes(m=m, n=n, k=k)
+    if not 0 <= activity <= MOST_ACTIVITY:
+        raise IsaError(str(activity), -1, f"activity = {activity}", f"a number from 0 to {MOST_ACTIVITY}")
     chip, asked = check_chip(tile, config), (m, n, k)
     m, n, k = _filled(tile, m, n, k)
     if isinstance(tile, Tcgen05Tile):

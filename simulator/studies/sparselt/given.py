@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from isa.arguments import unmasked
+
 _NAMES = {
     "float16": "f16",
     "half": "f16",
@@ -65,7 +67,7 @@ def taken(matrix: ArrayLike | Given) -> Given:
     module = type(matrix).__module__.partition(".")[0]
     if module == "torch" and hasattr(matrix, "detach"):
         return _tensor(matrix, sys.modules[module])
-    array = np.asarray(matrix)
+    array = unmasked(matrix, "the matrix")
     if array.dtype.type.__module__.partition(".")[0] != "ml_dtypes":
         return Given(array)
     name = array.dtype.name

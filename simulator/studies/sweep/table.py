@@ -161,10 +161,13 @@ def read(path: str | Path) -> DataFrame:
     try:
         if Path(path).suffix.lower() == ".parquet":
             check_output(path)
-            return pd.read_parquet(path)
-        found: DataFrame = pd.read_csv(path, keep_default_na=False, na_values=[""], **_exactly())
-        return found
+            found = pd.read_parquet(path)
+        else:
+            found = pd.read_csv(path, keep_default_na=False, na_values=[""], **_exactly())
     except OSError as error:
         raise ViewError(f"{path}: cannot be read ({error.strerror or error})", legal) from None
     except ValueError as error:
         raise ViewError(f"{path}: no table ({error})", legal) from None
+    if found.empty:
+        raise ViewError(f"{path}: a table without rows", legal)
+    return found

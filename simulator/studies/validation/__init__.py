@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from isa.arguments import integer
 from simulator.errors import ConfigError, did_you_mean
 from simulator.floating_point import guarded
-from simulator.parallel import worked
+from simulator.parallel import MOST_WORKERS, worked
 from simulator.studies.validation.group import Group, Groups, Row
 from simulator.studies.validation.summary import Result
 from simulator.timing.config import Config, config_names, load_config
@@ -88,6 +89,7 @@ def validate(
         ConfigError: no such config, no rows for it, no such group, or a config that lacks an instruction that was
             measured.
     """
+    integer(workers, 1, MOST_WORKERS, "workers")
     if config is None:
         chosen = [load_config(name) for name in config_names()]
     else:
