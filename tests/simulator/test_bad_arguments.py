@@ -45,7 +45,7 @@ KERNEL = """.version 8.0
 
 def launched(**how: Any) -> Any:
     """Launches a kernel that does nothing, with options as a caller passes them."""
-    given = {"grid": 1, "block": 32, "args": [Z(32, np.uint32)]} | how
+    given: dict[str, Any] = {"grid": 1, "block": 32, "args": [Z(32, np.uint32)]} | how
     return simulator.Module(KERNEL).get_function("k")(**given)
 
 
