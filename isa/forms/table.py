@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from isa.forms.conversions import CONVERSION_ROWS
@@ -34,11 +34,25 @@ NAMES = tuple(dict.fromkeys(("mma", *MMA_NAMES, *(row.name for row in (*FAMILY_R
 
 @lru_cache(maxsize=1)
 def rows_by_name() -> dict[str, tuple[Row, ...]]:
-    """The rows of all tables, by the name of the instruction."""
+    """The rows of all tables, by the name of the instruction. Two that spell one opcode and say different things of it
+    are a mistake of whoever wrote the second."""
     rows: dict[str, tuple[Row, ...]] = {}
     for row in (*PLAIN_ROWS, *FAMILY_ROWS, *KERNEL_ROWS):
         rows[row.name] = (*rows.get(row.name, ()), row)
+    for same in rows.values():
+        if len({row.section for row in same}) > 1:
+            check_rows(same)
     return rows
+
+
+def check_rows(rows: Iterable[Row]) -> None:
+    """AssertionError if two rows spell one opcode, and PTX defines it in two places: which of them held would depend on
+    their order."""
+    first: dict[str, Row] = {}
+    for row in rows:
+        for opcode in row.spellings():
+            other = first.setdefault(opcode, row)
+            assert row.section == other.section, f"two rows for '{opcode}': {other.section} and {row.section}"
 
 
 @lru_cache(maxsize=1)

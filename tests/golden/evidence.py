@@ -137,6 +137,12 @@ ROWS = (
     _timed("time of the main loops of GEMMs, one SM of an H100", "h100_sxm", "gemm"),
     _timed("time of whole GEMMs, H100", "h100_sxm", "chip"),
     _timed("energy of GEMMs, H100", "h100_sxm", "energy"),
+    Evidence(
+        "time of whole programs: the layer of digits in five types, H100",
+        "{} programs: mean error {}, worst {}",
+        "python -m tests.golden.compare_programs",
+        r"all (\d+) programs: mean error ([\d.]+%), worst ([\d.]+%)",
+    ),
     _timed("time of loops, A100 (published)", "a100", "sun22-round"),
     _timed("time of loops, RTX 5090 (published)", "rtx5090", "mq-round"),
     _timed("latency of `tcgen05.mma`, B200 (published)", "b200", "tcgen05-latency", " cycles"),

@@ -9,7 +9,7 @@ import tomllib
 import pytest
 
 from simulator.lessons.catalogue import lessons
-from tests.golden import evidence
+from tests.golden import compare_programs, evidence
 from tests.support.cases import exhaustive
 from tests.support.paths import ROOT
 
@@ -35,7 +35,15 @@ def test_its_numbers_are_those_that_the_commands_print(quick: bool) -> None:
         if numbers is not None:
             assert shown == row.line(numbers), row.command
             checked += 1
-    assert checked == (len(evidence.ROWS) - 4 if quick else 4)
+    assert checked == (len(evidence.ROWS) - 5 if quick else 5)
+
+
+@exhaustive
+def test_cycles_of_an_h100_stand_beside_simulated_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    compare_programs.main()
+    shown = re.findall(r"^(?:trace|digits)\S* .*(?:%|error)$", TEXT, re.MULTILINE)
+    assert len(shown) == 4
+    assert set(shown) <= set(capsys.readouterr().out.splitlines())
 
 
 def test_words_have_no_other_numbers() -> None:
@@ -43,7 +51,7 @@ def test_words_have_no_other_numbers() -> None:
     words = re.sub(r"```.*?```|`[^`]*`|<!-- generated.*?<!-- end -->|\]\([^)]*\)", " ", TEXT, flags=re.DOTALL)
     found = set(re.findall(r"(?<![\w.])\d[\d,.:]*\d|(?<![\w.])\d", words))
     python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
-    assert found <= {python, "2:4", "5", "13", "0", "1", "2", "2.0"}, found
+    assert found <= {python, "2:4", "5", "13", "0", "1", "2", "3", "2.0"}, found
     assert "lists fourteen lessons" in words
     assert len(lessons()) == 14
 
