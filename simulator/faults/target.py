@@ -33,10 +33,10 @@ DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS = 24, 16
 have 16, computed from how records were printed. That cannot be repeated, so such a digest is not compared."""
 WHERE = ("live", "dead", "all")
 WORD_MODELS = ("flip", "stuck0", "stuck1", "set", "word")
+OPERAND_MODELS = (*WORD_MODELS, "lane", "swap")
 MOST_CASES = 1 << 16  # sets of operands that a campaign can have
 OTHERS = ("valid", "random")
 """What metadata that other selectors read can hold; lists of before 0.3, which do not say so, hold random words."""
-OPERAND_MODELS = (*WORD_MODELS, "lane", "swap")
 
 
 @dataclass(frozen=True)

@@ -90,13 +90,25 @@ def test_the_page_has_what_people_add() -> None:
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git on PATH to apply a diff with")
 @pytest.mark.parametrize("title", [pytest.param(t, marks=[exhaustive] if n else []) for n, t in enumerate(sections())])
 def test_a_section_works(title: str, checkout: Path) -> None:
-    for number, (language, block) in enumerate(sections()[title]):
+    """The checks of a section fail before its diffs, so they prove something, and pass behind them."""
+    blocks = sections()[title]
+    checks = [numbered for numbered in enumerate(blocks) if numbered[1][0] in ("console", "python")]
+    for language, block in blocks:
+        if language == "toml":
+            (checkout / block.splitlines()[0].removeprefix("# ")).write_text(block)
+    with pytest.raises(AssertionError):
+        check_all(checkout, title, checks)
+    for language, block in blocks:
         if language == "diff":
             run(checkout, "git", "apply", "--recount", "-", text=block)
-        elif language == "toml":
-            (checkout / block.splitlines()[0].removeprefix("# ")).write_text(block)
-        elif language == "console":
+    check_all(checkout, title, checks)
+
+
+def check_all(checkout: Path, title: str, checks: list[tuple[int, tuple[str, str]]]) -> None:
+    """Runs what a section shows; AssertionError if something else comes of it."""
+    for number, (language, block) in checks:
+        if language == "console":
             console(checkout, block)
-        elif language == "python":
+        else:
             (checkout / f"check_{number}.txt").write_text(block)
             run(checkout, sys.executable, "-c", _DOCTEST, f"check_{number}.txt", title)
