@@ -36,7 +36,7 @@ WORD_MODELS = ("flip", "stuck0", "stuck1", "set", "word")
 OPERAND_MODELS = (*WORD_MODELS, "lane", "swap")
 MOST_CASES = 1 << 16  # sets of operands that a campaign can have
 OTHERS = ("valid", "random")
-"""What metadata that other selectors read can hold; lists of before 0.3, which do not say so, hold random words."""
+"""What metadata that other selectors read can hold; lists that do not say which hold random words."""
 
 
 @dataclass(frozen=True)
