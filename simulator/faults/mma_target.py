@@ -52,7 +52,7 @@ class MmaTarget(FaultTarget):
         arithmetic: "chip" or "exact".
         given: registers [case, word, lane] by operand, in place of drawn ones.
         others: what metadata that other selectors read hold: "valid" codes, as in every kernel, whose registers of
-            metadata serve several steps of K one after another; or "random" words, as lists of before 0.3 have them.
+            metadata serve several steps of K one after another; or "random" words, as lists that do not say which have them.
         first: the number of the first set of operands that is drawn.
 
     Raises:
