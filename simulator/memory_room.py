@@ -13,7 +13,7 @@ _GROUP = Path("/sys/fs/cgroup")
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
-class RoomError(ReasonedError, MemoryError):
+class RoomError(ReasonedError):
     """What is asked for needs more memory than there is. Attributes as in `Error`."""
 
 

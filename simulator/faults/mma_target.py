@@ -52,7 +52,7 @@ class MmaTarget(FaultTarget):
         arithmetic: "chip" or "exact".
         given: registers [case, word, lane] by operand, in place of drawn ones.
         others: what metadata that other selectors read hold: "valid" codes, as in every kernel, whose registers of
-            metadata serve several steps of K one after another; or "random" words, as lists that do not say which have them.
+            metadata serve several steps of K one after another; or "random" words, as in lists that do not say which.
         first: the number of the first set of operands that is drawn.
 
     Raises:
@@ -279,6 +279,7 @@ class MmaTarget(FaultTarget):
         others = self._others(0, CALIBRATION)
         return Checksums(self.predicted, (outcomes.numbers(others.golden_matrix, self.form.d.type), others.predicted))
 
+    @guarded
     def false_alarms(self) -> FalseAlarms:
         """How often the checksums fail products without a fault, neither the campaign's nor those of the tolerance."""
         fresh = self._others(CALIBRATION, FRESH)

@@ -3,9 +3,11 @@ results, in tests/golden/formats."""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,11 +47,18 @@ def test_traces_and_configs(trace: Path, config: Path, told: Path, monkeypatch: 
     before.pop("trace")
     before.pop("config_path", None)
     before.pop("skipped_cycles")  # how it was simulated, not what it takes
-    assert {key: now[key] for key in before} == before
+    assert kept(now, before) == before
     if told.with_suffix(".out.npz").exists():
         with np.load(told.with_suffix(".out.npz")) as arrays:
             assert set(arrays.files) == set(report.arrays)
             assert all(np.array_equal(report.arrays[name], arrays[name]) for name in arrays.files)
+
+
+def kept(now: Any, before: Any) -> Any:
+    """What of a report has the keys of an earlier one: a version may say more, and nothing else of the same."""
+    if isinstance(now, dict) and isinstance(before, dict):
+        return {key: kept(now[key], value) for key, value in before.items()}
+    return now
 
 
 def test_a_key_has_another_name_now() -> None:
@@ -58,15 +67,17 @@ def test_a_key_has_another_name_now() -> None:
     assert simulator.load_config(OLD / "rtx5090.toml").name == "rtx5090"
 
 
-def rows(path: Path) -> list[str]:
-    return [line for line in path.read_text().splitlines() if not line.startswith("# tcsim:")]
+def rows(path: Path) -> list[dict[str, str]]:
+    """The faults of a list, and what came of them, without what detectors see: those are models, which improve."""
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return [{key: value for key, value in row.items() if key != "detectors"} for row in csv.DictReader(lines)]
 
 
 @pytest.mark.parametrize("folder", [OLD, NEW], ids=["0.1.0", "0.2.0"])
 def test_campaigns_lists_and_results(
     folder: Path, tcsim: Tcsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The campaign gives the same list, the list the same results, the results the same report, byte for byte."""
+    """The campaign gives the same faults, the list the same results, the results the same report."""
     monkeypatch.chdir(folder)
     assert tcsim("faults", "list", "campaign.toml", "--output", tmp_path / "list.csv")[0] == 0
     assert rows(tmp_path / "list.csv") == rows(folder / "list.csv")

@@ -548,8 +548,10 @@ from simulator.studies.gemm.estimate import estimate
 from simulator.studies.gemm.tile import parse_tile
 from simulator.studies.validation.group import Group
 
+told = os.dup(1)  # the standard output of workers leads nowhere
+
 def rows(config, short):
-    os.write(1, b"begun\\n")
+    os.write(told, b"begun\\n")
     time.sleep(60)
 
 validation.groups = lambda name: tuple(Group(of, "cycles", "measured: nowhere", rows, seconds=9) for of in "ab")
