@@ -306,7 +306,7 @@ INTEGER_ROWS: tuple[Row, ...] = (
     ),
     *(
         _sequence(
-            _row(f"{name}.{{u32,s32}}.{{u32,s32}}.{{u32,s32}}{{.sat}}", _video, "9.7.18", since="3.0"), -4, -3, -2
+            _row(f"{name}.{{u32,s32}}.{{u32,s32}}.{{u32,s32}}{{.sat,.add}}", _video, "9.7.18", since="3.0"), -4, -3, -2
         )
         for name in ("vadd2", "vsub2", "vadd4", "vsub4", "vmin4", "vmax4", "vabsdiff4", "vavrg4", "vmin2", "vmax2",
                      "vabsdiff2", "vavrg2")

@@ -132,7 +132,7 @@ class Role:
         limit: values of an immediate that are taken: 0 .. limit - 1 (0: any).
         lax: how many of the last of them are undefined all the same.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
-            (0d3FF0000000000000), "float" (1.0).
+            (0d3FF0000000000000), "float" (1.0), "low word" (1.0, of which ptxas keeps the low word of the f64 pattern).
         special: whether special registers may be read.
         multiple: a constant must be a multiple of this.
         positive: whether a constant must be greater than 0.

@@ -18,7 +18,7 @@ _REGISTERS_OF_WIDTH = {
     128: "register declared with .b128",
 }
 _SPECIAL = re.compile(
-    r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm\d+|envreg\d+|globaltimer\w*|\w*_smem_\w+|(?:n?tid|n?(?:cluster_?)?ctaid)"
+    r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm[0-7]|envreg(?:[12]?\d|3[01])|globaltimer(?:_lo|_hi)?|(?:aggr|total|dynamic)_smem_size|reserved_smem_offset_(?:begin|end|cap|[01])|(?:n?tid|n?(?:cluster_?)?ctaid)"
     r"(?:\.[xyz])?|n?clusterid\.[xyz]|cluster_n?ctarank|is_explicit_cluster)"
 )
 _SPECIAL_WIDE = ("%clock64", "%globaltimer", "%gridid")
@@ -45,6 +45,8 @@ def check_operand(role: Role, operand: Operand, text: str, start: int) -> None:
                 _check_scalar(role, element, packed if role.packs else widths, text, start)
             if role.widths:
                 _check_mixture(role, operand, text, start)
+            elif "integer" in role.constants and not role.choices:
+                _check_fragment(role, operand, text, start)
         case Register():
             _check_scalar(role, operand, widths, text, start)
             if role.sink == "must":
@@ -95,3 +97,24 @@ def _check_mixture(role: Role, vector: Vector, text: str, start: int) -> None:
         ):
             reason = f"operand {role.name} has the integer {after} behind {before}, which is f32"
             raise IsaError(text, start, reason, "0f00000000, or an integer register")
+
+
+def _check_fragment(role: Role, vector: Vector, text: str, start: int) -> None:
+    """A fragment of a matrix takes its type from a register in it: constants alone must all be written as 0f3F800000,
+    where the operand takes these, and beside a register of type f32 stands no integer. ptxas 13.0, stated nowhere."""
+    constants = [element for element in vector.elements if isinstance(element, Immediate)]
+    if not constants:
+        return
+    hexadecimal = len(re.findall(r"\b0[fF]", text[start : text.find("}", start)]))
+    if len(constants) == len(vector.elements) and hexadecimal < len(constants):
+        raise IsaError(
+            text, start, f"the constants in operand {role.name} leave its type open", "a register among them"
+        )
+    integers = [constant for constant in constants if constant.style != "float"]
+    floats = [e for e in vector.elements if isinstance(e, Register) and re.fullmatch(r"%f\d+", e.name)]
+    if integers and (floats or len(integers) < len(constants)):
+        other = floats[0] if floats else "a floating-point constant"
+        raise IsaError(
+            text, start, f"operand {role.name} has the integer {integers[0]} beside {other}",
+            "0f00000000, or an integer register",
+        )  # fmt: skip

@@ -206,3 +206,18 @@ def test_decode_names_what_a_launch_cannot_execute(tcsim: Tcsim, tmp_path: Path)
     assert f"{path}:8: a launch stops here: wgmma.fence.sync.aligned: unknown instruction" in out
     _, out, _ = tcsim("decode", path, "--format", "json")
     assert [stop["line"] for stop in json.loads(out)["not_executed"]] == [7, 8]
+
+
+def test_what_stands_beside_registers_of_a_fragment() -> None:
+    """Row sums with an all-ones B: sinks in D, decimal constants in C, an integer in B (two f16), as SageAttention has
+    them; and where the system's part of shared memory lies."""
+    body = """mov.u32 %r0, %tid.x; mov.u32 %r1, 0x3c003c00; mov.f32 %f0, 0f3F800000; mov.f32 %f2, 0f40000000;
+    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, _, %f2, _}, {%r1, %r1, %r1, %r1}, {%r1, 0x3c003c00},
+        {%f0, 0., %f2, 0.};
+    mov.u32 %r2, %reserved_smem_offset_begin; mov.u32 %r3, %reserved_smem_offset_end;
+    ld.param.u64 %rd0, [D]; mul.wide.u32 %rd1, %r0, 16; add.s64 %rd0, %rd0, %rd1;
+    st.global.v4.b32 [%rd0], {%f0, %f2, %r2, %r3}; ret;"""
+    function = kernel(".reg .f32 %f<8>;" + body)
+    result = np.zeros((32, 4), np.uint32)
+    function(1, 32, (result,))
+    assert (result == (np.float32(17).view(np.uint32), np.float32(18).view(np.uint32), 0, 1024)).all()
