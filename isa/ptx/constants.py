@@ -10,6 +10,7 @@ from isa.ptx.scanner import Cursor, Token, double_bits, expression, float_bits, 
 
 _FLOATS = {
     "bits": "0f3F800000", "double": "0d3FF0000000000000", "float": "1.0", "integer": "an integer", "low word": "0.0",
+    "decimal": "1.0",
 }  # fmt: skip
 _FLOAT_AHEAD = re.compile(r"[+-]\s*(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+[eE][+-]?[0-9])")
 
@@ -27,6 +28,8 @@ def read_constant(cursor: Cursor, role: Role) -> Immediate:
         kind = "bits" if token.text[:2] in ("0f", "0F") else "float"
         if token.text[:2] in ("0d", "0D") and "double" in role.constants:
             return Immediate(int(token.text[2:], 16), "double")
+        if "double" in role.constants and ("float" if kind == "bits" else "decimal") in role.constants:
+            return Immediate(double_bits(token.text, sign), "double")
         if "double" in role.constants and "float" in role.constants:
             return Immediate(double_bits(token.text, sign), "double")
         if kind == "float" and "low word" in role.constants:

@@ -35,7 +35,8 @@ def simd(form: Form) -> Ternary:
     def run(a: Array, b: Array, c: Array) -> Array:
         result = operation(_parts(a, count, a_kind), _parts(b, count, b_kind))
         if accumulates:
-            return (c + result.sum(axis=-1).astype(np.uint32)).astype(np.uint32)
+            total: Array = c + result.sum(axis=-1).astype(np.uint32)
+            return total
         if saturates:
             result = np.clip(result, low, high)
         return _joined(result, bits)
