@@ -276,7 +276,7 @@ INTEGER_ROWS: tuple[Row, ...] = (
     _row("popc.{b32,b64}", "d:u32, a", "9.7.1.14", since="2.0"),
     _row("clz.{b32,b64}", "d:u32, a", "9.7.1.15", since="2.0"),
     _row("bfind{.shiftamt}.{u32,u64,s32,s64}", "d:u32, a", "9.7.1.16", since="2.0"),
-    _row("fns.b32", "d:b32, a, b, c:s32", "9.7.1.17", since="6.0"),
+    _row("fns.b32", "d:b32, a, b, c:b32", "9.7.1.17", since="6.0"),
     _row("brev.{b32,b64}", "d, a", "9.7.1.18", since="2.0"),
     _row("bfe.{u32,u64,s32,s64}", "d, a, b:byte, c:byte", "9.7.1.19", since="2.0"),
     _row("bfi.b64", "d, a, b, position:byte, length:byte", "9.7.1.20", since="2.0"),
@@ -315,9 +315,11 @@ INTEGER_ROWS: tuple[Row, ...] = (
     *(_row(f"prmt.b32.{mode}", lambda _: typed("d, a, b, c")(("b32",)), "9.7.9.7", since="2.0")
       for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")),
     _row("mov.f64", "d, a", "9.7.9.3", Time.EITHER),
-    _sequence(_row("cvt.pack.sat.{u16,s16}.s32", _pack, "9.7.9.22", since="6.5", targets="72+"), -2, -1),
+    _sequence(_row("cvt.pack.sat.{u16,s16}.s32", _pack, "9.7.9.22", since="6.5", targets="72+", leading=1), -2, -1),
     _sequence(
-        _row("cvt.pack.sat.{u8,s8,u4,s4,u2,s2}.s32.b32", _pack, "9.7.9.22", since="6.5", targets="72+"), -3, -2, -1
+        _row("cvt.pack.sat.{u8,s8,u4,s4,u2,s2}.s32.b32", _pack, "9.7.9.22", since="6.5", targets="72+",
+             leading=1),
+        -3, -2, -1,
     ),
     *(
         _sequence(

@@ -112,7 +112,8 @@ THREAD_ROWS: tuple[Row, ...] = (
     ),
     *_rows(f"ld.global{{.ca,.cg,.cs}}.nc{_HINT}{_PREFETCH}", since="3.1"),
     *_rows(f"ld.global.nc{_L1}{_HINT}{_PREFETCH}", since="7.4"),
-    *_rows(f"ld.global.nc{_L2}{_HINT}{_PREFETCH}", _256_BITS, "8.8", "100+"),
+    *_rows(f"ld.global{{.ca,.cg,.cs}}.nc{_L2}{_HINT}{_PREFETCH}", _256_BITS, "8.8", "100+"),
+    *_rows(f"ld.global.nc{_L1}{_L2}{_HINT}{_PREFETCH}", _256_BITS, "8.8", "100+"),
     *_rows("ldu{.global}", since="2.0"),
     *_family("st", "{.wb,.cg,.cs,.wt}", "local,param,param::func", ".{relaxed,release}", ""),
 )

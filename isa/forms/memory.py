@@ -3,6 +3,8 @@ cp.async."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from isa.forms.record import Access, Role, Shape, Space, Time
 from isa.forms.rows import (
     Qualifiers,
@@ -143,9 +145,12 @@ MEMORY_ROWS: tuple[Row, ...] = (
             ),
         )
     ),
-    instruction(
-        f"cp.async.{{ca,cg}}{_SHARED}.global{{.L2::cache_hint}}{_PREFETCH}", _copy,
-        since="7.0", targets="80+", section=f"{_CP}.3.1", time=Time.COPY, access=_sized_by_operand,
+    replace(
+        instruction(
+            f"cp.async.{{ca,cg}}{_SHARED}.global{{.L2::cache_hint}}{_PREFETCH}", _copy,
+            since="7.0", targets="80+", section=f"{_CP}.3.1", time=Time.COPY, access=_sized_by_operand,
+        ),
+        leading=1, sequence=(2, 3),
     ),
     instruction(
         "cp.async.{commit_group,wait_all}", "", since="7.0", targets="80+", section=f"{_CP}.3.2", time=Time.COPY_GROUP

@@ -36,6 +36,7 @@ _LATER = {
     "L2::cache_hint": ("7.4", "80+"),
     "b128": ("8.3", "70+"),
 }
+_LATER_TOGETHER = {("sys", "b128"): "8.4"}  # qualifiers that came together later than each of them. ptxas 13.0.
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +88,9 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
         if qualifier in _LATER:
             later, some = _LATER[qualifier]
             since, targets = max(since, later, key=version), targets.both(Availability(some))
+    for together, later in _LATER_TOGETHER.items():
+        if set(together) <= set(qualifiers):
+            since = max(since, later, key=version)
     return Form(
         opcode=opcode,
         name=row.name,

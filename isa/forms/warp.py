@@ -105,7 +105,7 @@ def _predicate(name: str, output: bool = False) -> Role:
 
 def _vote(qualifiers: Qualifiers) -> tuple[Role, ...]:
     ballot = "ballot" in qualifiers
-    d = Role("d", Shape.REGISTER, output=True, widths=(32,)) if ballot else _predicate("d", output=True)
+    d = Role("d", Shape.REGISTER, output=True, widths=(32,), floats=True) if ballot else _predicate("d", output=True)
     return d, _predicate("a"), _mask()
 
 
@@ -116,7 +116,8 @@ def _match(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _redux(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return Role("d", Shape.REGISTER, output=True, widths=(32,)), _source("a", qualifiers[-1]), _mask()
+    kind = "u32" if qualifiers[-1] == "b32" else qualifiers[-1]  # ptxas 13.0 takes no 0f3F800000 here
+    return Role("d", Shape.REGISTER, output=True, widths=(32,)), _source("a", kind), _mask()
 
 
 def _shuffle(_: Qualifiers) -> tuple[Role, ...]:
@@ -201,7 +202,10 @@ WARP_ROWS: tuple[Row, ...] = (
     _row("match.{any,all}.sync.{b32,b64}", _match, "9.7.13.10", Time.SHUFFLE, "6.0"),
     _row("redux.sync.{add,min,max}.{u32,s32}", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
     _row("redux.sync.{and,or,xor}.b32", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
-    _row("activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,)),), "9.7.13.11", since="6.2"),
+    _row(
+        "activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,), floats=True),), "9.7.13.11",
+        since="6.2",
+    ),
     _row("bar.warp.sync", lambda _: (_mask(),), "9.7.13.2", Time.SHUFFLE, "6.0", name="bar.warp"),
     instruction(
         "movmatrix.sync.aligned.m8n8.trans.b16", _moved_matrix, any_order=True,

@@ -8,6 +8,7 @@ import re
 from isa.errors import IsaError
 from isa.forms.record import Role, Shape
 from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Vector, nvcc_name
+from isa.targets import Target
 
 _REGISTERS_OF_WIDTH = {
     1: "predicate, %p0",
@@ -23,6 +24,19 @@ _SPECIAL = re.compile(
 )
 _SPECIAL_WIDTHS = {"%clock64": (64,), "%globaltimer": (64,), "%gridid": (16, 32, 64), "%is_explicit_cluster": (1,)}
 _OF_VECTORS = re.compile(r"%n?(?:tid|ctaid)\.[xyz]")
+
+
+_OF_CLUSTERS = re.compile(r"%(?:cluster_\w+(?:\.[xyz])?|n?clusterid\.[xyz]|is_explicit_cluster|aggr_smem_size)")
+_FIRST_WITH_CLUSTERS = 90
+
+
+def check_special(operand: Operand, target: Target | None, text: str, start: int) -> None:
+    """Raises IsaError if an operand is a special register that the target lacks. PTX ISA 9.0, section 10."""
+    if target is None or not isinstance(operand, Register) or target.number >= _FIRST_WITH_CLUSTERS:
+        return
+    if _OF_CLUSTERS.fullmatch(operand.name):
+        reason = f"the special register {operand.name} is not available on {target}"
+        raise IsaError(text, start, reason, f"sm_{_FIRST_WITH_CLUSTERS} or higher")
 
 
 def special_widths(name: str) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ import re
 from isa.arguments import text_of
 from isa.errors import IsaError
 from isa.forms.record import PTX, Form, OperandRefused, Role, Shape
-from isa.ptx.checks import check_operand
+from isa.ptx.checks import check_operand, check_special
 from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Vector
 from isa.ptx.opcodes import read_opcode
 from isa.ptx.operands import described, read_metadata, read_operand
@@ -103,6 +103,7 @@ def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Form, 
             drops = role.name == "e" and (target is None or form.native(target))
             operand = read_metadata(cursor, role) if drops else read_operand(cursor, role)
             check_operand(role, operand, cursor.text, start)
+            check_special(operand, target, cursor.text, start)
             operands[role.name] = operand
         except IsaError as error:
             problems.append(error)

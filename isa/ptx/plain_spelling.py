@@ -21,6 +21,9 @@ _PREFIXES = {1: "p", 16: "rs", 32: "r", 64: "rd"}
 _FLOATS = {32: "f", 64: "fd"}
 _COMMA = r"\s*,\s*"
 
+# Operands that are legal or not by what others are (`isa.ptx.decoder`)
+_TOGETHER = ("first", "total", "size", "filled", "fraction")
+
 Groups = tuple[str | None, ...]
 
 
@@ -48,6 +51,8 @@ class Plan(NamedTuple):
 
 def plan(form: Form) -> Plan | None:
     """The plan for a form; None if one of its roles cannot be read by a regular expression."""
+    if form.asynchronous or form.narrowed or any(role.name in _TOGETHER for role in form.roles):
+        return None
     parts: list[str] = []
     readers: list[Callable[[Groups], Operand | None]] = []
     first = 0
