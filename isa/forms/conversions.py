@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Row, instruction
+from isa.forms.rows import Qualifiers, Row, instruction, takes_floats
 
 INTEGER_TYPES = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 NARROW_PAIRS = ("e4m3x2", "e5m2x2", "e3m2x2", "e2m3x2", "e2m1x2", "ue8m0x2")
@@ -41,7 +41,7 @@ def _roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
     target, source = qualifiers[-2:]
     lax = source in _LAX and (target in _LAX or (target, source) == ("f16x2", "f32"))
     names = "ab" if source == "f32" and target.endswith("x2") else "a"
-    constants = _CONSTANTS.get(source, ())
+    constants = ("bits",) if target == "tf32" else _CONSTANTS.get(source, ())
     shape = Shape.VALUE if constants else Shape.REGISTER
     exact = (target, source) == ("f32", "f64") and "ftz" in qualifiers and "rn" not in qualifiers  # ptxas 13.0
     d = _role(Role("d", Shape.REGISTER, output=True), target, lax and not exact)
@@ -53,7 +53,7 @@ def _role(role: Role, kind: str, lax: bool) -> Role:
     for 8 bits none but those declared with .b8; elsewhere they are held in registers of 16 bits."""
     bits = CONVERTED_BITS[kind]
     widths = tuple(width for width in (16, 32, 64) if width >= bits) if lax else (bits,)
-    return replace(role, width=max(bits, 16), widths=widths, floats=True)
+    return replace(role, width=max(bits, 16), widths=widths, floats=takes_floats(kind))
 
 
 def _row(syntax: str, since: str = "1.0", targets: str = "70+") -> Row:

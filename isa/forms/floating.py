@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Row, instruction
+from isa.forms.rows import Qualifiers, Row, instruction, takes_floats
 from isa.targets import Availability
 
 FLOAT_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f32x2": 64, "f64": 64}
@@ -28,8 +28,9 @@ def float_role(name: str, kind: str, *, output: bool = False, optional: bool = F
     constants = () if output else _CONSTANTS.get(kind, ())
     shape = Shape.VALUE if constants else Shape.REGISTER
     return Role(
-        name, shape, output=output, optional=optional, constants=constants, width=bits, widths=(bits,), floats=True
-    )
+        name, shape, output=output, optional=optional, constants=constants, width=bits, widths=(bits,),
+        floats=takes_floats(kind),
+    )  # fmt: skip
 
 
 def _roles(names: str, qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -50,7 +51,7 @@ def _mixed(names: str, qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _test(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return Role("d", Shape.REGISTER, output=True, width=1), float_role("a", qualifiers[-1])
+    return Role("d", Shape.REGISTER, output=True, width=1, widths=(1,)), float_role("a", qualifiers[-1])
 
 
 def _row(syntax: str, names: str, section: str, since: str = "1.0", targets: str = "70+") -> Row:
@@ -114,7 +115,8 @@ FLOAT_ROWS: tuple[Row, ...] = (
     _row(f"fma{_ROUNDING}.oob{{.relu}}.{{bf16,bf16x2}}", _FMA, "9.7.4.4", "8.1", "90+"),
     _row(f"mad{_ROUNDING}{{.ftz}}{{.sat}}.f32", _FMA, "9.7.3.7"),
     _row(f"mad{_ROUNDING}.f64", _FMA, "9.7.3.7"),
-    _row("div.{approx,full,rn,rz,rm,rp}{.ftz}.f32", "d, a, b", "9.7.3.8"),
+    _row("div.{approx,rn,rz,rm,rp}{.ftz}.f32", "d, a, b", "9.7.3.8"),
+    replace(_row("div.full{.ftz}.f32", "d, a, b", "9.7.3.8"), leading=1),
     _row(f"div{_ROUNDING}.f64", "d, a, b", "9.7.3.8"),
     _row("abs{.ftz}.f32", "d, a", "9.7.3.9"),
     _row("abs.f64", "d, a", "9.7.3.9"),

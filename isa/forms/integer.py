@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Roles, Row, instruction
+from isa.forms.rows import Qualifiers, Roles, Row, constants_of, instruction, takes_floats
 
 _BITS = {"pred": 1, "s16x2": 32, "u16x2": 32, "f16x2": 32, "bf16x2": 32, "bf16": 16, "f16": 16}
-_CONSTANTS = {"f32": ("bits", "float"), "f64": ("double", "float"), "b32": ("integer", "bits"),
-              "b64": ("integer", "double"), "bf16": (), "bf16x2": (), "u16x2": (), "s16x2": ()}  # fmt: skip
 _16, _32, _64 = "u16,s16", "u32,s32", "u64,s64"
 _ALL = f"{_16},{_32},{_64}"
 
@@ -28,16 +26,18 @@ def source(name: str, kind: str, *, optional: bool = False) -> Role:
     32 bits or a constant below 256."""
     if kind == "byte":
         return replace(source(name, "u32"), limit=256)
-    constants = _CONSTANTS.get(kind, ("integer",) if kind[0] in "busp" else ())
-    shape = Shape.VALUE if constants else Shape.REGISTER
+    constants = constants_of(kind)
+    shape = Shape.REGISTER if not constants else Shape.PREDICATE if kind == "pred" else Shape.VALUE
     bits = bits_of(kind)
-    return Role(name, shape, optional=optional, constants=constants, width=bits, widths=(bits,), floats=True)
+    return Role(
+        name, shape, optional=optional, constants=constants, width=bits, widths=(bits,), floats=takes_floats(kind)
+    )  # fmt: skip
 
 
 def target(name: str, kind: str, sink: str = "") -> Role:
     """The role of a destination."""
     bits = bits_of(kind)
-    return Role(name, Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=True, sink=sink)
+    return Role(name, Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=takes_floats(kind), sink=sink)
 
 
 def typed(text: str) -> Roles:
@@ -70,10 +70,12 @@ def _role(name: str, kind: str) -> Role:
 
 
 def _row(
-    syntax: str, roles: str | Roles, section: str, time: Time = Time.INTEGER, since: str = "1.0", targets: str = "70+"
-) -> Row:
+    syntax: str, roles: str | Roles, section: str, time: Time = Time.INTEGER, since: str = "1.0", targets: str = "70+",
+    leading: int = 0,
+) -> Row:  # fmt: skip
     described = typed(roles) if isinstance(roles, str) else roles
-    return instruction(syntax, described, since=since, targets=targets, section=section, time=time, any_order=True)
+    row = instruction(syntax, described, since=since, targets=targets, section=section, time=time, any_order=True)
+    return replace(row, leading=leading)
 
 
 # Comparisons
@@ -151,15 +153,18 @@ def _set_row(syntax: str, since: str, targets: str) -> Row:
 
 def _packed(kind: str, output: bool, name: str) -> Role:
     bits = bits_of(kind)
-    constants = () if output else _CONSTANTS.get(kind, ("integer",))
+    constants = () if output else constants_of(kind)
     return Role(
         name,
         Shape.SCALAR,
         output=output,
         constants=constants,
         width=bits,
-        packs=True,
-        special=not output and bits >= 32,
+        packs=bits > 16,
+        special=not output,
+        sink="part" if output else "",
+        widths=(bits,),
+        floats=True,
     )
 
 
@@ -171,7 +176,7 @@ def _mov_packed(qualifiers: Qualifiers) -> tuple[Role, ...]:
 def _lop3_predicate(qualifiers: Qualifiers) -> tuple[Role, ...]:
     d = Role("d", Shape.PAIR, output=True, widths=(32,), floats=True)
     sources = tuple(source(name, "b32") for name in "abc")
-    table = Role("table", Shape.IMMEDIATE, constants=("integer",), limit=256)
+    table = Role("table", Shape.IMMEDIATE, constants=("integer",), limit=0)
     q = Role("q", Shape.PREDICATE, constants=("integer",), width=1, widths=(1,))
     return d, *sources, table, q
 
@@ -179,12 +184,12 @@ def _lop3_predicate(qualifiers: Qualifiers) -> tuple[Role, ...]:
 def _video(qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The operands of vadd4 and its like: two of them packed in registers of 32 bits, and an addend or a second value
     that keeps what is not written."""
-    return target("d", "b32"), *(replace(source(name, "b32"), shape=Shape.REGISTER, constants=()) for name in "abc")
+    return target("d", "u32"), *(replace(source(name, "u32"), shape=Shape.REGISTER, constants=()) for name in "abc")
 
 
 def _pack(qualifiers: Qualifiers) -> tuple[Role, ...]:
     third = (source("c", "b32"),) if qualifiers[-1] == "b32" else ()
-    return target("d", "b32"), source("a", "s32"), source("b", "s32"), *third
+    return target("d", "u32"), source("a", "s32"), source("b", "s32"), *third
 
 
 def _sequence(row: Row, *slots: int) -> Row:
@@ -221,7 +226,15 @@ def _convert(qualifiers: Qualifiers) -> tuple[Role, ...]:
         widths = tuple(width for width in (16, 32, 64) if width >= bits)
         shape, constants = (Shape.REGISTER, ()) if name == "d" else (Shape.VALUE, ("integer",))
         roles.append(
-            Role(name, shape, output=name == "d", constants=constants, width=max(bits, 16), widths=widths, floats=True)
+            Role(
+                name,
+                shape,
+                output=name == "d",
+                constants=constants,
+                width=max(bits, 16),
+                widths=widths,
+                special=name == "a",
+            )
         )
     return tuple(roles)
 
@@ -239,16 +252,16 @@ INTEGER_ROWS: tuple[Row, ...] = (
     _row("add.{u16x2,s16x2}", "d, a, b", "9.7.1.1", Time.EITHER, "8.0", "90+"),
     _row("add.sat.s32", "d, a, b", "9.7.1.1"),
     _row("sub.sat.s32", "d, a, b", "9.7.1.2"),
-    _row(f"mul.hi.{{{_ALL}}}", "d, a, b", "9.7.1.3", Time.MULTIPLY),
-    _row(f"mul.lo.{{{_16},{_64}}}", "d, a, b", "9.7.1.3", Time.MULTIPLY),
-    _row("mul.wide.{u16,s16}", "d:wide, a, b", "9.7.1.3", Time.MULTIPLY),
-    _row(f"mad.hi.{{{_ALL}}}", "d, a, b, c", "9.7.1.4", Time.MULTIPLY),
-    _row(f"mad.lo.{{{_16},{_64}}}", "d, a, b, c", "9.7.1.4", Time.MULTIPLY),
-    _row("mad.hi.sat.s32", "d, a, b, c", "9.7.1.4", Time.MULTIPLY),
-    _row(f"mad.wide.{{{_16},{_32}}}", "d:wide, a, b, c:wide", "9.7.1.4", Time.MULTIPLY),
-    _row("mul24.{hi,lo}.{u32,s32}", "d, a, b", "9.7.1.5", Time.MULTIPLY),
-    _row("mad24.{hi,lo}.{u32,s32}", "d, a, b, c", "9.7.1.6", Time.MULTIPLY),
-    _row("mad24.hi.sat.s32", "d, a, b, c", "9.7.1.6", Time.MULTIPLY),
+    _row(f"mul.hi.{{{_ALL}}}", "d, a, b", "9.7.1.3", Time.MULTIPLY, leading=1),
+    _row(f"mul.lo.{{{_16},{_64}}}", "d, a, b", "9.7.1.3", Time.MULTIPLY, leading=1),
+    _row("mul.wide.{u16,s16}", "d:wide, a, b", "9.7.1.3", Time.MULTIPLY, leading=1),
+    _row(f"mad.hi.{{{_ALL}}}", "d, a, b, c", "9.7.1.4", Time.MULTIPLY, leading=1),
+    _row(f"mad.lo.{{{_16},{_64}}}", "d, a, b, c", "9.7.1.4", Time.MULTIPLY, leading=1),
+    _row("mad.hi.sat.s32", "d, a, b, c", "9.7.1.4", Time.MULTIPLY, leading=1),
+    _row(f"mad.wide.{{{_16},{_32}}}", "d:wide, a, b, c:wide", "9.7.1.4", Time.MULTIPLY, leading=1),
+    _row("mul24.{hi,lo}.{u32,s32}", "d, a, b", "9.7.1.5", Time.MULTIPLY, leading=1),
+    _row("mad24.{hi,lo}.{u32,s32}", "d, a, b, c", "9.7.1.6", Time.MULTIPLY, leading=1),
+    _row("mad24.hi.sat.s32", "d, a, b, c", "9.7.1.6", Time.MULTIPLY, leading=1),
     _row(f"sad.{{{_ALL}}}", "d, a, b, c", "9.7.1.7"),
     _row(f"div.{{{_ALL}}}", "d, a, b", "9.7.1.8", Time.MULTIPLY),
     _row(f"rem.{{{_ALL}}}", "d, a, b", "9.7.1.9", Time.MULTIPLY),
@@ -263,22 +276,24 @@ INTEGER_ROWS: tuple[Row, ...] = (
     _row("popc.{b32,b64}", "d:u32, a", "9.7.1.14", since="2.0"),
     _row("clz.{b32,b64}", "d:u32, a", "9.7.1.15", since="2.0"),
     _row("bfind{.shiftamt}.{u32,u64,s32,s64}", "d:u32, a", "9.7.1.16", since="2.0"),
-    _row("fns.b32", "d:b32, a, b, c:s32", "9.7.1.17", since="6.0"),
+    _row("fns.b32", "d:b32, a, b, c:b32", "9.7.1.17", since="6.0"),
     _row("brev.{b32,b64}", "d, a", "9.7.1.18", since="2.0"),
     _row("bfe.{u32,u64,s32,s64}", "d, a, b:byte, c:byte", "9.7.1.19", since="2.0"),
     _row("bfi.b64", "d, a, b, position:byte, length:byte", "9.7.1.20", since="2.0"),
     _row("szext.{clamp,wrap}.{u32,s32}", "d, a, b:u32", "9.7.1.21", since="7.6"),
-    _row("bmsk.{clamp,wrap}.b32", "d, a:u32, b:u32", "9.7.1.22", since="7.6"),
-    _sequence(_row("dp4a.{u32,s32}.{u32,s32}", "d:b32, a:u32, b:u32, c:u32", "9.7.1.23", Time.MULTIPLY, "5.0"), -2, -1),
+    _row("bmsk.{clamp,wrap}.b32", "d:u32, a:u32, b:u32", "9.7.1.22", since="7.6"),
+    _sequence(_row("dp4a.{u32,s32}.{u32,s32}", "d:u32, a:u32, b:u32, c:u32", "9.7.1.23", Time.MULTIPLY, "5.0"), -2, -1),
     _sequence(
-        _row("dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "d:b32, a:u32, b:u32, c:u32", "9.7.1.24", Time.MULTIPLY, "5.0"), -2, -1
+        _row("dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "d:u32, a:u32, b:u32, c:u32", "9.7.1.24", Time.MULTIPLY, "5.0",
+             leading=1),
+        -2, -1,
     ),
     _row("add.cc.{u32,s32,u64,s64}", "d, a, b", "9.7.2.1"),
     _row("addc{.cc}.{u32,s32,u64,s64}", "d, a, b", "9.7.2.2"),
     _row("sub.cc.{u32,s32,u64,s64}", "d, a, b", "9.7.2.3"),
     _row("subc{.cc}.{u32,s32,u64,s64}", "d, a, b", "9.7.2.4"),
-    _row("mad.{hi,lo}.cc.{u32,s32,u64,s64}", "d, a, b, c", "9.7.2.5", Time.MULTIPLY, "3.0"),
-    _row("madc.{hi,lo}{.cc}.{u32,s32,u64,s64}", "d, a, b, c", "9.7.2.6", Time.MULTIPLY, "3.0"),
+    _row("mad.{hi,lo}.cc.{u32,s32,u64,s64}", "d, a, b, c", "9.7.2.5", Time.MULTIPLY, "3.0", leading=1),
+    _row("madc.{hi,lo}{.cc}.{u32,s32,u64,s64}", "d, a, b, c", "9.7.2.6", Time.MULTIPLY, "3.0", leading=1),
     *_set_rows(),
     _row("selp.{b16,u16,s16,f32,f64}", "d, a, b, c:pred", "9.7.6.3"),
     _row(
@@ -295,18 +310,20 @@ INTEGER_ROWS: tuple[Row, ...] = (
     _row("lop3.{or,and}.b32", _lop3_predicate, "9.7.8.6", since="8.2"),
     _row("shl.b16", "d, a, b:u32", "9.7.8.7"),
     _row("shr.{b16,u16,s16}", "d, a, b:u32", "9.7.8.8"),
-    _row("shf.{l,r}.{clamp,wrap}.b32", "d, a, b, c:u32", "9.7.8.9", since="3.1"),
+    _row("shf.{l,r}.{clamp,wrap}.b32", "d, a, b, c:u32", "9.7.8.9", since="3.1", leading=1),
     _row("prmt.b32", "d, a, b, c", "9.7.9.7", since="2.0"),
     *(_row(f"prmt.b32.{mode}", lambda _: typed("d, a, b, c")(("b32",)), "9.7.9.7", since="2.0")
       for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")),
     _row("mov.f64", "d, a", "9.7.9.3", Time.EITHER),
-    _sequence(_row("cvt.pack.sat.{u16,s16}.s32", _pack, "9.7.9.22", since="6.5", targets="72+"), -2, -1),
+    _sequence(_row("cvt.pack.sat.{u16,s16}.s32", _pack, "9.7.9.22", since="6.5", targets="72+", leading=1), -2, -1),
     _sequence(
-        _row("cvt.pack.sat.{u8,s8,u4,s4,u2,s2}.s32.b32", _pack, "9.7.9.22", since="6.5", targets="72+"), -3, -2, -1
+        _row("cvt.pack.sat.{u8,s8,u4,s4,u2,s2}.s32.b32", _pack, "9.7.9.22", since="6.5", targets="72+",
+             leading=1),
+        -3, -2, -1,
     ),
     *(
         _sequence(
-            _row(f"{name}.{{u32,s32}}.{{u32,s32}}.{{u32,s32}}{{.sat}}", _video, "9.7.18", since="3.0"), -4, -3, -2
+            _row(f"{name}.{{u32,s32}}.{{u32,s32}}.{{u32,s32}}{{.sat,.add}}", _video, "9.7.18", since="3.0"), -4, -3, -2
         )
         for name in ("vadd2", "vsub2", "vadd4", "vsub4", "vmin4", "vmax4", "vabsdiff4", "vavrg4", "vmin2", "vmax2",
                      "vabsdiff2", "vavrg2")

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from isa.forms.record import Access, Role, Shape, Space, Time
-from isa.forms.rows import Qualifiers, Row, instruction, policy, type_bits
+from isa.forms.rows import (
+    Qualifiers,
+    Row,
+    address_widths,
+    instruction,
+    policy,
+    stored_constants,
+    takes_floats,
+    type_bits,
+)  # fmt: skip
 
 SPACES = ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param")
 _LOAD, _STORE = "9.7.9.8", "9.7.9.11"
@@ -35,18 +44,16 @@ def _words(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) -
     bits = type_bits(qualifiers[-1])
     widths = tuple(width for width in (16, 32, 64, 128) if width >= bits and (width < 128 or bits == 128))
     shape = Shape.SCALAR if count == 1 else Shape.VECTOR
-    sink = "may" if name == "d" and count == 1 else ""
+    sink = "part" if name == "d" and count > 1 else ""
     return Role(
-        name, shape, count, output=name == "d", constants=constants, width=max(bits, 16), widths=widths, floats=True,
-        sink=sink,
+        name, shape, count, output=name == "d", constants=constants, width=max(bits, 16), widths=widths,
+        floats=takes_floats(qualifiers[-1]), sink=sink,
     )  # fmt: skip
 
 
 def _anywhere(qualifiers: Qualifiers) -> Role:
-    """The address of a kernel's load or store: a variable, a register with an offset, or a number."""
-    generic = not any(q.split("::")[0] in SPACES for q in qualifiers)
-    wide = generic or "global" in qualifiers
-    return Role("address", Shape.ADDRESS, widths=(64,) if wide else (32, 64), variables=True)
+    """The address of a kernel's load or store: a variable, or a register with an offset."""
+    return Role("address", Shape.ADDRESS, widths=address_widths(qualifiers), variables=True)
 
 
 def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -54,10 +61,7 @@ def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _store(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    constants = {"f32": ("bits", "float"), "f64": ("double", "float"), "b128": ()}.get(
-        qualifiers[-1], ("integer", "bits", "double")
-    )
-    return _anywhere(qualifiers), _words("a", qualifiers, constants), *policy(qualifiers)
+    return _anywhere(qualifiers), _words("a", qualifiers, stored_constants(qualifiers)), *policy(qualifiers)
 
 
 def _access(write: bool) -> Callable[[Qualifiers], Access]:
@@ -108,7 +112,8 @@ THREAD_ROWS: tuple[Row, ...] = (
     ),
     *_rows(f"ld.global{{.ca,.cg,.cs}}.nc{_HINT}{_PREFETCH}", since="3.1"),
     *_rows(f"ld.global.nc{_L1}{_HINT}{_PREFETCH}", since="7.4"),
-    *_rows(f"ld.global.nc{_L2}{_HINT}{_PREFETCH}", _256_BITS, "8.8", "100+"),
+    *_rows(f"ld.global{{.ca,.cg,.cs}}.nc{_L2}{_HINT}{_PREFETCH}", _256_BITS, "8.8", "100+"),
+    *_rows(f"ld.global.nc{_L1}{_L2}{_HINT}{_PREFETCH}", _256_BITS, "8.8", "100+"),
     *_rows("ldu{.global}", since="2.0"),
     *_family("st", "{.wb,.cg,.cs,.wt}", "local,param,param::func", ".{relaxed,release}", ""),
 )

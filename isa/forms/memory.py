@@ -3,8 +3,19 @@ cp.async."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from isa.forms.record import Access, Role, Shape, Space, Time
-from isa.forms.rows import Qualifiers, Row, constants_of, instruction, policy, type_bits
+from isa.forms.rows import (
+    Qualifiers,
+    Row,
+    address_widths,
+    instruction,
+    policy,
+    stored_constants,
+    takes_floats,
+    type_bits,
+)  # fmt: skip
 from isa.fragments.registers import Fragment, matrix_rows_fragment
 from isa.types import ELEMENT_TYPES
 
@@ -24,12 +35,19 @@ def _data(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) ->
     """The registers that are loaded or stored; types below 32 bits are in registers of 32."""
     count = _count(qualifiers)
     shape = Shape.SCALAR if count == 1 else Shape.VECTOR
-    return Role(name, shape, count, output=name == "d", constants=constants, width=max(type_bits(qualifiers[-1]), 32))
+    kind = qualifiers[-1]
+    bits, sink = type_bits(kind), "part" if name == "d" and count > 1 else ""
+    widths = tuple(width for width in (16, 32, 64) if width >= bits)
+    return Role(
+        name, shape, count, output=name == "d", constants=constants, width=max(bits, 32), widths=widths,
+        floats=takes_floats(kind), sink=sink,
+    )  # fmt: skip
 
 
 def _address(qualifiers: Qualifiers) -> Role:
-    """ptxas 13.0 takes no other address than one of 64 bits for global memory from sm_90 on."""
-    return Role("address", Shape.ADDRESS, width=64 if "global" in qualifiers else 32)
+    return Role(
+        "address", Shape.ADDRESS, width=64 if "global" in qualifiers else 32, widths=address_widths(qualifiers)
+    )  # fmt: skip
 
 
 def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -37,7 +55,7 @@ def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _store(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return _address(qualifiers), _data("a", qualifiers, constants_of(qualifiers[-1]))
+    return _address(qualifiers), _data("a", qualifiers, stored_constants(qualifiers))
 
 
 def _reads(qualifiers: Qualifiers) -> Access:
@@ -51,7 +69,9 @@ def _writes(qualifiers: Qualifiers) -> Access:
 
 
 def _matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return Role("d", Shape.VECTOR, _count(qualifiers), output=True), Role("address", Shape.ADDRESS)
+    return Role("d", Shape.VECTOR, _count(qualifiers), output=True, widths=(32,), floats=True, sink="part"), Role(
+        "address", Shape.ADDRESS, widths=(16, 32, 64)
+    )
 
 
 def _matrix_rows(qualifiers: Qualifiers) -> Access:
@@ -69,8 +89,8 @@ def _copy(qualifiers: Qualifiers) -> tuple[Role, ...]:
     rest is zero."""
     sizes = (16,) if "cg" in qualifiers else (4, 8, 16)
     return (
-        Role("to", Shape.ADDRESS),
-        Role("from", Shape.ADDRESS),
+        Role("to", Shape.ADDRESS, widths=(16, 32, 64)),
+        Role("from", Shape.ADDRESS, widths=(16, 32, 64)),
         Role("size", Shape.IMMEDIATE, constants=("integer",), choices=(sizes,)),
         Role("filled", Shape.VALUE, optional=True, constants=("integer",), limit=17, widths=(32,)),
         *policy(qualifiers),
@@ -125,9 +145,12 @@ MEMORY_ROWS: tuple[Row, ...] = (
             ),
         )
     ),
-    instruction(
-        f"cp.async.{{ca,cg}}{_SHARED}.global{{.L2::cache_hint}}{_PREFETCH}", _copy,
-        since="7.0", targets="80+", section=f"{_CP}.3.1", time=Time.COPY, access=_sized_by_operand,
+    replace(
+        instruction(
+            f"cp.async.{{ca,cg}}{_SHARED}.global{{.L2::cache_hint}}{_PREFETCH}", _copy,
+            since="7.0", targets="80+", section=f"{_CP}.3.1", time=Time.COPY, access=_sized_by_operand,
+        ),
+        leading=1, sequence=(2, 3),
     ),
     instruction(
         "cp.async.{commit_group,wait_all}", "", since="7.0", targets="80+", section=f"{_CP}.3.2", time=Time.COPY_GROUP

@@ -22,11 +22,11 @@ from isa.targets import Availability, Target
 from isa.types import MATRIX_TYPES, PACKED_E2M1, ElementType
 
 _C_CONSTANTS = {
-    "f16": (),
-    "f32": ("bits",),
+    "f16": ("integer",),
+    "f32": ("bits", "low word", "integer"),
     "f64": ("double",),
     "s32": ("integer",),
-}  # ptxas 13.0: what may stand in the vector of C
+}  # ptxas 13.0: what may stand beside registers in the vector of C
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,8 +263,10 @@ def _form(row: MmaRow, variant: Variant) -> MmaForm:
 
 @lru_cache(maxsize=256)
 def _matrix_role(name: str, type_name: str, registers: int, register_bits: int, spare: int) -> Role:
-    """How operand a, b, c or d is written. ptxas 13.0 takes constants in C, and in A and B of f64."""
-    constants = _C_CONSTANTS[type_name] if name == "c" else ("double",) if type_name == "f64" and name != "d" else ()
+    """How operand a, b, c or d is written. ptxas 13.0 takes constants beside registers in A, B and C: integers, which
+    are bits, 0f3F800000 in C of f32, and in C of f32 decimal ones, of which it keeps the low word."""
+    given = ("double",) if type_name == "f64" else ("integer",)
+    constants = () if name == "d" else _C_CONSTANTS[type_name] if name == "c" else given
     return Role(
         name, Shape.VECTOR, registers, output=name == "d", constants=constants, spare=spare, width=register_bits
     )

@@ -132,7 +132,7 @@ class Role:
         limit: values of an immediate that are taken: 0 .. limit - 1 (0: any).
         lax: how many of the last of them are undefined all the same.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
-            (0d3FF0000000000000), "float" (1.0).
+            (0d3FF0000000000000), "float" (1.0, any other), "decimal" (1.0 as f64), "low word" (of the f64 of 1.0).
         special: whether special registers may be read.
         multiple: a constant must be a multiple of this.
         positive: whether a constant must be greater than 0.
@@ -143,7 +143,7 @@ class Role:
             at all where that is 32.
         floats: whether %f registers serve where `widths` is given.
         packs: whether a vector of two registers of 32 bits may stand for one of 64.
-        sink: whether `_` may ("may") or must ("must") stand here.
+        sink: whether `_` may ("may") or must ("must") stand here, or for some registers of a vector ("part").
         variables: whether an address may name a variable, and not only a register.
     """
 

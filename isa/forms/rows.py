@@ -36,6 +36,7 @@ _LATER = {
     "L2::cache_hint": ("7.4", "80+"),
     "b128": ("8.3", "70+"),
 }
+_LATER_TOGETHER = {("sys", "b128"): "8.4"}  # qualifiers that came together later than each of them. ptxas 13.0.
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,7 @@ class Row:
         sequence: slots, by number, whose qualifiers keep their order in a text; ptxas takes the others anywhere.
         narrowed: operand -> targets that have the form with it, where they are fewer.
         access, fragment: as in `Form`, for a choice of qualifiers.
+        leading: how many slots stand before all others, whatever the order of those is.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Row:
     narrowed: tuple[tuple[str, Availability], ...] = ()
     access: Callable[[Qualifiers], Access] | None = None
     fragment: Callable[[Qualifiers], Fragment] | None = None
+    leading: int = 0
 
     def spellings(self) -> Iterator[str]:
         """Every canonical opcode of the row."""
@@ -85,6 +88,9 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
         if qualifier in _LATER:
             later, some = _LATER[qualifier]
             since, targets = max(since, later, key=version), targets.both(Availability(some))
+    for together, later in _LATER_TOGETHER.items():
+        if set(together) <= set(qualifiers):
+            since = max(since, later, key=version)
     return Form(
         opcode=opcode,
         name=row.name,
@@ -160,8 +166,8 @@ def _slots(syntax: str) -> Slots:
 def operands(text: str) -> Roles:
     """Makes the roles of operands from a list such as "d, a, b:32, table:imm8".
 
-    `d` is a destination and everything else a source, as wide as the type of the opcode. Behind a colon: a width
-    ("b:32", "c:pred"), "typed" (a source that takes the constants of the type), "imm" (a constant), "imm8" (one of 8
+    `d` is a destination and everything else a source, of the type of the opcode. Behind a colon: a width
+    ("b:32", "c:pred"), "imm" (a constant), "imm8" (one of 8
     bits), "pair" (%r0|%p0) or "register or pair".
 
     "bits" (any 32 bits: %r0, %f0, 7, 0f3F800000), "discarded bits" (a destination that may be `_`), "float" (32 bits,
@@ -182,10 +188,8 @@ def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
         )
     if kind.startswith("imm"):
         return Role(name, Shape.IMMEDIATE, constants=("integer",), limit=1 << int(kind[3:]) if kind[3:] else 0)
-    width = int(kind) if kind.isdigit() else 1 if kind == "pred" else type_bits(qualifiers[-1])
-    if name == "d":
-        return Role(name, Shape.REGISTER, output=True, width=width)
-    return value(name, width, constants_of(qualifiers[-1]) if kind == "typed" else ("integer",))
+    said = f"u{kind}" if kind.isdigit() else kind if kind == "pred" else qualifiers[-1]
+    return typed_role(name, said)
 
 
 _BITS = Role("", Shape.VALUE, constants=("integer", "bits"), widths=(32,), floats=True)
@@ -196,6 +200,17 @@ _BY_NAME = {
     "u32": Role("", Shape.VALUE, constants=("integer",), widths=(32,)),
     "u8": Role("", Shape.VALUE, constants=("integer",), widths=(32,), limit=256),
 }
+
+
+def typed_role(name: str, kind: str) -> Role:
+    """The role of an operand of a data type, the destination d or a source: registers as wide as the type and of its
+    sort, and the constants that it takes; of predicates also those with a `!`."""
+    width, output = type_bits(kind), name == "d"
+    constants = () if output else constants_of(kind)
+    shape = Shape.REGISTER if not constants else Shape.PREDICATE if kind == "pred" else Shape.VALUE
+    return Role(
+        name, shape, output=output, constants=constants, width=width, widths=(width,), floats=takes_floats(kind)
+    )  # fmt: skip
 
 
 def value(name: str, width: int = 32, constants: tuple[str, ...] = ("integer",)) -> Role:
@@ -232,6 +247,16 @@ def word(
     )
 
 
+_WINDOWS = ("shared", "local", "const", "param")
+
+
+def address_widths(qualifiers: Qualifiers) -> tuple[int, ...]:
+    """The widths of the registers that may hold an address: of a generic or global one not 32, which ptxas 13.0 takes
+    for a program of 32 bits ("32-bit compilation is no longer supported"), although it takes 16."""
+    windowed = any(q.split("::", 1)[0] in _WINDOWS for q in qualifiers)
+    return (16, 32, 64) if windowed else (16, 64)
+
+
 def shared_address(name: str, generic: bool = False) -> Role:
     """The role of an address in shared memory; a generic address takes 64 bits."""
     return Role(name, Shape.ADDRESS, widths=(16, 64) if generic else (16, 32, 64), variables=True)
@@ -250,7 +275,28 @@ def type_bits(type_name: str) -> int:
 
 
 def constants_of(type_name: str) -> tuple[str, ...]:
-    """Which constants a move or store of this type takes, by ptxas 13.0: 1.0 for f32 alone, 0f3F800000 for b32, too."""
-    return {"f32": ("bits", "float"), "b32": ("integer", "bits"), "b64": ("integer", "double")}.get(
-        type_name, ("integer",)
-    )
+    """Which constants may stand for a register of this type, by ptxas 13.0: 1.0 for f32, f64 and b64, 0f3F800000 for
+    f32, f64 and b32; none for f16, bf16 and pairs; integers for all others, predicates included."""
+    return _CONSTANTS.get(type_name, ("integer",))
+
+
+_CONSTANTS = {
+    "f32": ("bits", "float"), "f64": ("double", "float"), "b32": ("integer", "bits"),
+    "b64": ("integer", "double", "decimal"), "b128": (),
+    **dict.fromkeys(("f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "f32x2"), ()),
+}  # fmt: skip
+
+
+def stored_constants(qualifiers: Qualifiers) -> tuple[str, ...]:
+    """Which constants a store takes: alone those of its type; beside registers in a vector of integers or of no sort
+    any, of which ptxas 13.0 keeps the bits, or the low word of the f64."""
+    kind = qualifiers[-1]
+    if not {"v2", "v4", "v8"} & set(qualifiers) or kind in ("f32", "f64"):
+        return constants_of(kind)
+    return ("integer", "bits", "double", "decimal") if type_bits(kind) == 64 else ("integer", "bits", "low word")
+
+
+def takes_floats(type_name: str) -> bool:
+    """Whether registers declared as f32 or f64 serve where this type is read or written: for types without a sort and
+    for these themselves. ptxas 13.0."""
+    return type_name in ("f32", "f64") or (type_name[0] == "b" and type_name[1:].isdigit())

@@ -30,8 +30,8 @@ _FROM_80, _FROM_90, _FROM_70 = Availability("80+"), Availability("90+"), Availab
 def _named(_: Qualifiers) -> tuple[Role, ...]:
     """The operands that name a barrier: its number, and how many threads it waits for (all of the CTA if left out)."""
     return (
-        Role("a", Shape.VALUE, limit=BARRIERS, constants=("integer",)),
-        Role("b", Shape.VALUE, optional=True, constants=("integer",), multiple=32),
+        Role("a", Shape.VALUE, limit=BARRIERS, constants=("integer",), widths=(32,)),
+        Role("b", Shape.VALUE, optional=True, constants=("integer",), multiple=32, widths=(32,)),
     )
 
 
@@ -46,7 +46,7 @@ def _reducing(qualifiers: Qualifiers) -> tuple[Role, ...]:
 def _arriving(qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The operands of bar.arrive, which must say how many threads the barrier waits for."""
     number, threads = _named(qualifiers)
-    return number, replace(threads, optional=False)
+    return number, replace(threads, optional=False, positive=True)
 
 
 def is_aligned(form: Form) -> bool:
@@ -103,9 +103,10 @@ def _cta_barrier(syntax: str, since: str, name: str = "", any_order: bool = Fals
 
 
 def _cluster_barrier(syntax: str, since: str) -> Row:
-    return instruction(
+    row = instruction(
         syntax, "", since=since, targets="90+", section="9.7.13.3", time=Time.CLUSTER_BARRIER, any_order=True
     )
+    return replace(row, leading=2)
 
 
 BARRIER_ROWS: tuple[Row, ...] = (
@@ -240,10 +241,17 @@ MBARRIER_ROWS: tuple[Row, ...] = (
 )
 
 
+def _arrival_of_copies(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """The mbarrier; of a generic address ptxas 13.0 takes 32 and 64 bits, of one in shared memory 16, too."""
+    widths = (32, 64) if _generic(qualifiers) else (16, 32, 64)
+    return (replace(shared_address("address"), widths=widths),)
+
+
 # Those that kernels alone have
 KERNEL_MBARRIER_ROWS: tuple[Row, ...] = (
     Row(
-        "cp.async.mbarrier.arrive", (("", "noinc"), _LOCAL, _B64), _mbarrier(), "7.0", _FROM_80, Time.COPY_ARRIVAL,
+        "cp.async.mbarrier.arrive", (("", "noinc"), _LOCAL, _B64), _arrival_of_copies, "7.0", _FROM_80,
+        Time.COPY_ARRIVAL,
         "9.7.13.15.15", access=_object,
     ),
 )  # fmt: skip

@@ -6,7 +6,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.forms.record import Access, Role, Shape, Space, Time
-from isa.forms.rows import Qualifiers, Roles, Row, instruction, operands, policy, type_bits
+from isa.forms.rows import (
+    Qualifiers,
+    Roles,
+    Row,
+    address_widths,
+    constants_of,
+    instruction,
+    operands,
+    policy,
+    takes_floats,
+    type_bits,
+)  # fmt: skip
 from isa.fragments.registers import Fragment, matrix_rows_fragment
 from isa.types import ELEMENT_TYPES
 
@@ -21,21 +32,14 @@ def bits_of(kind: str) -> int:
     return _BITS.get(kind) or int(kind.lstrip("bfsu"))
 
 
-def _constants(kind: str) -> tuple[str, ...]:
-    return {"f32": ("bits", "float"), "f64": ("double", "float")}.get(
-        kind, ("integer",) if kind[0] in "us" or kind in ("b16", "b32", "b64") else ()
-    )
-
-
 def _source(name: str, kind: str) -> Role:
-    bits, constants = bits_of(kind), _constants(kind)
+    bits, constants = bits_of(kind), constants_of(kind)
     shape = Shape.VALUE if constants else Shape.REGISTER
-    return Role(name, shape, width=bits, widths=(bits,), constants=constants, floats=True)
+    return Role(name, shape, width=bits, widths=(bits,), constants=constants, floats=takes_floats(kind))
 
 
 def _target(qualifiers: Qualifiers) -> Role:
-    shared = any(q.startswith("shared") for q in qualifiers)
-    return Role("address", Shape.ADDRESS, widths=(32, 64) if shared else (64,), variables=True)
+    return Role("address", Shape.ADDRESS, widths=address_widths(qualifiers), variables=True)
 
 
 def _atomic(returns: bool, sources: str) -> Roles:
@@ -44,7 +48,7 @@ def _atomic(returns: bool, sources: str) -> Roles:
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
         kind = qualifiers[-1]
         bits = bits_of(kind)
-        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=True, sink="may")
+        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=takes_floats(kind), sink="may")
         given = (_source(name, kind) for name in sources)
         return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers))
 
@@ -95,13 +99,13 @@ def _mask(_: Qualifiers = ()) -> Role:
 
 def _predicate(name: str, output: bool = False) -> Role:
     if output:
-        return Role(name, Shape.REGISTER, output=True, width=1)
-    return Role(name, Shape.PREDICATE, constants=("integer",), width=1)
+        return Role(name, Shape.REGISTER, output=True, width=1, widths=(1,))
+    return Role(name, Shape.PREDICATE, constants=("integer",), width=1, widths=(1,))
 
 
 def _vote(qualifiers: Qualifiers) -> tuple[Role, ...]:
     ballot = "ballot" in qualifiers
-    d = Role("d", Shape.REGISTER, output=True, widths=(32,)) if ballot else _predicate("d", output=True)
+    d = Role("d", Shape.REGISTER, output=True, widths=(32,), floats=True) if ballot else _predicate("d", output=True)
     return d, _predicate("a"), _mask()
 
 
@@ -112,7 +116,8 @@ def _match(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _redux(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return Role("d", Shape.REGISTER, output=True, widths=(32,)), _source("a", qualifiers[-1]), _mask()
+    kind = "u32" if qualifiers[-1] == "b32" else qualifiers[-1]  # ptxas 13.0 takes no 0f3F800000 here
+    return Role("d", Shape.REGISTER, output=True, widths=(32,)), _source("a", kind), _mask()
 
 
 def _shuffle(_: Qualifiers) -> tuple[Role, ...]:
@@ -126,7 +131,9 @@ def _convert_address(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _inquire(_: Qualifiers) -> tuple[Role, ...]:
-    return _predicate("d", output=True), Role("a", Shape.VALUE, width=64, widths=(32, 64), variables=True)
+    return _predicate("d", output=True), Role(
+        "a", Shape.VALUE, width=64, widths=(32, 64), constants=("integer",), variables=True
+    )
 
 
 def _address(_: Qualifiers) -> tuple[Role, ...]:
@@ -159,7 +166,7 @@ def _moved_matrix(_: Qualifiers) -> tuple[Role, ...]:
 
 def _stored_matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
     return Role("address", Shape.ADDRESS, widths=(32, 64), variables=True), Role(
-        "a", Shape.VECTOR, _matrices(qualifiers)
+        "a", Shape.VECTOR, _matrices(qualifiers), widths=(32,), floats=True
     )
 
 
@@ -178,11 +185,12 @@ def _stored_fragment(qualifiers: Qualifiers) -> Fragment:
 
 def _row(
     syntax: str, roles: str | Roles, section: str, time: Time = Time.INTEGER, since: str = "1.0", targets: str = "70+",
-    name: str = "",
+    name: str = "", leading: int = 0,
 ) -> Row:  # fmt: skip
-    return instruction(
+    row = instruction(
         syntax, roles, since=since, targets=targets, section=section, time=time, any_order=True, name=name
     )
+    return replace(row, leading=leading)
 
 
 WARP_ROWS: tuple[Row, ...] = (
@@ -194,10 +202,13 @@ WARP_ROWS: tuple[Row, ...] = (
     _row("match.{any,all}.sync.{b32,b64}", _match, "9.7.13.10", Time.SHUFFLE, "6.0"),
     _row("redux.sync.{add,min,max}.{u32,s32}", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
     _row("redux.sync.{and,or,xor}.b32", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
-    _row("activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,)),), "9.7.13.11", since="6.2"),
+    _row(
+        "activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,), floats=True),), "9.7.13.11",
+        since="6.2",
+    ),
     _row("bar.warp.sync", lambda _: (_mask(),), "9.7.13.2", Time.SHUFFLE, "6.0", name="bar.warp"),
     instruction(
-        "movmatrix.sync.aligned.m8n8.trans.b16", _moved_matrix,
+        "movmatrix.sync.aligned.m8n8.trans.b16", _moved_matrix, any_order=True,
         since="7.8", targets="75+", section="9.7.14.5.17", time=Time.SHUFFLE,
     ),
     instruction(
@@ -206,7 +217,8 @@ WARP_ROWS: tuple[Row, ...] = (
         fragment=_stored_fragment,
     ),
     _row(
-        "cvta{.to}.{global,shared,local,const,param,param::entry}.u64", _convert_address, "9.7.9.20", Time.EITHER, "2.0"
+        "cvta{.to}.{global,shared,local,const,param,param::entry}.u64", _convert_address, "9.7.9.20", Time.EITHER,
+        "2.0", leading=1,
     ),
     _row(
         "isspacep.{global,shared,shared::cta,shared::cluster,local,const,param,param::entry}", _inquire, "9.7.9.19",
@@ -221,12 +233,12 @@ WARP_ROWS: tuple[Row, ...] = (
     _row(
         "createpolicy.fractional.{L2::evict_last,L2::evict_normal,L2::evict_first,L2::evict_unchanged}"
         "{.L2::evict_first,.L2::evict_unchanged}.b64",
-        _new_policy, "9.7.9.18", since="7.4", targets="80+",
+        _new_policy, "9.7.9.18", since="7.4", targets="80+", leading=1,
     ),
     _row(
         "createpolicy.range{.global}.{L2::evict_last,L2::evict_normal,L2::evict_first,L2::evict_unchanged}"
         "{.L2::evict_first,.L2::evict_unchanged}.b64",
-        _range_policy, "9.7.9.18", since="7.4", targets="80+",
+        _range_policy, "9.7.9.18", since="7.4", targets="80+", leading=1,
     ),
     _row("membar.{cta,gl,sys}", "", "9.7.13.4", Time.FENCE, "1.4"),
     _row("nanosleep.u32", "a", "9.7.19.3", since="6.3"),

@@ -8,6 +8,7 @@ import re
 from isa.errors import IsaError
 from isa.forms.record import Role, Shape
 from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Vector, nvcc_name
+from isa.targets import Target
 
 _REGISTERS_OF_WIDTH = {
     1: "predicate, %p0",
@@ -18,10 +19,30 @@ _REGISTERS_OF_WIDTH = {
     128: "register declared with .b128",
 }
 _SPECIAL = re.compile(
-    r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm\d+|envreg\d+|globaltimer\w*|\w*_smem_\w+|(?:n?tid|n?ctaid|cluster_n?ctaid)"
+    r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm[0-7]|envreg(?:[12]?\d|3[01])|globaltimer(?:_lo|_hi)?|(?:aggr|total|dynamic)_smem_size|reserved_smem_offset_(?:begin|end|cap|[01])|(?:n?tid|(?:cluster_)?n?ctaid)"
     r"(?:\.[xyz])?|n?clusterid\.[xyz]|cluster_n?ctarank|is_explicit_cluster)"
 )
-_SPECIAL_WIDE = ("%clock64", "%globaltimer", "%gridid")
+_SPECIAL_WIDTHS = {"%clock64": (64,), "%globaltimer": (64,), "%gridid": (16, 32, 64), "%is_explicit_cluster": (1,)}
+_OF_VECTORS = re.compile(r"%n?(?:tid|ctaid)\.[xyz]")
+
+
+_OF_CLUSTERS = re.compile(r"%(?:cluster_\w+(?:\.[xyz])?|n?clusterid\.[xyz]|is_explicit_cluster|aggr_smem_size)")
+_FIRST_WITH_CLUSTERS = 90
+
+
+def check_special(operand: Operand, target: Target | None, text: str, start: int) -> None:
+    """Raises IsaError if an operand is a special register that the target lacks. PTX ISA 9.0, section 10."""
+    if target is None or not isinstance(operand, Register) or target.number >= _FIRST_WITH_CLUSTERS:
+        return
+    if _OF_CLUSTERS.fullmatch(operand.name):
+        reason = f"the special register {operand.name} is not available on {target}"
+        raise IsaError(text, start, reason, f"sm_{_FIRST_WITH_CLUSTERS} or higher")
+
+
+def special_widths(name: str) -> tuple[int, ...]:
+    """The widths of the operands that take a special register: its own, and 16 for %tid and its like, which had 16 bits
+    before PTX 2.0. PTX ISA 9.0, section 10; ptxas 13.0."""
+    return _SPECIAL_WIDTHS.get(name, (16, 32) if _OF_VECTORS.fullmatch(name) else (32,))
 
 
 def is_special(name: str) -> bool:
@@ -39,12 +60,15 @@ def check_operand(role: Role, operand: Operand, text: str, start: int) -> None:
             _check_scalar(role, predicate, (1,), text, start)
         case Vector(elements):
             for element in elements:
-                if role.widths and isinstance(element, Sink):
+                if role.widths and isinstance(element, Sink) and not role.sink:
                     raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
-                packed = (role.width // len(elements),) if role.packs and role.width // len(elements) >= 16 else ()
+                packed = (max(role.width // len(elements), 16),) if role.packs else ()
                 _check_scalar(role, element, packed if role.packs else widths, text, start)
             if role.widths:
+                _check_widths(role, operand, text, start)
                 _check_mixture(role, operand, text, start)
+            elif "integer" in role.constants and not role.choices:
+                _check_fragment(role, operand, text, start)
         case Register():
             _check_scalar(role, operand, widths, text, start)
             if role.sink == "must":
@@ -71,9 +95,18 @@ def _check_scalar(role: Role, scalar: Scalar, widths: tuple[int, ...], text: str
         return
     if said is not None and said.prefix in ("f", "fd") and not role.floats:
         raise IsaError(text, place, f"operand {role.name} cannot be {name}, a register of type f{said.width}", legal)
-    if is_special(name) and (not role.special or name in _SPECIAL_WIDE):
+    if is_special(name) and not (role.special and set(widths) & set(special_widths(name))):
         reason = f"operand {role.name} cannot be the special register {name}"
         raise IsaError(text, place, reason, f"{legal}; mov copies special registers")
+
+
+def _check_widths(role: Role, vector: Vector, text: str, start: int) -> None:
+    """All registers of a vector are equally wide, also where they may be wider than the type. ptxas 13.0."""
+    said = [nvcc_name(element.name) for element in vector.elements if isinstance(element, Register)]
+    widths = dict.fromkeys(name.width for name in said if name is not None)
+    if len(widths) > 1:
+        given = " and ".join(f"{width} bits" for width in widths)
+        raise IsaError(text, start, f"operand {role.name} has registers of {given}", "registers of one width")
 
 
 def _check_mixture(role: Role, vector: Vector, text: str, start: int) -> None:
@@ -83,7 +116,8 @@ def _check_mixture(role: Role, vector: Vector, text: str, start: int) -> None:
     if not constants:
         return
     floats = sum(constant.style == "float" for constant in constants)
-    if floats not in (0, len(constants)) or (not floats and len(constants) == len(vector.elements)):
+    alone = len(constants) == len(vector.elements) and len(role.widths) == 1  # loads and stores have a type themselves
+    if floats not in (0, len(constants)) or (not floats and alone):
         reason = f"the constants in operand {role.name} leave its type open"
         raise IsaError(text, start, reason, "a register among integers, and no 0f00000000 beside an integer")
     for before, after in zip(vector.elements, vector.elements[1:], strict=False):
@@ -95,3 +129,24 @@ def _check_mixture(role: Role, vector: Vector, text: str, start: int) -> None:
         ):
             reason = f"operand {role.name} has the integer {after} behind {before}, which is f32"
             raise IsaError(text, start, reason, "0f00000000, or an integer register")
+
+
+def _check_fragment(role: Role, vector: Vector, text: str, start: int) -> None:
+    """A fragment of a matrix takes its type from a register in it: constants alone must all be written as 0f3F800000,
+    where the operand takes these, and beside a register of type f32 stands no integer. ptxas 13.0, stated nowhere."""
+    constants = [element for element in vector.elements if isinstance(element, Immediate)]
+    if not constants:
+        return
+    hexadecimal = len(re.findall(r"\b0[fF]", text[start : text.find("}", start)]))
+    if len(constants) == len(vector.elements) and hexadecimal < len(constants):
+        raise IsaError(
+            text, start, f"the constants in operand {role.name} leave its type open", "a register among them"
+        )
+    integers = [constant for constant in constants if constant.style != "float"]
+    floats = [e for e in vector.elements if isinstance(e, Register) and re.fullmatch(r"%f\d+", e.name)]
+    if integers and (floats or len(integers) < len(constants)):
+        other = floats[0] if floats else "a floating-point constant"
+        raise IsaError(
+            text, start, f"operand {role.name} has the integer {integers[0]} beside {other}",
+            "0f00000000, or an integer register",
+        )  # fmt: skip

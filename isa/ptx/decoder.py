@@ -7,8 +7,8 @@ import re
 
 from isa.arguments import text_of
 from isa.errors import IsaError
-from isa.forms.record import PTX, Form, OperandRefused, Shape
-from isa.ptx.checks import check_operand
+from isa.forms.record import PTX, Form, OperandRefused, Role, Shape
+from isa.ptx.checks import check_operand, check_special
 from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Vector
 from isa.ptx.opcodes import read_opcode
 from isa.ptx.operands import described, read_metadata, read_operand
@@ -17,6 +17,7 @@ from isa.ptx.scanner import Cursor, shown
 from isa.targets import Target, parse_target
 
 _MAX_TEXT = 1 << 16
+_GUARD = Role("guard", Shape.REGISTER, width=1, widths=(1,))
 
 
 def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Instruction:
@@ -74,6 +75,7 @@ def _guard(cursor: Cursor) -> Guard | None:
         cursor.fail(
             f"a predicate register was expected after '@', found {shown(token)}", "e.g. @%p0 or @!%p0", token.place
         )
+    check_operand(_GUARD, Register(token.text), cursor.text, token.place)
     return Guard(Register(token.text), negated)
 
 
@@ -101,6 +103,7 @@ def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Form, 
             drops = role.name == "e" and (target is None or form.native(target))
             operand = read_metadata(cursor, role) if drops else read_operand(cursor, role)
             check_operand(role, operand, cursor.text, start)
+            check_special(operand, target, cursor.text, start)
             operands[role.name] = operand
         except IsaError as error:
             problems.append(error)

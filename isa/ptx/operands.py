@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from isa.forms.record import SPECIAL_REGISTERS, Role, Shape
+from isa.ptx.checks import is_special
 from isa.ptx.constants import read_constant
 from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Vector
 from isa.ptx.scanner import Cursor, Token, expression, shown
@@ -20,7 +21,7 @@ def described(role: Role) -> str:
 
 def read_operand(cursor: Cursor, role: Role) -> Operand:
     """Reads one operand in the way that its role prescribes; raises IsaError if it is written in another way."""
-    if role.sink and cursor.take("_"):
+    if role.sink in ("may", "must") and _sink(cursor):
         return Sink()
     match role.shape:
         case Shape.VECTOR | Shape.SCALAR:
@@ -41,12 +42,23 @@ def read_operand(cursor: Cursor, role: Role) -> Operand:
             return _predicate(cursor, role)
 
 
-def _predicate(cursor: Cursor, role: Role) -> Predicate | Immediate:
+def _sink(cursor: Cursor) -> bool:
+    """Reads `_` if it is a whole operand; the first of a pair, `_|%p0`, is left."""
+    before = cursor.at
+    if cursor.take("_"):
+        if cursor.peek().text != "|":
+            return True
+        cursor.at = before
+    return False
+
+
+def _predicate(cursor: Cursor, role: Role) -> Predicate | Register | Immediate:
     """`%p0`, `!%p0`, or a constant: 0 is false. PTX ISA 9.0, 9.7.16.10.9.1 (enable-input-d)."""
     before = cursor.at
     negated = cursor.take("!")
     if cursor.peek().kind == "name":
-        return Predicate(_register(cursor, role), negated)
+        register = _register(cursor, role)
+        return register if is_special(register.name) else Predicate(register, negated)
     cursor.at = before
     return _immediate(cursor, role)
 
@@ -106,7 +118,7 @@ def _register(cursor: Cursor, role: Role) -> Register:
     token = cursor.next()
     if token.kind != "name" or token.text == "_":
         cursor.fail(f"operand {role.name} is a register, found {shown(token)}", "e.g. %r0", token.place)
-    if token.text in SPECIAL_REGISTERS and not role.special:
+    if token.text in SPECIAL_REGISTERS and not role.special and not role.widths:
         _refuse_special(cursor, role, token)
     return Register(token.text)
 
@@ -121,7 +133,7 @@ def _pair(cursor: Cursor, role: Role) -> Operand:
     shfl.sync (9.7.9.6)."""
     alone = role.shape is Shape.REGISTER_OR_PAIR
     token = cursor.next()
-    if token.kind != "name" or (alone and token.text == "_"):
+    if token.kind != "name" or (alone and token.text == "_" and not role.sink):
         what = (
             f"operand {role.name} is a register{', perhaps' if alone else ' and'} {'with ' if alone else ''}a predicate"
         )

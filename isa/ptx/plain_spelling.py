@@ -13,12 +13,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from isa.forms.record import Form, Role, Shape
-from isa.ptx.instruction import Address, Immediate, Operand, Register, Vector
+from isa.ptx.instruction import Address, Immediate, Operand, Predicate, Register, Vector
 
-_REGISTER = r"(%(?!laneid\b|warpid\b|nwarpid\b|p\d*\b)[A-Za-z][\w$]*|[A-Za-z][\w$]*)"
+_REGISTER = r"(?!WARP_SZ\b)(%(?!laneid\b|warpid\b|nwarpid\b|p\d*\b)[A-Za-z][\w$]*|[A-Za-z][\w$]*)"
 _INTEGER = r"(0[xX][0-9a-fA-F]{1,8}|0|[1-9][0-9]{0,8})"
-_VALUE = rf"({_REGISTER[1:-1]}|{_INTEGER[1:-1]})"
+_PREFIXES = {1: "p", 16: "rs", 32: "r", 64: "rd"}
+_FLOATS = {32: "f", 64: "fd"}
 _COMMA = r"\s*,\s*"
+
+# Operands that are legal or not by what others are (`isa.ptx.decoder`)
+_TOGETHER = ("first", "total", "size", "filled", "fraction")
 
 Groups = tuple[str | None, ...]
 
@@ -47,13 +51,20 @@ class Plan(NamedTuple):
 
 def plan(form: Form) -> Plan | None:
     """The plan for a form; None if one of its roles cannot be read by a regular expression."""
+    if form.asynchronous or form.narrowed or any(role.name in _TOGETHER for role in form.roles):
+        return None
     parts: list[str] = []
     readers: list[Callable[[Groups], Operand | None]] = []
     first = 0
     for role in form.roles:
         built = (
             None
-            if role.optional or role.choices or role.multiple != 1 or role.width != 32 or role.widths or role.sink
+            if role.optional
+            or role.choices
+            or role.multiple != 1
+            or role.sink
+            or role.packs
+            or (role.width != 32 and not role.widths)
             else _part(role, first)
         )
         if built is None:
@@ -68,27 +79,43 @@ def plan(form: Form) -> Plan | None:
 def _part(role: Role, first: int) -> tuple[str, Callable[[Groups], Operand | None], int] | None:
     """For one operand the regular expression, the function that reads it, and the number of its groups; `first` is the
     index of its first group."""
+    register = _registers_of(role)
     match role.shape:
+        case _ if not register:
+            return None
         case Shape.VECTOR:
             end = first + role.count
             return (
-                r"\{\s*" + _COMMA.join([_REGISTER] * role.count) + r"\s*\}",
-                lambda groups: _vector(groups[first:end]),
+                r"\{\s*" + _COMMA.join([register] * role.count) + r"\s*\}",
+                lambda groups: _vector(groups[first:end], mixed=len(role.widths) < 2),
                 role.count,
             )
         case Shape.SCALAR | Shape.REGISTER if role.count == 1 and not role.constants:
-            return _REGISTER, lambda groups: _register(groups[first]), 1
+            return register, lambda groups: _register(groups[first]), 1
+        case Shape.PREDICATE:
+            return register, lambda groups: Predicate(_register(groups[first])), 1
         case Shape.IMMEDIATE:
             return _INTEGER, lambda groups: _immediate(groups[first], role.limit), 1
-        case Shape.VALUE if role.constants == ("integer",) and not role.limit:
-            return _VALUE, lambda groups: _value(groups[first]), 1
+        case Shape.VALUE if "integer" in role.constants and not role.limit and not role.positive:
+            return f"({register[1:-1]}|{_INTEGER[1:-1]})", lambda groups: _value(groups[first]), 1
         case Shape.ADDRESS:
             return (
-                rf"\[\s*{_REGISTER}\s*(?:\+\s*{_INTEGER}\s*)?\]",
+                rf"\[\s*{register}\s*(?:\+\s*{_INTEGER}\s*)?\]",
                 lambda groups: _address(groups[first], groups[first + 1]),
                 2,
             )
     return None
+
+
+def _registers_of(role: Role) -> str:
+    """The regular expression of the registers that an operand takes for sure; "" for none. Names of other sorts than
+    nvcc's are left to the full decoder where widths are held to."""
+    if not role.widths:
+        return _REGISTER
+    names = [_PREFIXES[bits] for bits in role.widths if bits in _PREFIXES]
+    if role.floats:
+        names += [_FLOATS[bits] for bits in role.widths if bits in _FLOATS]
+    return rf"(%(?:{'|'.join(names)})(?:0|[1-9]\d*))" if names else ""
 
 
 _registers: dict[str | None, Register] = {}
@@ -106,7 +133,10 @@ def _register(name: str | None) -> Register:
     return register
 
 
-def _vector(names: Groups) -> Vector:
+def _vector(names: Groups, mixed: bool) -> Vector | None:
+    """The vector; None where registers of unlike names do not go together and the full decoder must say so."""
+    if not mixed and len({name.rstrip("0123456789") for name in names if name is not None}) > 1:
+        return None
     return Vector(tuple([_register(name) for name in names]))
 
 

@@ -14,7 +14,7 @@ _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _TOKENS = re.compile(
     r"""(?P<float>0[fF][0-9a-fA-F]{8}(?![\w$]) | 0[dD][0-9a-fA-F]{16}(?![\w$])
           | (?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+)
-      | (?P<number>0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | [0-9]+U?(?![\w$]))
+      | (?P<number>WARP_SZ(?![\w$]) | 0[xX][0-9a-fA-F]+U? | 0[bB][01]+U? | [0-9]+U?(?![\w$]))
       | (?P<name>(?:[A-Za-z$%][\w$]*|_[\w$]*)(?:::\w+|\.(?:x|y|z)\b)*)
       | (?P<mark><<|>>|<=|>=|==|!=|&&|\|\||[{}\[\],;+\-*/%&|^~!()@<>?:])""",
     re.VERBOSE | re.DOTALL,
@@ -209,6 +209,8 @@ def _unary(cursor: Cursor, depth: int) -> int:
 
 
 def _number(cursor: Cursor, token: Token) -> int:
+    if token.text == "WARP_SZ":
+        return 32  # PTX ISA 9.0, 4.6.2 (predefined constants)
     digits = token.text.lower().removesuffix("u")
     base = {"0x": 16, "0b": 2}.get(digits[:2], 8 if digits.startswith("0") and len(digits) > 1 else 10)
     try:

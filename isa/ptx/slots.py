@@ -55,6 +55,9 @@ def read_slots(reader: OpcodeText) -> Form:
             _near(reader),
         )
     reader.settle()
+    leading = [q for slot in best.slots[: best.leading] for q in slot if q and q in reader.qualifiers]
+    if leading:
+        reader.fail(leading[-1], f"'.{leading[-1]}' must stand first", _near(reader))
     ordered = [q for i in best.sequence for q in best.slots[i] if q in reader.qualifiers]
     if len(ordered) < 2:
         reader.fail(None, f"'{reader.opcode}' lacks a qualifier", _near(reader))
@@ -85,6 +88,8 @@ def _fitted(row: Row, qualifiers: list[str]) -> tuple[str, ...] | None:
         choice.append(qualifier)
         places.append(place)
         left = [(i, q) for i, q in left if i != place]  # what is given twice stays for a later slot: cvt.f32.f32
+    if any(choice[i] and places[i] != i for i in range(row.leading)):
+        return None
     ordered = [places[i] for i in row.sequence if choice[i]]
     return None if left or ordered != sorted(ordered) else tuple(choice)
 

@@ -111,6 +111,15 @@ class CtaBarriers:
     shared_name: str
 
 
+# Shared memory that the system keeps, as ptxas 13.0 writes it into modules of sm_100 and later (symbols
+# .nv.reservedSmem.begin, .cap, .offset0): 1 KB of each CTA. Nothing of the simulator lies there: its own variables
+# begin at offset 0. PTX ISA 9.0, 10.33 (%reserved_smem_offset); ptxas shows no value of %reserved_smem_offset_1.
+_RESERVED_SHARED = {
+    "%reserved_smem_offset_begin": 0, "%reserved_smem_offset_end": 1024, "%reserved_smem_offset_cap": 1024,
+    "%reserved_smem_offset_0": 64,
+}  # fmt: skip
+
+
 @dataclass
 class LaunchState(CtaState):
     """The state of a batch of CTAs.
@@ -232,6 +241,7 @@ class LaunchState(CtaState):
             "%nwarpid": self.slots, "%nsmid": self.sms, "%gridid": 1, "%total_smem_size": self._shared_bytes,
             "%aggr_smem_size": self._shared_bytes, "%dynamic_smem_size": self.dynamic_shared,
             "%is_explicit_cluster": int(geometry.explicit),
+            **_RESERVED_SHARED,
         }  # fmt: skip
         table: dict[str, Bits] = {name: np.array([value], np.uint32) for name, value in scalar.items()}
         table["%gridid"] = np.array([1], np.uint64)

@@ -36,6 +36,9 @@ def place_of(name: str) -> Place:
 def reader(operand: Operand, bits: int = 32) -> Reader:
     """A function that reads a scalar or vector operand: [warp, register, lane], uint32 (or what `bits` says: uint64 for
     64, bool for 1, uint16 for 16)."""
+    if isinstance(operand, Predicate):
+        read = predicate(operand)
+        return lambda machine, warps: read(machine, warps)[:, None]
     parts, sort = scalars(operand), SORT_OF_BITS[bits]
     places = [register_place(part.name) if isinstance(part, Register) else None for part in parts]
     numbers = [place.number for place in places if place is not None and place.sort is sort]

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from isa import IsaError
 from isa.forms.record import Form
-from isa.ptx.instruction import Instruction, Pair, Predicate
+from isa.ptx.instruction import Instruction, Pair
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
-from simulator.execute.operands import Reader, predicate, reader, writer
+from simulator.execute.operands import Reader, reader, writer
 from simulator.state.registers import Warps
 
 Array = NDArray[Any]
@@ -116,11 +116,7 @@ def of_operands(
 
 def _source(instruction: Instruction, name: str) -> Reader:
     """A function that reads a source: [warp, register, lane]."""
-    operand = instruction[name]
-    if isinstance(operand, Predicate):
-        read = predicate(operand)
-        return lambda machine, warps: read(machine, warps)[:, None]
-    return reader(operand, instruction.form.role(name).width)
+    return reader(instruction[name], instruction.form.role(name).width)
 
 
 def find(form: Form) -> Prepare | None:

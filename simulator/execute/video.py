@@ -24,15 +24,19 @@ _OPERATIONS: dict[str, Callable[[Array, Array], Array]] = {
 @computes(*(f"{name}{count}" for name in _OPERATIONS for count in (2, 4)))
 def simd(form: Form) -> Ternary:
     """Two or four numbers each: the sum, difference, extreme, distance or average, cut to the type or (sat) kept within
-    it. The third operand would keep what a mask leaves out; without a mask all is written."""
+    it. The third operand would keep what a mask leaves out; without a mask all is written. With `.add` the results, not
+    cut, are added to the third operand, which has the type of D (PTX ISA 9.0, 9.7.18.5)."""
     operation, count = _OPERATIONS[form.name[:-1]], int(form.name[-1])
     d, a_kind, b_kind = (kind[0] == "s" for kind in form.qualifiers[:3])
     bits = 32 // count
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if d else (0, (1 << bits) - 1)
-    saturates = "sat" in form.qualifiers
+    saturates, accumulates = "sat" in form.qualifiers, "add" in form.qualifiers
 
     def run(a: Array, b: Array, c: Array) -> Array:
         result = operation(_parts(a, count, a_kind), _parts(b, count, b_kind))
+        if accumulates:
+            total: Array = c + result.sum(axis=-1).astype(np.uint32)
+            return total
         if saturates:
             result = np.clip(result, low, high)
         return _joined(result, bits)

@@ -97,7 +97,8 @@ class Follower:
                 continue
             operand = instruction[role.name]
             values = reader(operand, role.width)(machine, group.warps)[:, 0]
-            terms[role.name] = Term(values, self.steps_of(number, group, str(operand), active), role.width)
+            name = str(operand).removeprefix("!")
+            terms[role.name] = Term(values, self.steps_of(number, group, name, active), role.width)
         return steps_of(form, self.foresight, terms, form.role("d").width)
 
     def steps_of(self, number: int, group: Group, name: str, active: Lanes | None) -> Steps:

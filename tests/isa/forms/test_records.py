@@ -9,7 +9,8 @@ from itertools import product
 import isa
 from isa.forms.record import Form, Shape, Space, Time, Unit
 from isa.forms.rows import Row, instruction, row_form
-from isa.forms.table import FAMILY_ROWS, PLAIN_ROWS, opcodes, plain_forms
+from isa.forms.synchronisation import is_arrival, is_reduction
+from isa.forms.table import FAMILY_ROWS, KERNEL_ROWS, PLAIN_ROWS, opcodes, plain_forms
 from isa.ptx.opcodes import find_form
 from simulator.execute import dispatch, registry
 from simulator.views.forms import table
@@ -107,7 +108,15 @@ def test_syntax_of_a_row() -> None:
     assert len(list(product(*row.slots))) == len(list(row.spellings())) == 12
     roles = next(row.forms()).roles
     assert [(role.name, role.width, role.shape) for role in roles] == [
-        ("d", 32, Shape.REGISTER), ("a", 32, Shape.VALUE), ("b", 64, Shape.VALUE), ("c", 1, Shape.VALUE),
+        ("d", 32, Shape.REGISTER), ("a", 32, Shape.VALUE), ("b", 64, Shape.VALUE), ("c", 1, Shape.PREDICATE),
         ("table", 32, Shape.IMMEDIATE),
     ]  # fmt: skip
     assert (roles[0].output, roles[4].limit) == (True, 256)
+
+
+def test_what_kernels_have_is_executed() -> None:
+    """Every row of the tables that kernels alone have has a function; a launch itself executes barriers that some
+    threads arrive at or that reduce."""
+    forms = [form for row in KERNEL_ROWS for form in forms_of(row)]
+    lacking = [form for form in forms if registry.find(form) is None]
+    assert all(is_arrival(form) or is_reduction(form) for form in lacking)

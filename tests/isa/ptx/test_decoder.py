@@ -465,8 +465,8 @@ WRONG: list[tuple[str, str | None, str, tuple[str, ...]]] = [
     (
         "constant in a",
         None,
-        f"{MMA_SP} {V4}, {{»0, %r1, %r2, %r3}}, {V4}, {V4}, %r9, 0;",
-        ("register was expected in operand a",),
+        f"{MMA_SP} {V4}, {{»0f00000000, %r1, %r2, %r3}}, {V4}, {V4}, %r9, 0;",
+        ("operand a takes no constant like '0f00000000'",),
     ),
     (
         "sink in b",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 
@@ -243,3 +244,18 @@ def test_as_an_h100_computes() -> None:
         executor(isa.decode("shfl.sync.bfly.b32 %r0|%p1, %r1, %r2, %r3, -1;"))(state, WARPS)
         assert np.array_equal(state.registers.values[0, 0], shuffled_)
         assert np.array_equal(state.registers.banks[2][0, 1], predicates != 0)
+
+
+@over("name", ["vadd4", "vsub4", "vabsdiff4", "vmin4", "vmax4", "vavrg4", "vadd2", "vabsdiff2"])
+def test_video_accumulates(name: str) -> None:
+    """`.add`: the results of all bytes or halves, not cut, are added to the third operand. PTX ISA 9.0, 9.7.18."""
+    generator = np.random.default_rng(7)
+    a, b, c = generator.integers(0, 1 << 32, (3, 32), np.uint32)
+    operations: dict[str, Callable[[int, int], int]] = {
+        "vadd": int.__add__, "vsub": int.__sub__, "vabsdiff": lambda x, y: abs(x - y), "vmin": min, "vmax": max,
+        "vavrg": lambda x, y: (x + y + 1) >> 1,
+    }  # fmt: skip
+    bits, operation = 32 // int(name[-1]), operations[name[:-1]]
+    parts = [[int(word) >> i & (1 << bits) - 1 for i in range(0, 32, bits)] for word in (*a, *b)]
+    expected = [(int(c[n]) + sum(map(operation, parts[n], parts[32 + n]))) % (1 << 32) for n in range(32)]
+    assert execute(f"{name}.u32.u32.u32.add %r0, %r1, %r2, %r3;", a, b, c).tolist() == expected

@@ -253,3 +253,38 @@ def test_decode_of_instructions_that_are_no_module(tcsim: Tcsim, tmp_path: Path)
     path = tmp_path / "k.ptx"
     path.write_text("bar.sync 0;\nmov.u32 %r1, %r7;\n")
     assert tcsim("decode", path)[0] == 0
+
+
+def test_what_stands_beside_registers_of_a_fragment() -> None:
+    """Row sums with an all-ones B: sinks in D, decimal constants in C, an integer in B (two f16), as SageAttention has
+    them; and where the system's part of shared memory lies."""
+    body = """mov.u32 %r0, %tid.x; mov.u32 %r1, 0x3c003c00; mov.f32 %f0, 0f3F800000; mov.f32 %f2, 0f40000000;
+    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, _, %f2, _}, {%r1, %r1, %r1, %r1}, {%r1, 0x3c003c00},
+        {%f0, 0., %f2, 0.};
+    mov.u32 %r2, %reserved_smem_offset_begin; mov.u32 %r3, %reserved_smem_offset_end;
+    ld.param.u64 %rd0, [D]; mul.wide.u32 %rd1, %r0, 16; add.s64 %rd0, %rd0, %rd1;
+    st.global.v4.b32 [%rd0], {%f0, %f2, %r2, %r3}; ret;"""
+    function = kernel(".reg .f32 %f<8>;" + body)
+    result = np.zeros((32, 4), np.uint32)
+    function(1, 32, (result,))
+    assert (result == (np.float32(17).view(np.uint32), np.float32(18).view(np.uint32), 0, 1024)).all()
+
+
+def test_what_ptxas_takes_computes_what_it_says() -> None:
+    """Negated predicates as sources, sinks in vectors and pairs, WARP_SZ, special registers in narrow moves and
+    conversions, and decimal constants in vectors, of which the low word of the f64 is kept."""
+    function = kernel(
+        ".reg .b16 %rs<2>; ld.param.u64 %rd0, [D]; mov.u32 %r0, %tid.x; mul.wide.u32 %rd1, %r0, 32;"
+        "add.s64 %rd0, %rd0, %rd1; setp.lt.u32 _|%p0, %r0, 8; selp.u32 %r1, 5, 6, !%p0; not.pred %p1, !%p0;"
+        "and.pred %p1, !%p1, 1; selp.u32 %r2, 3, 4, %p1; add.u32 %r3, %r0, WARP_SZ; mov.u16 %rs0, %tid.x;"
+        "cvt.u32.u16 %r4, %rs0; cvt.u32.u16 %r5, %laneid; st.global.v4.b32 [%rd0], {%r1, %r2, %r3, 0.1};"
+        "ld.global.v2.b32 {_, %r6}, [%rd0]; st.global.v4.u32 [%rd0+16], {%r4, %r5, %r6, 7}; ret;"
+    )
+    out = np.zeros((32, 8), np.uint32)
+    function(1, 32, (out,))
+    lane = np.arange(32)
+    expected = (
+        np.where(lane < 8, 5, 6), np.where(lane < 8, 3, 4), lane + 32, 0x9999999A + 0 * lane, lane, lane,
+        np.where(lane < 8, 3, 4), 7 + 0 * lane,
+    )  # fmt: skip
+    assert np.array_equal(out, np.stack(expected, axis=1))

@@ -306,14 +306,14 @@ BAD: list[tuple[str, str, tuple[str, ...]]] = [
     (
         "64 bits in a 32-bit place",
         f"{W1}.warp 0 {{ add.u32 %r1, »%rd1, 1; }}",
-        ("operand a of add.u32 is %rd1, a register of 64 bits", "32 (%r0)"),
+        ("operand a cannot be %rd1, a 64-bit register", "32-bit register, %r0"),
     ),
     (
         "32 bits in a 64-bit place",
         f"{W1}.warp 0 {{ add.s64 %rd1, »%r1, 1; }}",
         ("operand a cannot be %r1, a 32-bit register", "%rd0"),
     ),
-    ("a shift by 64 bits", f"{W1}.warp 0 {{ shl.b64 %rd1, %rd2, »%rd3; }}", ("operand b", "32 (%r0)")),
+    ("a shift by 64 bits", f"{W1}.warp 0 {{ shl.b64 %rd1, %rd2, »%rd3; }}", ("operand b", "32-bit register, %r0")),
     ("no predicate", f"{W1}.warp 0 {{ setp.eq.u32 »%r0, %r1, 0; }}", ("operand d cannot be %r0", "%p0")),
     ("a vector of 32 bits", f"{W1}.warp 0 {{ ld.shared.v2.b64 {{%rd0, »%r1}}, [%r0]; }}", ("%r1",)),
     ("%rd255", f"{W1}.warp 0 {{ mov.u64 »%rd255, 1; }}", ("'%rd255' is not a register", "%rd0 to %rd254")),
@@ -328,7 +328,7 @@ BAD: list[tuple[str, str, tuple[str, ...]]] = [
     (
         "a rank outside of mov",
         f"{W1}.warp 0 {{ add.u32 %r0, »%cluster_ctarank, 1; }}",
-        ("'%cluster_ctarank' is not a register",),
+        ("operand a cannot be the special register %cluster_ctarank", "mov copies special registers"),
     ),
     (
         "two groups",
