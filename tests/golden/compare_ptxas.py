@@ -1,22 +1,27 @@
-"""Compare the decoder with the recorded verdicts of ptxas 13.0 on texts of mma and mma.sp.
+"""Compare the decoder with the recorded verdicts of ptxas 13.0: on texts of mma and mma.sp, and of all other families
+that are executed.
 
-    python -m tests.golden.compare_ptxas
+    python -m tests.golden.compare_ptxas            # mma: each text on which they disagree and a sum
+    python -m tests.golden.compare_ptxas --threads  # the others: texts tried and disagreements of each family
 
-Prints each text on which they disagree and a sum; exit status 1 if there is one.
+Exit status 1 if there is a disagreement.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import isa
+from isa.forms.record import PTX
 
 VERDICTS = Path(__file__).with_name("ptxas_mma_sp.csv.gz")
+THREADS = Path(__file__).with_name("ptxas_threads.csv.gz")
 
 
 class Judged(NamedTuple):
@@ -33,10 +38,42 @@ def verdicts() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def takes(text: str, target: str) -> bool:
+def thread_verdicts() -> list[dict[str, str]]:
+    """The recorded rows of the other families: a text, one target, the PTX version, and whether ptxas takes it."""
+    with gzip.open(THREADS, "rt", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def family(text: str) -> str:
+    """The family of a text: the first part of its opcode."""
+    return re.sub(r"^@\S+ ", "", text).split(" ", 1)[0].split(".", 1)[0].rstrip(";")
+
+
+class Tried(NamedTuple):
+    """Texts of a family: how many there are, and those that are taken or refused against ptxas."""
+
+    texts: int
+    lax: list[str]
+    strict: list[str]
+
+
+def judged_threads(rows: Iterable[dict[str, str]]) -> dict[str, Tried]:
+    """Rows of the other families against the decoder."""
+    found: dict[str, Tried] = {}
+    for row in rows:
+        name = family(row["ptx"])
+        before = found.get(name, Tried(0, [], []))
+        found[name] = before._replace(texts=before.texts + 1)
+        taken = takes(row["ptx"], row["target"], row["version"])
+        if taken != (row["accepted"] == "1"):
+            (before.lax if taken else before.strict).append(f"{row['target']}, PTX {row['version']}: {row['ptx']}")
+    return found
+
+
+def takes(text: str, target: str, ptx: str = PTX) -> bool:
     """Whether the decoder takes a text."""
     try:
-        isa.decode(text, target)
+        isa.decode(text, target, ptx)
     except isa.IsaError:
         return False
     return True
@@ -53,7 +90,23 @@ def judged(rows: Iterable[dict[str, str]]) -> Judged:
     return Judged(counts["1"], counts["0"], disagreements)
 
 
+def print_threads() -> int:
+    """Prints texts tried and disagreements of each family; returns the exit status."""
+    found = judged_threads(thread_verdicts())
+    print(f"{'family':16}{'texts':>8}{'taken, which ptxas refuses':>30}{'refused, which ptxas takes':>30}")
+    for name, tried in sorted(found.items()):
+        print(f"{name:16}{tried.texts:8,}{len(tried.lax):30,}{len(tried.strict):30,}")
+        for text in (*tried.lax, *tried.strict) if "--texts" in sys.argv else ():
+            print(f"  {text}")
+    texts = sum(tried.texts for tried in found.values())
+    lax, strict = (sum(len(tried[place]) for tried in found.values()) for place in (1, 2))
+    print(f"{texts:,} texts of {len(found)} families: {lax + strict:,} disagreements")
+    return int(bool(lax or strict))
+
+
 def main() -> int:
+    if "--threads" in sys.argv:
+        return print_threads()
     taken, refused, disagreements = judged(verdicts())
     for target, text in disagreements:
         print(f"  {target}: {text}")

@@ -787,6 +787,8 @@ def mutated(text: str, generator: random.Random) -> str:
 
 ARRIVES_SHORT = re.compile(r"cp\.async\.mbarrier\.arrive(\.noinc)?\.b64 \[%rs")
 """A generic address in 16 bits, which ptxas takes in all other mbarrier instructions."""
+SCALES_IN_VECTOR = re.compile(r"\{%r\d+(?:, %r\d+)+\}, \{\d+, \d+\}")
+"""Scale factors in a vector, of which ptxas takes any number: an operand that is one register."""
 TARGETS = "75 80 86 89 90 90a 100 100a 100f 103a 110a 120 120a 120f 121a"
 
 
@@ -833,8 +835,7 @@ def _beside(text: str) -> bool:
         return True  # reads generic addresses: ptxas takes it, we do not
     if ARRIVES_SHORT.match(text):
         return True
-    # operands of 32 bits may have any name in a trace; kernels of nvcc declare %rd with 64 and %rs with 16
-    return bool(re.search(r"\.[busf]32 .*%r[ds]", text)) and not text.startswith(("ld", "st", "cp"))
+    return ".block_scale" in text and SCALES_IN_VECTOR.search(text) is not None
 
 
 def disagreements(texts: Sequence[str], target: str) -> list[str]:
