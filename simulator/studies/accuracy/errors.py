@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from isa.types import Bits, ElementType
 from simulator.arithmetic.convert import to_float64
+from simulator.arithmetic.deviation import deviation
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 
@@ -73,6 +74,8 @@ class Errors:
         backward_mean, backward_largest: of |result - exact| / sum |a||b|.
         backward_bias: mean of the signed error relative to sum |a||b|; unlike the other two, no few results that cancel
             decide it.
+        relative_error, sqnr_db, largest_error: of all results together, in which one near zero that is many ulp off
+            weighs little; see `simulator.arithmetic.deviation.Deviation`.
         histogram: how many magnitudes are 0, up to 1, above 1 up to 2, above 2 up to 4, ... ulp; as long as it needs to
             be.
     """
@@ -93,6 +96,9 @@ class Errors:
     backward_mean: float | None
     backward_largest: float | None
     backward_bias: Mean | None
+    relative_error: float | None
+    sqnr_db: float | None
+    largest_error: float | None
     histogram: tuple[int, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,7 +149,7 @@ def summarise(result: Bits, exact: Bits, element: ElementType, sizes: Reals, row
     relative = (d[nonzero] - r[nonzero]) / r[nonzero]
     backward_of = finite & (sizes > 0) & np.isfinite(sizes)
     backward = (d[backward_of] - r[backward_of]) * np.where(np.signbit(r[backward_of]), -1.0, 1.0) / sizes[backward_of]
-    bounds = np.abs(backward)
+    bounds, together = np.abs(backward), deviation(d, r)
     ranked = np.quantile(size, np.array(PERCENTILES) / 100, method="inverted_cdf") if len(size) else np.empty(0)
     return Errors(
         count=len(ulp),
@@ -162,6 +168,9 @@ def summarise(result: Bits, exact: Bits, element: ElementType, sizes: Reals, row
         backward_mean=float(bounds.mean()) if len(bounds) else None,
         backward_largest=float(bounds.max()) if len(bounds) else None,
         backward_bias=mean_of(backward, rows[backward_of], columns[backward_of]),
+        relative_error=together.relative,
+        sqnr_db=together.sqnr_db,
+        largest_error=together.largest if together.elements else None,
         histogram=_histogram(size),
     )
 

@@ -145,6 +145,11 @@ class Accuracy:
         lines += ["", f"#: {alike}; {errors}; backward: mean |error| / sum |a||b|", ""]
         lines += ["bias: mean of signed errors, negative toward zero, +- standard error", *self._biases(), ""]
         lines += [
+            "all results together, by the root of summed squares",
+            *self._together(),
+            "",
+        ]
+        lines += [
             "share of results in percent, by error in ulp: each column from the one before up to its own",
             *self._histogram(),
             "",
@@ -166,6 +171,14 @@ class Accuracy:
             rows.append(
                 [str(group[0].group), name, *(_interval(mean) for mean in (e.bias, e.relative_bias, e.backward_bias))]
             )
+        return _grid(rows, left=(1,))
+
+    def _together(self) -> list[str]:
+        rows = [["#", "", "relative error", "SQNR in dB", "largest |error|"]]
+        for name, group in self.groups:
+            e = group[0].errors
+            ratio = "-" if e.sqnr_db is None else f"{e.sqnr_db:.1f}"
+            rows.append([str(group[0].group), name, _number(e.relative_error), ratio, _number(e.largest_error)])
         return _grid(rows, left=(1,))
 
     def _histogram(self) -> list[str]:
@@ -245,6 +258,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Line, Problem], Any]], ...] = (
     ("backward_largest", _error("backward_largest")),
     ("backward_bias", lambda line, _: _mean(line.errors.backward_bias, "value")),
     ("backward_bias_error", lambda line, _: _mean(line.errors.backward_bias, "error")),
+    *((name, _error(name)) for name in ("relative_error", "sqnr_db", "largest_error")),
     ("worst_place", lambda line, _: " ".join(f"{k}={v}" for k, v in line.worst.place.items()) if line.worst else ""),
     ("worst_ulp", lambda line, _: line.worst.ulp if line.worst else None),
     ("worst_result", lambda line, p: hexadecimal(line.worst.result, p.result) if line.worst else ""),

@@ -77,6 +77,7 @@ def test_every_statistic_against_fractions() -> None:
     a[2, :40], a[2, 40:] = a[2, 0], 0  # sums of other sizes, too
     line, *_ = accuracy("e4m3", targets="sm_90:wgmma", a=a, b=b).lines
     signed, relative, backward, right = [], [], [], 0
+    squares: list[tuple[Fraction, Fraction]] = []
     for row in a.tolist():
         for column in b.T.tolist():
             d, terms = Fraction(0), [Fraction(x) * Fraction(y) for x, y in zip(row, column, strict=True)]
@@ -88,6 +89,7 @@ def test_every_statistic_against_fractions() -> None:
             relative.append(away / abs(exact))
             backward.append(abs(d - exact) / sum(map(abs, terms)))
             right += d == exact
+            squares.append(((d - exact) ** 2, exact**2))
     e = line.errors
     ranked = sorted(map(abs, signed))
     assert (e.count, e.measured, e.special, e.zero_wrong) == (35, 35, 0, 0)
@@ -97,6 +99,10 @@ def test_every_statistic_against_fractions() -> None:
     assert e.backward_bias.value == pytest.approx(
         float(sum(x if s > 0 else -x for x, s in zip(backward, signed, strict=True)) / 35)
     )
+    noise, signal = (float(sum(part)) for part in zip(*squares, strict=True))
+    assert e.relative_error == pytest.approx((noise / signal) ** 0.5)
+    assert e.sqnr_db == pytest.approx(10 * np.log10(signal / noise))
+    assert e.largest_error == pytest.approx(float(max(one for one, _ in squares)) ** 0.5)
     assert e.mean == pytest.approx(float(sum(ranked) / 35))
     assert e.largest == float(ranked[-1])
     assert e.bias is not None
