@@ -136,7 +136,7 @@ answer = None
 check("12.1", answer)
 
 # %% [markdown]
-# **2.** From which K on does 2:4 gain 1.4 on the RTX 4090?
+# **2.** From which K on does 2:4 gain 1.5 on the RTX 4090?
 #
 # Answer: K.
 #
@@ -146,9 +146,9 @@ check("12.1", answer)
 #
 # ```python
 # card = sizes[sizes["config"] == "rtx4090"]
-# first = card[card["speedup"] > 1.4]["k"].min()
+# first = card[card["speedup"] > 1.5]["k"].min()
 # print("from K =", first)
-# assert card[card["k"] < first]["speedup"].max() < 1.4
+# assert card[card["k"] < first]["speedup"].max() < 1.5
 # answer = first
 # check("12.2", answer)
 # ```

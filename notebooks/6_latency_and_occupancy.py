@@ -330,7 +330,8 @@ with data("traces.csv").open() as lines:
 report = simulator.run("digits/f16")
 chip, exact = (x["d_f16"].view(np.float32) for x in (report.arrays, report.exact))
 rate = report.throughput.fma_per_clk_sm
-print(f"{report.cycles:,} cycles, {rate:,.0f} FMA/clk/SM, {report.distances['d_f16']}")
+print(f"{report.cycles:,} cycles, {rate:,.0f} FMA/clk/SM")
+print(str(report.distances["d_f16"]).replace(" (", "\n("))
 print(f"{'chip':>14}{'bits':>10}{'exact':>14}{'bits':>10}{'difference':>13}")
 for x, y in list(zip(chip.ravel(), exact.ravel(), strict=True))[:6]:
     bits = [f"{v.view(np.uint32):08x}" for v in (x, y)]

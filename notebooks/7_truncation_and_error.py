@@ -322,7 +322,8 @@ print(
     "digits/f16: largest distance of an instruction's result from the exact one "
     f"{report.largest_ulp} ulp"
 )
-print(f"digits/f16, the whole trace: {report.distances['d_f16']}")
+whole = str(report.distances["d_f16"]).replace(" (", "\n(")
+print(f"digits/f16, the whole trace: {whole}")
 chip, exact = (
     arrays["d_f16"].view(np.float32) for arrays in (report.arrays, report.exact)
 )
