@@ -48,7 +48,9 @@ SCALAR_ROWS: tuple[Row, ...] = (
         "shfl.sync.bfly.b32", "d:register or pair, a:bits, b:bits, c:bits, membermask:u32", any_order=True,
         since="6.0", targets="70+", section="9.7.9.6", time=Time.SHUFFLE,
     ),
-    instruction("elect.sync", "d:pair, a:32", since="8.0", targets="90+", section="9.7.13.10", time=Time.INTEGER),
+    instruction(
+        "elect.sync", "d:pair, membermask:u32", since="8.0", targets="90+", section="9.7.13.10", time=Time.INTEGER
+    ),
     instruction(
         "mapa.shared::cluster.u32", "d, a, b", any_order=True,
         since="7.8", targets="90+", section="9.7.9.23", time=Time.INTEGER,

@@ -36,7 +36,7 @@ def elect(instruction: Instruction, form: Form) -> Executor:
         lowest = ((masks[:, :, None] >> LANE & 1) != 0).argmax(axis=2)
         return lowest.astype(np.uint32), lowest == LANE
 
-    return Exchange((), reader(instruction["a"]), compute, writers)
+    return Exchange((), reader(instruction["membermask"]), compute, writers)
 
 
 @prepares("shfl.sync")

@@ -289,8 +289,8 @@ class Lockstep(Observer):
         if form.time.table == "shared":
             where = addresses(instruction["address"])(machine, rows)
             differ |= (where != where[own]).any(axis=1)
-        elif form.name == "elect":
-            mask = reader(instruction["a"])(machine, rows)
+        elif (members := instruction.by_role.get("membermask")) is not None:
+            mask = reader(members)(machine, rows)
             differ |= (mask != mask[own]).any(axis=(1, 2))
         elif is_mma(form) and form.row.scale:
             ids = np.concatenate(

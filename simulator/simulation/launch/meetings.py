@@ -78,8 +78,7 @@ def _late(run: Run, group: Group, lanes: Lanes, mask: NDArray[np.uint32]) -> Lan
 def mask_of(item: Operation) -> Operand | None:
     """The operand of an instruction that names the threads of its warp that execute it together; None if it has none:
     it is one of a whole warp, or of each thread alone."""
-    instruction = item.instruction
-    return instruction["a"] if instruction.form.name == "elect" else instruction.by_role.get("membermask")
+    return item.instruction.by_role.get("membermask")
 
 
 def _arrive(run: Run, group: Group, place: int, lanes: Lanes, kind: str | int, masks: NDArray[np.uint32] | None) -> int:
