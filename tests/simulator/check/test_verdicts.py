@@ -217,10 +217,11 @@ SHORT = ("barriers", "barrier_rounds_sm80", "calls", "direct_one_warp", "diverge
     [
         pytest.param(path.stem, marks=() if path.stem in SHORT else exhaustive)
         for path in sorted(LAUNCHES.glob("*.json"))
+        if path.stem != "f16_chip"  # for its time alone: its buffers are zeros, which are no metadata
     ],
 )
 def test_recorded_launches_have_no_findings(name: str) -> None:
-    """All 25: every finding of them would be a false one."""
-    report = check_launch(LAUNCHES / f"{name}.json", ctas=1 if name == "f16_chip" else launches.CTAS)
+    """Every finding of them would be a false one."""
+    report = check_launch(LAUNCHES / f"{name}.json", ctas=launches.CTAS)
     assert report.findings == (), report.table()
-    assert report.compared == (name != "f16_chip")
+    assert report.compared

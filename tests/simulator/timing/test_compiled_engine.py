@@ -3,6 +3,7 @@ states at the ends of loops."""
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from collections.abc import Iterator
@@ -255,9 +256,10 @@ def test_interrupted(ahead: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytes
 
     monkeypatch.setattr(engine, "PATIENCE", 0.2)
     monkeypatch.setattr(compiled, "available", lambda: ahead)
+    caplog.set_level(logging.WARNING, logger="tcsim")  # a test before may have been told to be quiet
     config, session = load_config("h100_sxm"), Session(ENDLESS, "h100_sxm", arithmetic="none")
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.8)
+    signal.setitimer(signal.ITIMER_REAL, 2.0)  # ten times PATIENCE: the computer may be busy
     start = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -265,7 +267,7 @@ def test_interrupted(ahead: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytes
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 10
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith("tcsim: 4,000,000,000 instructions are timed one by one, which takes about ")
     assert "Ctrl-C" in said
