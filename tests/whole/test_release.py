@@ -16,7 +16,7 @@ from simulator.lessons.catalogue import DATA
 from tests.support.cases import exhaustive
 from tests.support.paths import ROOT
 
-MOST_BYTES = 5_050_000
+MOST_BYTES = 5_150_000
 
 
 @pytest.fixture(scope="module")
