@@ -124,6 +124,21 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(line for line in io.StringIO(text, newline="") if not line.startswith("#")))
 
 
+def runs_in_words(numbers: Iterable[int]) -> str:
+    """Whole numbers that ascend, as runs.
+
+    >>> runs_in_words([0, 1, 2, 8, 32, 33])
+    '0 to 2, 8, 32 to 33'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{first} to {last}" if last > first else str(first) for first, last in runs)
+
+
 def _repeated(values: Sequence[Any], count: int) -> list[Any]:
     """The first `count` of the values; the last one holds for all that follow."""
     return [value for value, _ in zip(chain(values, repeat(values[-1])), range(count), strict=False)]

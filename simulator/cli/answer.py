@@ -78,9 +78,6 @@ def answer(
     except Error as error:
         say(error)
         return illegal if isinstance(error, IsaError) else BAD
-    except MemoryError:
-        say("there is not enough memory for this; legal: a smaller problem, or a larger computer")
-        return BAD
     except OSError as error:
         if not files:
             raise
@@ -189,11 +186,8 @@ def draw_bar(share: float, words: str) -> None:
     """Draws on stderr how far something is, over what was drawn before; the line goes with a share of 1."""
     bar = min(_BAR, terminal_columns(sys.stderr) // 3)
     full = int(bar * share)
-    text = (
-        f"tcsim: [{'#' * full}{'.' * (bar - full)}] {without_controls(words)}"[: terminal_columns(sys.stderr) - 1]
-        if share < 1
-        else ""
-    )
+    shown = f"tcsim: [{'#' * full}{'.' * (bar - full)}] {without_controls(words)}"
+    text = shown[: terminal_columns(sys.stderr) - 1] if share < 1 else ""
     print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
 
 

@@ -25,7 +25,7 @@ from simulator.state import RegisterFile, SharedMemory
 from simulator.state.carried import CarryingRegisters, CarryingTensorMemory
 from simulator.state.global_memory import Copies, GlobalMemory
 from simulator.state.mbarrier import Clocks, Mbarrier, Mbarriers, OrderedMemory, joined
-from simulator.state.registers import WARP_SIZE, Lanes, Warps
+from simulator.state.registers import LANE, WARP_SIZE, Lanes, Warps
 from simulator.state.shared import AddressError
 from simulator.state.tensor_memory import TensorMemory
 
@@ -296,17 +296,16 @@ class CtaState:
 
     def special(self, name: str, warps: Warps) -> Bits:
         """uint32 [warp, lane] of a special register. PTX ISA 9.0, section 10; threads along x."""
-        lane = np.arange(WARP_SIZE, dtype=np.uint32)
         warp = warps.astype(np.uint32)[:, None]
         match name:
             case "%laneid":
-                value = lane[None, :]
+                value = LANE[None, :]
             case "%warpid":
                 value = warp
             case "%nwarpid":
                 value = np.full((1, 1), self.slots, np.uint32)
             case "%tid.x":
-                value = warp * np.uint32(WARP_SIZE) + lane
+                value = warp * np.uint32(WARP_SIZE) + LANE
             case "%ntid.x":
                 value = np.full((1, 1), self.warps * WARP_SIZE, np.uint32)
             case "%cluster_ctarank":

@@ -14,10 +14,8 @@ from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.exchange import Exchange, Values
 from simulator.execute.operands import predicate, reader, writer
 from simulator.execute.registry import Array, prepares
-from simulator.state.registers import WARP_SIZE, Lanes, Warps
+from simulator.state.registers import LANE, WARP_SIZE, Lanes, Warps
 from simulator.state.shared import AddressError
-
-LANE = np.arange(WARP_SIZE, dtype=np.uint32)
 
 
 @prepares("elect.sync")
@@ -131,13 +129,13 @@ def map_address(instruction: Instruction, form: Form) -> Executor:
 def _members(masks: Array, active: Array) -> Array:
     """bool [warp, lane]: the active threads of a warp, all of which have the same mask, that are in it. AddressError if
     one of them is not, which PTX leaves undefined."""
-    lane = np.arange(WARP_SIZE, dtype=np.uint32)
-    if (active & (masks >> lane & 1 == 0)).any():
-        row, thread = (int(place[0]) for place in np.nonzero(active & (masks >> lane & 1 == 0)))
+    outside = active & (masks >> LANE & 1 == 0)
+    if outside.any():
+        row, thread = (int(place[0]) for place in np.nonzero(outside))
         reason = f"thread {thread} is not in its membermask ({int(masks[row, thread]):#x})"
         raise AddressError(reason, "a mask of all the threads that take part, e.g. 0xffffffff", rule="warp-mask")
     first = np.take_along_axis(masks, active.argmax(axis=1)[:, None], axis=1)
-    answer: Array = active & (first >> lane & 1 != 0)
+    answer: Array = active & (first >> LANE & 1 != 0)
     return answer
 
 

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from isa.types import Bits
 
 WARP_SIZE = 32
+LANE = np.arange(WARP_SIZE, dtype=np.uint32)
+"""The number of each lane of a warp."""
 Warps = NDArray[np.intp]
 Lanes = NDArray[np.bool_]
 _NAME = re.compile(r"%(rd|rs|r|p)(0|[1-9][0-9]{0,8})", re.ASCII)

@@ -6,14 +6,13 @@ simulated ones (tests/hardware/results/traces.csv; tests/hardware/run_traces.py 
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import simulator
-from simulator.tables import aligned
+from simulator.tables import aligned, read_rows
 
 MEASURED = Path(__file__).resolve().parents[1] / "hardware" / "results" / "traces.csv"
 
@@ -33,10 +32,9 @@ class Program(NamedTuple):
 
 def programs() -> Iterator[Program]:
     """Every trace that was measured."""
-    with MEASURED.open(newline="") as stream:
-        for row in csv.DictReader(stream):
-            report = simulator.run(row["trace"], "h100_sxm", arithmetic="none")
-            yield Program(row["trace"], int(row["cycles"]), report.cycles)
+    for row in read_rows(MEASURED):
+        report = simulator.run(row["trace"], "h100_sxm", arithmetic="none")
+        yield Program(row["trace"], int(row["cycles"]), report.cycles)
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ from simulator.inputs import ArrayFile, InputError
 from simulator.layout import form_layout
 from simulator.layout.queries import where
 from simulator.studies.gemm import parse_tile
+from tests.support.kernels import NOTHING
 
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 FORM = isa.mma_form(OPCODE)
@@ -33,20 +34,12 @@ def sparse(**more: Any) -> Any:
 
 
 MASKED = np.ma.array(Z((1, 4, 32), np.uint32), mask=True)
-KERNEL = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p)
-{
-    ret;
-}
-"""
 
 
 def launched(**how: Any) -> Any:
     """Launches a kernel that does nothing, with options as a caller passes them."""
     given: dict[str, Any] = {"grid": 1, "block": 32, "args": [Z(32, np.uint32)]} | how
-    return simulator.Module(KERNEL).get_function("k")(**given)
+    return simulator.Module(NOTHING).get_function("k")(**given)
 
 
 LAUNCHES: tuple[tuple[dict[str, Any], str], ...] = (

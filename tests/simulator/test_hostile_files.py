@@ -12,16 +12,9 @@ import pytest
 
 from simulator.errors import ConfigError
 from simulator.timing.config import load_config
+from tests.support.kernels import NOTHING
 
 Tcsim = Callable[..., tuple[int, str, str]]
-KERNEL = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p)
-{
-    ret;
-}
-"""
 DIGITS = "9" * 400
 
 
@@ -103,7 +96,7 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
 
 @pytest.mark.parametrize(("wrong", "said"), WRONG)
 def test_entries_of_a_capture(tmp_path: Path, tcsim: Tcsim, wrong: dict[str, Any], said: str) -> None:
-    (tmp_path / "k.ptx").write_text(KERNEL)
+    (tmp_path / "k.ptx").write_text(NOTHING)
     (tmp_path / "k.json").write_text(json.dumps(CAPTURE | wrong))
     found = refused(tcsim, "launch", str(tmp_path / "k.json"))
     assert said in found

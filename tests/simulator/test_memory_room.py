@@ -13,16 +13,9 @@ from simulator import memory_room
 from simulator.files import write_arrays
 from simulator.inputs import ArrayFile
 from simulator.memory_room import RoomError, available, check_room, shown
+from tests.support.kernels import NOTHING
 
 Tcsim = Callable[..., tuple[int, str, str]]
-KERNEL = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 p)
-{
-    ret;
-}
-"""
 
 
 def test_what_the_system_has_is_read() -> None:
@@ -55,7 +48,7 @@ def test_launches_that_are_too_large(
     tmp_path: Path, tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch, grid: str, argument: str, said: str
 ) -> None:
     monkeypatch.setattr(memory_room, "available", lambda: 1 << 30)
-    (tmp_path / "k.ptx").write_text(KERNEL)
+    (tmp_path / "k.ptx").write_text(NOTHING)
     code, out, err = tcsim("launch", str(tmp_path / "k.ptx"), "--grid", grid, "--block", "32", "--arg", argument)
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert said in err
@@ -63,7 +56,7 @@ def test_launches_that_are_too_large(
 
 def test_buffers_of_a_capture_that_are_too_large(tmp_path: Path, tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_room, "available", lambda: 1 << 30)
-    (tmp_path / "k.ptx").write_text(KERNEL)
+    (tmp_path / "k.ptx").write_text(NOTHING)
     content = {
         "ptx": "k.ptx", "entry": "k", "target": "sm_80", "grid": [1], "block": [32], "params": [{"buffer": "A"}],
         "buffers": {"A": {"bytes": 1 << 35, "zero": True}},

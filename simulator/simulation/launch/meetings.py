@@ -17,9 +17,9 @@ from simulator.execute.operands import predicate, reader, writer
 from simulator.program.kernel import Operation
 from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.run import PARTED, Reduction, Run, Step, taken, whole
-from simulator.simulation.launch.threads import ALL, AWAY, LANE, Group
+from simulator.simulation.launch.threads import ALL, AWAY, Group
 from simulator.simulation.launch.watch import Watch
-from simulator.state.registers import Lanes, Warps
+from simulator.state.registers import LANE, Lanes, Warps
 
 FRUITLESS = 1024  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
 LOOKS = 16  # loads of a loop that may wait for others, after which these go on

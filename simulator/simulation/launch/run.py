@@ -21,9 +21,10 @@ from simulator.program.kernel import Item, Kernel
 from simulator.simulation.launch.barriers import LaunchBarriers
 from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.errors import LaunchError
-from simulator.simulation.launch.threads import LANE, Group, Threads, all_lanes
+from simulator.simulation.launch.threads import Group, Threads, all_lanes
 from simulator.simulation.launch.watch import Watch
-from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
+from simulator.state.registers import LANE, WARP_SIZE, Lanes, Sort, Warps
+from simulator.tables import runs_in_words
 
 BUDGET = 20_000_000_000  # warp instructions of a launch, unless told otherwise
 Note = Callable[[int, Warps, "Lanes | None", Outcome], None]
@@ -215,14 +216,7 @@ class Run:
 
 def _lanes(lanes: Lanes) -> str:
     """Lanes of a warp, bool [lane], in words: "lanes 0 to 15, 20"."""
-    runs: list[list[int]] = []
-    for lane in np.flatnonzero(lanes).tolist():
-        if runs and runs[-1][1] == lane - 1:
-            runs[-1][1] = lane
-        else:
-            runs.append([lane, lane])
-    words = ", ".join(f"{first} to {last}" if last > first else str(first) for first, last in runs)
-    return f"lane{'s' if lanes.sum() > 1 else ''} {words}"
+    return f"lane{'s' if lanes.sum() > 1 else ''} {runs_in_words(np.flatnonzero(lanes).tolist())}"
 
 
 def _wait(lanes: Lanes) -> str:

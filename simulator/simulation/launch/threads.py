@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.state.registers import WARP_SIZE, Lanes, Warps
+from simulator.state.registers import LANE, WARP_SIZE, Lanes, Warps
 
 DONE = 1 << 30  # the rank of a thread that has exited
 AWAY = 1 << 29  # the rank of a thread that waits: at a barrier, or for others of its warp
@@ -21,7 +21,6 @@ PATIENCE = 1 << 12  # turns after which threads of higher rank get one, so that 
 PATIENT = 1 << 16  # items of one turn after which they get one
 QUANTUM = 1 << 12  # items that they may execute then
 ALL = 0xFFFFFFFF  # the mask that names every thread of a warp
-LANE = np.arange(WARP_SIZE, dtype=np.uint32)
 
 
 class Group(NamedTuple):

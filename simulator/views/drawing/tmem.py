@@ -10,6 +10,7 @@ from isa.mapping import Integers, Mapping
 from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.datapath import HALF, LAYOUTS, DatapathLayout
 from simulator.layout import Operand, Selection
+from simulator.tables import runs_in_words
 from simulator.views.drawing.elements import data
 from simulator.views.drawing.marks import GLYPH, Mark
 from simulator.views.drawing.palettes import colours, number
@@ -108,9 +109,7 @@ def _blocks(operand: Operand) -> dict[int, str]:
 def _range(name: str, values: Integers) -> str:
     """`rows 0 to 15, 32 to 47`, `k 0 to 63`."""
     numbers = np.unique(values)
-    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
-    words = ", ".join(str(run[0]) if run.size == 1 else f"{run[0]} to {run[-1]}" for run in runs)
-    return f"{name}{'s' * (name == 'row' and numbers.size > 1)} {words}"
+    return f"{name}{'s' * (name == 'row' and numbers.size > 1)} {runs_in_words(numbers.tolist())}"
 
 
 # Data path layouts
