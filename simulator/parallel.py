@@ -12,7 +12,8 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -67,9 +68,9 @@ def worked(
     else:
         from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 
-        with ProcessPoolExecutor(min(workers, count), mp_context=_start_method(), initializer=_begin) as pool:
+        with ProcessPoolExecutor(min(workers, count), mp_context=_start_method(), initializer=begin_worker) as pool:
             try:
-                yield from _bounded(lambda block: pool.submit(_told, work, key, block), tasks, 2 * workers, tick)
+                yield from _bounded(lambda block: _submitted(pool, work, key, block), tasks, 2 * workers, tick)
             except BrokenProcessPool:
                 reason = "a process that did the work was ended from outside, perhaps for want of memory"
                 raise ClusterError(reason, "the same command again, with fewer --workers") from None
@@ -86,6 +87,33 @@ def _start_method() -> Any:
     import multiprocessing
 
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
+
+
+def _submitted(pool: Executor, work: Work, key: str, block: Any) -> Future[bytes]:
+    """Gives a block to the processes, the first of which start then."""
+    with undisturbed():
+        return pool.submit(_told, work, key, block)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ctrl-C is heard behind the block, in which processes start: not between a start and the line that remembers the
+    process, and not in what Python does at a fork, where its exception would be dropped.
+
+    The signal is noted and not blocked: while the main thread blocks it, the system gives it to another thread (numpy
+    has some), and a main thread that has gone on to wait for a process is not woken by that.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield  # Python hears signals in the main thread alone, and cannot restore what others have installed
+        return
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        signal.raise_signal(signal.SIGINT)
 
 
 def end_with_parent() -> None:
@@ -128,7 +156,7 @@ def _outlive(parent: Any) -> None:
     os._exit(1)
 
 
-def _begin() -> None:
+def begin_worker() -> None:
     """Keeps a process from starting threads of its own, since the processes share the cores, from hearing Ctrl-C, at
     which the process that started it ends it, and from outliving that one. What it already has stays, so no search for
     garbage looks at it."""

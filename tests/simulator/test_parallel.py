@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from simulator.parallel import undisturbed
 from tests.support.paths import ROOT
 
 _WORKED = """
@@ -90,3 +92,26 @@ def test_a_killed_campaign_leaves_no_process(tmp_path: Path) -> None:
         if _is_there(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL, "killed before the end"
+
+
+def test_an_interruption_is_heard_behind_the_start_of_processes() -> None:
+    """Also where another thread could take the signal: then it interrupted the start, or woke nobody who waited."""
+    over, steps = threading.Event(), list[str]()
+
+    def start() -> None:
+        with undisturbed():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            steps.append("started")
+
+    other = threading.Thread(target=over.wait)
+    other.start()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        over.set()
+        other.join()
+    assert steps == ["started"]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import mmap
 import multiprocessing
-import os
-import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +16,7 @@ from isa.errors import Error
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
 from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
-from simulator.parallel import ALONE, RemoteTraceback, end_with_parent, sendable
+from simulator.parallel import ALONE, RemoteTraceback, begin_worker, sendable, undisturbed
 from simulator.program.kernel import Kernel, Operation, SystemCall
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
@@ -218,7 +216,7 @@ def _in_processes(setup: Setup, code: Code, portions: list[NDArray[np.int64]], w
     running = []
     done: list[_Portion] = []
     try:
-        with _undisturbed():
+        with undisturbed():
             for first in range(workers):
                 receiver, sender = context.Pipe(duplex=False)
                 given = (setup, code, portions, range(first, len(portions), workers), failed, sender.send)
@@ -239,16 +237,6 @@ def _in_processes(setup: Setup, code: Code, portions: list[NDArray[np.int64]], w
             process.terminate()
             receiver.close()
     return _together(setup, code, portions, sorted(done, key=lambda portion: portion.number))
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ctrl-C is heard behind the block, and by no process that it starts."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _together(setup: Setup, code: Code, portions: list[NDArray[np.int64]], done: list[_Portion]) -> Executed:
@@ -277,8 +265,7 @@ def _work(
     send: Callable[[list[_Portion]], None],
 ) -> None:
     """Runs in a forked process: sends what its portions came to."""
-    end_with_parent()
-    os.environ["TCSIM_THREADS"] = "1"
+    begin_worker()
     done: list[_Portion] = []
     for number in mine:
         if number > failed[0]:
