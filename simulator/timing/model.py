@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.record import Time, Unit
-from simulator.execute.dynamic_info import Fact
+from simulator.execute.dynamic_info import BulkFacts, Fact
 from simulator.timing import sequences_config
 from simulator.timing.tcgen05 import Cost
 
@@ -213,6 +213,11 @@ class TimedOperation:
     returning: bool = False
     cache_line: int = -1
     line_place: int = 0
+
+    @property
+    def copies_in_bulk(self) -> bool:
+        """Whether any of its executions starts a bulk copy."""
+        return any(isinstance(job.fact, BulkFacts) for runs in (self.jobs or {}).values() for job in runs.entries)
 
     @property
     def jumps(self) -> bool:

@@ -1,0 +1,549 @@
+"""The front of an SM: its sub-cores, and the shared memory behind them. It advances itself, cycle by cycle or faster,
+to the next event that anything else could cause.
+
+A sub-core issues at most `[issue] width` instructions a cycle, from the warp that its policy puts first among those
+that have waited as compiled, whose operands are ready and whose unit is free; warps issue in order.
+
+Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on
+matrix and integer instructions are waits, too, that the compiler has written into the code, and that count from issue.
+Write-after-read waits for accesses to shared and global memory alone, which read their registers some time after issue
+and pin them until then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from simulator.machine.front.port import Access, Clock
+from simulator.machine.front.program import (
+    AT_BARRIER,
+    AT_GLOBAL,
+    AT_MBARRIER,
+    AT_SHARED,
+    BARRIER,
+    BRANCH,
+    CONTROL,
+    DEPENDENCY,
+    ISSUED,
+    NEVER,
+    NOT_CHOSEN,
+    SEQUENCE,
+    SHARED,
+    TENSOR,
+    Instruction,
+    LoopEnd,
+    Program,
+    Words,
+)
+from simulator.machine.front.rules import Rules
+from simulator.machine.front.shared_memory import SharedMemory
+from simulator.machine.front.sub_core import SubCore, UnitQueue
+from simulator.machine.front.warp import Warp
+from simulator.machine.front.wavefronts import TAKEN
+
+WAITS = cython.declare(cython.int, 0)  # why `advance` returns: nothing happens before the cycle asked for
+OUTSIDE = cython.declare(cython.int, 1)  # an instruction is to issue that starts something on its own clock: `issue_chosen`
+BOUNDARY = cython.declare(cython.int, 2)  # a warp is at the end of a loop, where a repetition may be found
+PAUSE = cython.declare(cython.int, 3)  # enough steps for once
+STEPS = cython.declare(cython.longlong, 1_000_000)  # that it takes at once
+ASLEEP = cython.declare(cython.longlong, 10_000)  # cycles without an issue after which the state is compared at another warp's loop ends
+
+
+@cython.cclass
+class Front:
+    """The front of one SM.
+
+    Attributes:
+        cores, warps: its sub-cores, and its warps by number.
+        shared: its shared memory.
+        unit_queue: the queue of its tcgen05 unit.
+        skip: whether to stop at ends of loops.
+        until: the cycle up to which `advance` runs; whoever plans an event before that in the meantime brings it
+            forward (`limit`).
+        outside: issues what the front cannot do alone (`launch`), and is told of warps that are over (`leave`).
+        barriers: those of its CTA; `barrier_free`: when their unit takes the next arrival.
+        unfinished: warps whose programs are not over.
+        boundary_warp, boundary_loop: after BOUNDARY, the warp and the loop end that it is at.
+    """
+
+    rules: Rules
+    clock: Clock
+    cores: list
+    warps: list
+    shared: SharedMemory
+    unit_queue: UnitQueue
+    observer: object
+    outside: object
+    barriers: object
+    barrier_free: cython.longlong
+    skip: cython.bint
+    until: cython.longlong
+    unfinished: cython.longlong
+    cta: cython.int
+    first_warp: cython.int
+    chosen: Warp
+    chosen_core: SubCore
+    boundary_warp: Warp
+    boundary_loop: LoopEnd
+    words: Words
+
+    def __init__(self, rules: Rules, cta: Any, first_warp: Any, skip: Any, observer: Any, barriers: Any) -> None:
+        self.rules, self.cta, self.first_warp, self.skip, self.observer = rules, cta, first_warp, skip, observer
+        self.barriers, self.barrier_free, self.outside = barriers, 0, None
+        self.clock, self.unit_queue = Clock(), UnitQueue()
+        self.cores = [SubCore(rules, self.clock, number, cta, self.unit_queue) for number in range(rules.sub_cores)]
+        self.shared = SharedMemory(rules, self.clock, self.cores, cta, observer)
+        self.warps, self.unfinished, self.until, self.words = [], 0, 0, Words()
+        self.chosen = self.chosen_core = self.boundary_warp = self.boundary_loop = None
+
+    def use(self, outside: Any) -> None:
+        """Lets this issue what the front cannot do alone."""
+        self.outside = outside
+
+    def place(self, program: Any, number: Any, registers: Any, start: Any) -> Any:
+        """Puts a warp of this program on its sub-core, where it issues from the cycle `start` on; returns it."""
+        core: SubCore = self.cores[(number - self.first_warp) % self.rules.sub_cores]
+        warp = Warp(self.rules, program, number, self.cta, core.number, core.count, len(self.warps), registers)
+        warp.issue_not_before = start
+        core.warps.append(warp)
+        core.count += 1
+        core.tick = 0
+        self.warps.append(warp)
+        self.unfinished += 1
+        return warp
+
+    # Time
+
+    @cython.ccall
+    def limit(self, cycle: cython.longlong) -> cython.void:
+        """Lets `advance` return before this cycle, in which something happens outside."""
+        if cycle < self.until:
+            self.until = cycle
+
+    @cython.ccall
+    def next_step(self) -> cython.longlong:
+        """The cycle in which the front does something next; NEVER if it waits for others."""
+        next: cython.longlong = self.shared.tick
+        core: SubCore
+        for core in self.cores:
+            if core.tick < next:
+                next = core.tick
+        return next
+
+    @cython.ccall
+    @cython.exceptval(check=True)
+    def advance(self, until: cython.longlong) -> cython.int:
+        """Runs every step before cycle `until`; returns why it has stopped."""
+        self.until = until
+        shared: SharedMemory = self.shared
+        n: cython.int = self.rules.sub_cores
+        k: cython.int
+        steps: cython.longlong
+        for steps in range(STEPS):
+            core: SubCore = cython.cast(SubCore, self.cores[0])
+            for k in range(1, n):
+                other: SubCore = cython.cast(SubCore, self.cores[k])
+                if other.tick < core.tick:
+                    core = other
+            if min(core.tick, shared.tick) >= self.until:
+                return WAITS
+            if shared.tick <= core.tick:
+                self.clock.now = shared.tick
+                shared.serve(shared.tick)
+                continue
+            self.clock.now = core.tick
+            self.step(core)
+            if self.chosen is not None:
+                return OUTSIDE
+            if self.boundary_warp is not None:
+                return BOUNDARY
+        return PAUSE
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def step(self, core: SubCore) -> cython.void:
+        """Lets a sub-core issue the instruction that can issue in this cycle, and plans when it looks again."""
+        core.tick = NEVER
+        now: cython.longlong = self.clock.now
+        warp: Warp = core.choose(now)
+        if warp is None:
+            core.wake(core.next_issue(now + 1))
+        elif warp.next.synced and self.outside is not None:
+            self.chosen, self.chosen_core = warp, core
+        else:
+            self.issue(core, warp, now)
+            core.wake(core.next_issue(max(now, core.open_from())))
+
+    @cython.ccall
+    @cython.exceptval(check=True)
+    def issue_chosen(self) -> cython.void:
+        """After OUTSIDE: issues the instruction, in the same cycle, to which everything else has come."""
+        core: SubCore = self.chosen_core
+        warp: Warp = self.chosen
+        now: cython.longlong = self.clock.now
+        self.chosen = None
+        self.issue(core, warp, now)
+        core.wake(core.next_issue(max(now, core.open_from())))
+
+    @cython.ccall
+    def at_boundary(self) -> object:
+        """After BOUNDARY: the warp and the loop end that it is at."""
+        found = self.boundary_warp, self.boundary_loop
+        self.boundary_warp = None
+        return found
+
+    # Issue
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def issue(self, core: SubCore, warp: Warp, now: cython.longlong) -> cython.void:
+        """Issues the warp's next instruction in this cycle."""
+        instruction: Instruction = warp.next
+        self.account(core, warp, instruction, now)
+        core.issues = core.issues + 1 if core.last_issue == now else 1
+        core.last_issue = warp.last = now
+        warp.begin_upkeep(instruction, now)
+        if warp.due < core.due_from:
+            core.due_from = warp.due
+        core.issued += 1
+        finished: cython.longlong = now + self.start(core, warp, instruction, now)
+        if self.observer is not None:
+            free: cython.longlong = now if instruction.unit == SHARED else core.free[instruction.unit]
+            self.observer.issued(now, finished, free)
+        self.clock.lasts(finished)
+        self.advance_warp(core, warp, now)
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def account(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
+        """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands,
+        the unit, the scheduler."""
+        stalls: object = None
+        if self.observer is not None:
+            stalls = []
+        cycle: cython.longlong = warp.last + 1
+        if cycle < now:
+            cycle = self.charge(warp, cycle, warp.operands_not_before, DEPENDENCY, stalls)
+            cycle = self.charge(warp, cycle, warp.issue_not_before, warp.issue_not_before_reason, stalls)
+            cycle = self.charge(warp, cycle, warp.operands_ready, warp.operands_reason, stalls)
+            taken: cython.int = cython.cast(cython.int, self.rules.pipe_taken[instruction.unit])
+            cycle = self.charge(warp, cycle, core.unit_free(instruction), taken, stalls)
+            self.charge(warp, cycle, now, NOT_CHOSEN, stalls)
+        warp.stalls[SEQUENCE if instruction.part else ISSUED] += 1
+        if self.observer is not None:
+            self.observer.issue(warp, core.cta * self.rules.sub_cores + core.number, instruction.timed, now, stalls)
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def charge(
+        self, warp: Warp, cycle: cython.longlong, until: cython.longlong, reason: cython.int, stalls: object
+    ) -> cython.longlong:
+        """Counts the cycles from `cycle` to before `until`, if there are any, for a reason; returns where the next
+        begins."""
+        if until <= cycle:
+            return cycle
+        warp.stalls[reason] += until - cycle
+        if stalls is not None:
+            stalls.append((reason, cycle, until))
+        return until
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def start(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.longlong:
+        """Occupies the instruction's unit and notes when its results are ready; returns the cycles until all of it is
+        done."""
+        unit: cython.int = instruction.unit
+        warp.operands_not_before = now + instruction.operand_stall
+        warp.issue_not_before, warp.issue_not_before_reason = now + instruction.stall, instruction.stall_reason
+        warp.jump_leaves = now + self.rules.stages if unit == CONTROL else NEVER
+        if unit == BARRIER:
+            self.arrive(warp, instruction, now)
+            return 1
+        if instruction.outside:
+            return 1 if self.outside is None else self.outside.launch(core, warp, instruction.timed, now)
+        if unit == SHARED:
+            self.access(core, warp, instruction, now)
+            return 1
+        core.take(warp, instruction, now)
+        if unit == TENSOR and core.stores:
+            self.shared.leave_gap(core, instruction, now)
+        k: cython.int
+        for k in range(instruction.write_count):
+            warp.ready[instruction.writes[k]] = now + instruction.latency
+            warp.producers[instruction.writes[k]] = unit
+        return instruction.latency
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def access(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
+        """Sends an access to shared memory, of which is decided later when its value is there, or a store is done."""
+        access: Access = self.shared.send(core, warp, instruction, now)
+        warp.access = now + instruction.interval
+        k: cython.int
+        for k in range(instruction.read_count):
+            warp.pinned[instruction.reads[k]] = access.read
+        warp.sent = access.read
+        if instruction.frees >= 0:
+            warp.boards[instruction.frees] = access.read
+        if instruction.fills >= 0:
+            warp.boards[instruction.fills] = access.ready
+        for k in range(instruction.write_count):
+            warp.ready[instruction.writes[k]], warp.producers[instruction.writes[k]] = access.ready, SHARED
+
+    # Ends of loops and programs
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def advance_warp(self, core: SubCore, warp: Warp, now: cython.longlong) -> cython.void:
+        """Moves a warp on to its next instruction, through the ends of loops."""
+        program = warp.program
+        pc: cython.int = warp.pc + 1
+        warp.ended = 0
+        if not warp.blocked and warp.issue_not_before <= now:
+            warp.issue_not_before = 0
+        while pc < program.count and program.ends[pc]:
+            end: LoopEnd = program.items[pc]
+            self.end_loop(warp, end, pc)
+            warp.counts[end.loop] += 1
+            if warp.counts[end.loop] < end.count:
+                if self.skip and self.is_reference(warp, now):
+                    self.boundary_warp, self.boundary_loop = warp, end
+                pc = end.start
+            else:
+                warp.counts[end.loop] = 0
+                pc += 1
+        warp.pc = pc
+        if pc < program.count:
+            warp.next = program.items[pc]
+            warp.prepare()
+            return
+        warp.done, warp.upkeep_count, warp.due = True, 0, NEVER
+        if warp.blocked != AT_MBARRIER and warp.blocked != AT_GLOBAL:
+            self.finish(warp, now)
+
+    @cython.cfunc
+    def end_loop(self, warp: Warp, end: LoopEnd, pc: cython.int) -> cython.void:
+        """Delays a warp at the end of a loop's body, at this place, until the loop overhead is done. The accesses that
+        its branch waits for may yet come later, so that waits for them as for operands."""
+        cycle: cython.longlong = warp.starts[end.loop] + self.rules.loop_minimum
+        if cycle > warp.issue_not_before:
+            warp.issue_not_before, warp.issue_not_before_reason = cycle, BRANCH
+        warp.ended = pc + 1
+        warp.starts[end.loop] = warp.issue_not_before
+
+    @cython.cfunc
+    def is_reference(self, candidate: Warp, now: cython.longlong) -> cython.bint:
+        """Whether this is the warp at whose loop ends the state is compared: the first that is in a loop and not
+        asleep, or itself."""
+        warp: Warp
+        for warp in self.warps:
+            if warp is candidate:
+                return True
+            if not warp.done and warp.last > now - ASLEEP and warp.next.looped:
+                return False
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def finish(self, warp: Warp, now: cython.longlong) -> cython.void:
+        """Notes that the program of a warp is over, and so is the wait with which it may have ended."""
+        self.unfinished -= 1
+        if self.outside is not None:
+            self.outside.leave(warp, now)
+
+    # Waiting, and going on
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def arrive(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
+        """Lets a warp arrive at a barrier of its CTA, and plans the release of all that the barrier lets go."""
+        warp.blocked, warp.released_late = AT_BARRIER, 0
+        if instruction.stall_reason == BRANCH:  # the branch, and what waits before it, begins at the release
+            least: cython.longlong = min(instruction.stall - 1, self.rules.loop_cycles)
+            warp.released_late = max(instruction.stall - self.rules.barrier_stall, least)
+        self.barrier_free = max(now, self.barrier_free) + self.rules.barrier_arrival
+        other: Warp
+        for released in self.barriers.arrive(*instruction.timed.barrier, [warp.id - self.first_warp]):
+            for other in self.warps:
+                if other.id - self.first_warp in released:
+                    other.blocked = 0
+                    self.go_on(other, self.barrier_free + instruction.latency + other.released_late, AT_BARRIER)
+
+    @cython.cfunc
+    def go_on(self, warp: Warp, cycle: cython.longlong, reason: cython.int) -> cython.void:
+        """Lets a warp issue from a cycle on. Its sub-core settles before: what stood still until then does not
+        delay the wait that begins."""
+        core: SubCore = self.cores[warp.core]
+        core.settle(self.clock.now)
+        warp.wait_until(cycle, reason)
+        core.wake(warp.issue_not_before)
+
+    @cython.ccall
+    @cython.exceptval(check=True)
+    def release(self, warp: Warp, now: cython.longlong, cycle: cython.longlong, reason: cython.int) -> cython.void:
+        """Ends, `now`, the wait of a blocked warp, which can issue from `cycle` on, or is finished."""
+        self.clock.now = now
+        warp.blocked = 0
+        if warp.done:  # nothing issues that would count the wait
+            warp.stalls[reason] += cycle - 1 - warp.last
+            if self.observer is not None:
+                self.observer.end(warp.id, (reason, warp.last + 1, cycle))
+            self.finish(warp, now)
+            return
+        self.go_on(warp, cycle, reason)
+
+    @cython.ccall
+    def wake_all(self, now: cython.longlong) -> cython.void:
+        """Lets the sub-cores look at their warps again."""
+        self.clock.now = now
+        core: SubCore
+        for core in self.cores:
+            if core.count:
+                core.wake(now)
+
+    def clock_end(self) -> int:
+        """The last cycle in which a result is there."""
+        return self.clock.end
+
+    def drain(self) -> None:
+        """Serves all that waits in shared memory, at the end of a run."""
+        self.shared.drain()
+
+    # For what works outside
+
+    def warps_left(self) -> int:
+        """Warps whose programs are not over."""
+        return self.unfinished
+
+    def barrier_unit_free(self) -> int:
+        """When the barrier unit takes the next arrival."""
+        return self.barrier_free
+
+    def now(self) -> int:
+        """The cycle that the front has come to."""
+        return self.clock.now
+
+    def lasts(self, cycle: Any) -> None:
+        """Notes that a result is there in this cycle."""
+        self.clock.lasts(cycle)
+
+    def unit_queue_full(self, full: Any) -> None:
+        """Notes whether the queue of the tcgen05 unit is full."""
+        self.unit_queue.full = full
+
+    def unit_queue_is_full(self) -> bool:
+        """Whether the queue of the tcgen05 unit is full."""
+        return self.unit_queue.full
+
+    def unit_queue_has_room(self, now: Any) -> None:
+        """Notes that the queue of the tcgen05 unit has room from now on."""
+        self.unit_queue.full, self.unit_queue.room_since = False, now
+        self.wake_all(now)
+
+    def shared_block(self, now: Any, cycles: Any) -> int:
+        """Takes cycles of shared memory in one piece, behind all accesses that have issued; returns the first."""
+        return self.shared.block(now, cycles)
+
+    def path_busy(self, core: SubCore, cycles: cython.longlong) -> None:
+        """Counts cycles for which a sub-core's path to Tensor Memory is taken."""
+        core.tmem_busy += cycles
+
+    def send_outside(
+        self, core: SubCore, warp: Warp, now: cython.longlong, port: cython.longlong, pipe: cython.longlong
+    ) -> int:
+        """Sends an access to global memory through its sub-core's port, for so many cycles, and the pipe to shared
+        memory; returns the cycle in which it leaves that."""
+        sent: cython.longlong = core.port.take(now, port)
+        if self.observer is not None:
+            self.observer.serve("shared", self.cta, sent, core.port.free_from, self.cta * self.rules.sub_cores + core.number)
+        warp.access = now + self.rules.warp_interval
+        warp.sent = core.port.free_from + self.rules.operand_latency
+        k: cython.int
+        for k in range(warp.next.read_count):
+            warp.pinned[warp.next.reads[k]] = warp.sent
+        last: cython.longlong = max(sent, warp.turn if warp.between else warp.outside_turn)
+        if pipe:
+            last = self.shared.wavefronts.place(last, pipe, now, True, TAKEN)
+        warp.outside_turn = last + self.rules.wavefront_interval
+        self.shared.busy += pipe * self.rules.cycles
+        return last
+
+    # The state, for comparison, and counters
+
+    def state(self, now: cython.longlong) -> bytes:
+        """All that decides what the front does next, relative to now, but for the counts of loops."""
+        core: SubCore
+        self.clock.now = max(self.clock.now, now)
+        for core in self.cores:
+            core.settle(now)
+        self.shared.serve(now)
+        self.shared.write(now)
+        words: Words = self.words
+        words.clear()
+        self.shared.state(words, now)
+        for core in self.cores:
+            core.state(words, now)
+        warp: Warp
+        for warp in self.warps:
+            core = self.cores[warp.core]
+            warp.state(words, now, core.port.made)
+        return words.bytes()
+
+    def margin(self) -> int:
+        """Cycles for which a result can matter after it is there."""
+        return self.rules.margin
+
+    def issued(self) -> list[int]:
+        """Instructions that each sub-core has issued."""
+        core: SubCore
+        counted: list[int] = []
+        for core in self.cores:
+            counted.append(core.issued)
+        return counted
+
+    def busy_pipes(self) -> list[tuple[int, int]]:
+        """For each sub-core, cycles for which its tensor pipe and its integer pipe have been taken."""
+        core: SubCore
+        counted: list[tuple[int, int]] = []
+        for core in self.cores:
+            counted.append((core.tensor_busy, core.alu_busy))
+        return counted
+
+    def busy_paths(self) -> list[int]:
+        """For each sub-core, cycles for which its path to Tensor Memory has been taken."""
+        core: SubCore
+        counted: list[int] = []
+        for core in self.cores:
+            counted.append(core.tmem_busy)
+        return counted
+
+    def shared_busy(self) -> int:
+        """Slots of shared memory that have been taken."""
+        return self.shared.busy
+
+    def shared_slots(self) -> int:
+        """Slots of a cycle."""
+        return self.shared.wavefronts.slots
+
+    def counters(self) -> list[int]:
+        """All counts of the front: by sub-core instructions and busy cycles of pipes and paths, and slots of shared
+        memory."""
+        core: SubCore
+        counted: list[int] = []
+        for core in self.cores:
+            counted += [core.issued, core.tensor_busy, core.alu_busy, core.tmem_busy]
+        return [*counted, self.shared.busy]
+
+    def count(self, more: Any) -> None:
+        """Adds to these counts, in the same order."""
+        at: cython.longlong = 0
+        core: SubCore
+        for core in self.cores:
+            core.issued += more[at]
+            core.tensor_busy += more[at + 1]
+            core.alu_busy += more[at + 2]
+            core.tmem_busy += more[at + 3]
+            at += 4
+        self.shared.busy += more[at]

@@ -1,0 +1,431 @@
+"""A warp: how far it is in its program, and until when each thing makes it wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from simulator.machine.front.program import (
+    ALU,
+    AT_SHARED,
+    BOARDS,
+    BRANCH,
+    DEPENDENCY,
+    NEVER,
+    NOT_CHOSEN,
+    REASONS,
+    SHARED,
+    TENSOR,
+    UNITS,
+    GLOBAL,
+    Instruction,
+    LoopEnd,
+    Program,
+    Repeated,
+    Words,
+    numbers,
+)
+from simulator.machine.front.rules import Rules
+
+
+@cython.cclass
+class Warp:
+    """One warp.
+
+    Attributes:
+        id: its number over all CTAs; `core`: its sub-core's number in the SM, `place`: its own in the sub-core.
+        pc: the place of its next instruction in its program; `next`: that instruction.
+        done: whether its program is over.
+        blocked: what it waits for until it is released, a stall reason; 0 for nothing.
+        last: the cycle of its last issue; `acted`: the same, with loop overhead and NOPs.
+        gives_way: whether its last instruction had the yield hint.
+        counted: its instructions, as the issue policy counts them.
+        issue_not_before: it issues nothing before this cycle, because of a barrier, the end of a loop or a wait that
+            the compiler wrote; `issue_not_before_reason`: which.
+        operands_not_before: the same because of a compiled wait for operands.
+        operands_ready: when the operands of the next instruction are ready; `operands_reason`: what the last of them
+            comes from.
+        jump_leaves: the last cycle in which a jump that it has issued is in the read stages; NEVER if its last
+            instruction was none.
+        access: when its next access to shared memory can issue.
+        sent: when all registers of accesses under way have been read.
+        ready: for each register, when it can be read; `producers`: the unit that wrote it last; `readable`: when the
+            register file has what an integer or float instruction wrote; `pinned`: when it can be overwritten, as an
+            access to memory still reads it.
+        boards: for each scoreboard of machine code, when the registers of its accesses have been read; then for each,
+            when their values are there.
+        counts: for each loop, how many runs are done; `starts`: when the current run could begin.
+        ended: one more than the place of the loop end that it has come to, if the accesses that it waits for there may
+            yet come later; else 0.
+        turns: for each item, the position of its next execution in what differs between executions.
+        costs: for each item its `Repeated` wavefronts, or None.
+        upkeep: loop overhead and NOPs behind its last instruction: twice the cycle of issue, and 1 with the yield hint;
+            of `upkeep_count`, the first `upkeep_seen` have issued. `counter`: bit p if the one at p compares the loop
+            counter, which reads the register `runs`.
+        turn: when its next access to shared memory may begin; `behind`: when it may because of the warp's last access
+            to global memory; `between`: whether it has sent something to shared memory since.
+        outside_turn: when its next access to global memory may pass the pipe to shared memory.
+        released_late: cycles that it waits after its barrier has released it.
+        stalls: cycles by stall reason.
+    """
+
+    rules: Rules
+    program: Program
+    id: cython.int
+    cta: cython.int
+    core: cython.int
+    place: cython.int
+    rank: cython.int
+    next: Instruction
+    pc: cython.int
+    done: cython.bint
+    blocked: cython.int
+    last: cython.longlong
+    acted: cython.longlong
+    gives_way: cython.bint
+    counted: cython.longlong
+    issue_not_before: cython.longlong
+    issue_not_before_reason: cython.int
+    operands_not_before: cython.longlong
+    operands_ready: cython.longlong
+    operands_reason: cython.int
+    jump_leaves: cython.longlong
+    access: cython.longlong
+    sent: cython.longlong
+    registers: cython.int
+    ready: cython.longlong[::1]
+    producers: cython.longlong[::1]
+    readable: cython.longlong[::1]
+    pinned: cython.longlong[::1]
+    boards: cython.longlong[::1]
+    counts: cython.longlong[::1]
+    starts: cython.longlong[::1]
+    ended: cython.int
+    turns: cython.longlong[::1]
+    costs: list
+    upkeep: cython.longlong[::1]
+    upkeep_seen: cython.int
+    upkeep_count: cython.int
+    due: cython.longlong
+    counter: cython.longlong
+    runs: cython.longlong
+    turn: cython.longlong
+    behind: cython.longlong
+    between: cython.bint
+    outside_turn: cython.longlong
+    released_late: cython.longlong
+    stalls: cython.longlong[::1]
+    seen: cython.longlong
+
+    def __init__(self, rules: Rules, program: Program, number: Any, cta: Any, core: Any, place: Any, rank: Any, registers: Any) -> None:
+        self.rules, self.program, self.id, self.cta = rules, program, number, cta
+        self.core, self.place, self.rank, self.registers = core, place, rank, registers
+        self.pc, self.done, self.blocked, self.last, self.acted = 0, False, 0, -1, -1
+        self.gives_way, self.counted = False, program.timed.counted
+        self.issue_not_before, self.issue_not_before_reason = 0, NOT_CHOSEN
+        self.operands_not_before, self.operands_ready, self.operands_reason = 0, 0, DEPENDENCY
+        self.jump_leaves, self.access, self.sent = NEVER, 0, 0
+        self.ready, self.readable = numbers([0]) * registers, numbers([0]) * registers
+        self.pinned, self.producers = numbers([0]) * registers, numbers([TENSOR]) * registers
+        self.boards = numbers([0]) * (2 * BOARDS)
+        self.counts, self.starts = numbers([0]) * (program.loops + 1), numbers([0]) * (program.loops + 1)
+        self.turns, self.ended = numbers([0]) * (program.count + 1), 0
+        self.costs = [None] * program.count
+        for at, by_warp in program.costs.items():
+            self.costs[at] = by_warp.get(number)
+        self.upkeep = numbers([0]) * (program.longest_upkeep + 1)
+        self.upkeep_seen, self.upkeep_count, self.due, self.counter, self.runs = 0, 0, NEVER, 0, 0
+        self.turn, self.behind, self.between, self.outside_turn, self.released_late = 0, 0, False, 0, 0
+        self.stalls = numbers([0]) * REASONS
+        self.next, self.seen = program.items[0], 0
+        self.prepare()
+
+    @cython.ccall
+    def wait_until(self, cycle: cython.longlong, reason: cython.int) -> cython.void:
+        """Lets the warp issue nothing before this cycle, and notes why."""
+        if cycle > self.issue_not_before:
+            self.issue_not_before = cycle
+        self.issue_not_before_reason = reason
+
+    def block(self, reason: Any) -> None:
+        """Lets the warp wait until it is released."""
+        self.blocked = reason
+
+    def hold_accesses(self, cycle: Any) -> None:
+        """Lets the next access of the warp issue in this cycle at the earliest."""
+        self.access = max(self.access, cycle)
+
+    def went_outside(self, cycle: Any) -> None:
+        """Notes that an access to global memory is out by this cycle: what the warp sends to shared memory next keeps
+        behind it."""
+        self.behind, self.between = cycle, False
+
+    @cython.ccall
+    def prepare(self) -> cython.void:
+        """Works out when the operands of the next instruction are ready, and for which of them it waits."""
+        rules: Rules = self.rules
+        instruction: Instruction = self.next
+        unit: cython.int = instruction.unit
+        latest: cython.longlong = 0
+        source: cython.int = TENSOR
+        if unit == SHARED:
+            latest, source = self.access, SHARED
+        passed: cython.longlong = self.last - rules.margin  # what was there by then is no matter
+        k: cython.int
+        register: cython.longlong
+        producer: cython.int
+        cycle: cython.longlong
+        for k in range(instruction.read_count):
+            register = instruction.reads[k]
+            cycle = self.ready[register]
+            if cycle > passed:
+                producer = cython.cast(cython.int, self.producers[register])
+                cycle += rules.extra[unit * UNITS + producer]
+                if producer == ALU:
+                    cycle += instruction.forwarding_penalty
+                if cycle > latest:
+                    latest, source = cycle, producer
+        for k in range(instruction.write_count):
+            register = instruction.writes[k]
+            cycle = self.ready[register]
+            if cycle > passed:
+                producer = cython.cast(cython.int, self.producers[register])
+                if producer == SHARED and unit == SHARED:  # values arrive in order
+                    cycle = 0
+                elif producer != SHARED and producer != GLOBAL:
+                    cycle += 1 - instruction.latency
+                if cycle > latest:
+                    latest, source = cycle, producer
+            if self.pinned[register] > latest:
+                latest, source = self.pinned[register], SHARED
+        for k in range(instruction.await_count):
+            cycle = self.boards[instruction.awaits[k]]
+            if cycle > latest:
+                latest, source = cycle, SHARED
+        if self.ended:
+            cycle = self.branch_ready(self.program.items[self.ended - 1])
+            if cycle > latest:
+                latest, source = cycle, SHARED
+        self.operands_ready, self.operands_reason = latest, cython.cast(cython.int, rules.produced_by[source])
+
+    @cython.cfunc
+    def branch_ready(self, end: LoopEnd) -> cython.longlong:
+        """When the branch at the end of a loop is done that waits for accesses."""
+        latest: cython.longlong = 0
+        k: cython.int
+        for k in range(end.unread_count):
+            latest = max(latest, self.ready[end.unread[k]])
+        if end.coded:
+            for k in range(end.await_count):
+                latest = max(latest, self.boards[end.awaits[k]])
+        else:
+            latest = max(latest, self.sent)
+        return latest + end.branch
+
+    @cython.cfunc
+    def begin_upkeep(self, instruction: Instruction, now: cython.longlong) -> cython.void:
+        """Notes the loop overhead and NOPs that issue behind an instruction that issues now."""
+        self.upkeep_seen, self.upkeep_count = 0, instruction.upkeep_count
+        self.counter, self.runs = instruction.counter, instruction.runs
+        k: cython.int
+        for k in range(instruction.upkeep_count):
+            self.upkeep[k] = 2 * now + instruction.upkeep[k]
+        self.due = self.upkeep[0] >> 1 if self.upkeep_count else NEVER
+
+    @cython.cfunc
+    def end_upkeep(self) -> cython.void:
+        """Notes that the overhead instruction that was due has issued."""
+        self.upkeep_seen += 1
+        self.due = self.upkeep[self.upkeep_seen] >> 1 if self.upkeep_seen < self.upkeep_count else NEVER
+
+    @cython.cfunc
+    def put_off(self, cycles: cython.longlong) -> cython.void:
+        """Lets its overhead instructions and what follows come so many cycles later."""
+        k: cython.int
+        for k in range(self.upkeep_seen, self.upkeep_count):
+            self.upkeep[k] += 2 * cycles
+        if self.due < NEVER:
+            self.due += cycles
+        self.issue_not_before += cycles
+
+    @cython.cfunc
+    def stand_still(self, cycle: cython.longlong) -> cython.void:
+        """Lets compiled waits and overhead instructions that are not over by `cycle` come a cycle later. A jump waits
+        only while it is in the read stages. A NOP with the yield hint that would issue in the next cycle comes later,
+        but not what follows: that waits a cycle for the hint in any case."""
+        begins: cython.longlong = self.issue_not_before
+        seen: cython.int = self.upkeep_seen
+        hinted: cython.bint = (
+            seen + 1 == self.upkeep_count and begins == cycle + 3 and self.upkeep[seen] == 2 * (cycle + 1) + 1
+        )
+        k: cython.int
+        for k in range(seen, self.upkeep_count):
+            if self.upkeep[k] >> 1 >= cycle:
+                self.upkeep[k] += 2
+        if seen < self.upkeep_count:
+            self.due = self.upkeep[seen] >> 1
+        if cycle <= begins and not hinted and cycle <= self.jump_leaves:
+            self.issue_not_before += 1
+            if self.jump_leaves < NEVER:
+                self.jump_leaves += 1
+        if self.operands_not_before >= cycle and not hinted:
+            self.operands_not_before += 1
+
+    @cython.cfunc
+    def wavefronts(self) -> cython.longlong:
+        """How many wavefronts this execution of its next instruction takes."""
+        repeated: Repeated = self.costs[self.pc]
+        if repeated.count == 1:
+            return repeated.entries[0]
+        position: cython.longlong = self.turns[self.pc]
+        self.turns[self.pc] = position + 1 if position + 1 < repeated.count else repeated.prefix
+        return repeated.entries[position]
+
+    def next_job(self) -> Any:
+        """What this execution of its next instruction does outside the front: a `Job`; None if it does nothing."""
+        executions = self.next.timed.jobs.get(self.id)
+        if executions is None:
+            return None
+        entries = executions.entries
+        if len(entries) == 1:
+            return entries[0]
+        position: cython.longlong = self.turns[self.pc]
+        self.turns[self.pc] = executions.after(position)
+        return entries[position]
+
+    @cython.ccall
+    def set_ready(self, register: cython.int, cycle: cython.longlong, unit: cython.int) -> cython.void:
+        """Notes when a register can be read, and which unit writes it."""
+        self.ready[register], self.producers[register] = cycle, unit
+
+    def is_done(self) -> bool:
+        """Whether its program is over."""
+        return self.done
+
+    def position(self) -> int:
+        """The place of its next instruction in its program."""
+        return self.pc
+
+    def waits_for(self) -> int:
+        """The stall reason for which it waits until it is released; 0 for none."""
+        return self.blocked
+
+    def count_of(self, loop: Any) -> int:
+        """How many runs of a loop are done."""
+        return self.counts[loop]
+
+    def repeat_loop(self, loop: Any, runs: Any) -> None:
+        """Counts so many runs more of a loop."""
+        self.counts[loop] += runs
+
+    def stall_counts(self) -> list[int]:
+        """Cycles by stall reason."""
+        return list(self.stalls)
+
+    def count_stall(self, reason: Any, cycles: Any) -> None:
+        """Counts cycles for a stall reason."""
+        self.stalls[reason] += cycles
+
+    def number(self) -> int:
+        """Its number over all CTAs."""
+        return self.id
+
+    def is_blocked(self, reason: Any) -> bool:
+        """Whether it waits, for this reason, until it is released."""
+        return self.blocked == reason
+
+    @cython.cfunc
+    def values_come(self, instruction: Instruction, before: cython.longlong, ready: cython.longlong) -> cython.void:
+        """Notes when the values of an access are there; `before`: what has stood for that until now."""
+        k: cython.int
+        for k in range(instruction.write_count):
+            if self.ready[instruction.writes[k]] == before:
+                self.ready[instruction.writes[k]] = ready
+        if instruction.fills >= 0 and self.boards[instruction.fills] == before:
+            self.boards[instruction.fills] = ready
+
+    @cython.cfunc
+    def read_later(self, instruction: Instruction, read: cython.longlong, cycles: cython.longlong) -> cython.void:
+        """Lets the registers of an access, which would have been read by `read`, be read so many cycles later."""
+        k: cython.int
+        for k in range(instruction.read_count):
+            if self.pinned[instruction.reads[k]] == read:
+                self.pinned[instruction.reads[k]] += cycles
+        if self.sent == read:
+            self.sent += cycles
+        if instruction.frees >= 0 and self.boards[instruction.frees] == read:
+            self.boards[instruction.frees] += cycles
+        if not self.done:
+            self.prepare()
+
+    @cython.cfunc
+    def state(self, words: Words, now: cython.longlong, accesses: cython.longlong) -> cython.void:
+        """All that decides what it does next, in cycles relative to `now`, but for the counts of its loops.
+
+        Args:
+            accesses: how many accesses its sub-core has made: those whose values are under way count from there.
+        """
+        margin: cython.longlong = self.rules.margin
+        words.add(max(self.turn + self.rules.lag - now, 0))
+        words.add(max(self.behind + self.rules.lag - now, 0))
+        words.add(max(self.outside_turn - now, 0))
+        words.add(self.between)
+        if self.done:
+            words.add(-1 - self.blocked)
+            return
+        since: cython.longlong = now if self.blocked else self.last
+        words.add(self.pc)
+        words.add(self.blocked)
+        words.add(since - now)
+        if self.blocked:  # what of its wait will count as one for operands
+            words.add(max(self.operands_not_before - self.last - 1, 0))
+        if self.issue_not_before > since:
+            words.add(1)
+            words.add(self.issue_not_before - now)
+            words.add(self.issue_not_before_reason)
+            words.add(self.operands_not_before - now)
+            words.add(max(self.jump_leaves - now + 1, 0) if self.jump_leaves < NEVER else -1)
+        else:
+            words.add(0)
+        if self.operands_ready > since:
+            words.add(1)
+            words.add(self.operands_ready - now if self.operands_ready < NEVER else -NEVER)
+            words.add(self.operands_reason)
+        else:
+            words.add(0)
+        words.add(self.ended)
+        words.add(max(self.access - now, 0))
+        words.add(max(self.sent - now, 0))
+        k: cython.int
+        for k in range(self.program.loops):
+            words.add(max(self.starts[k] + self.rules.loop_minimum - now, 0))
+        cycle: cython.longlong
+        for k in range(self.registers):
+            cycle = self.ready[k]
+            if cycle + margin > now:
+                words.add(k)
+                words.add(cycle - now if cycle < NEVER else cycle - 2 * NEVER - accesses)
+                words.add(self.producers[k])
+        words.add(-1)
+        for k in range(self.registers):
+            if self.readable[k] + margin > now:
+                words.add(k)
+                words.add(self.readable[k] - now)
+        words.add(-1)
+        for k in range(self.registers):
+            if self.pinned[k] > now:
+                words.add(k)
+                words.add(self.pinned[k] - now)
+        words.add(-1)
+        for k in range(2 * BOARDS):
+            cycle = max(self.boards[k], now)
+            words.add(cycle - now if cycle < NEVER else cycle - 2 * NEVER - accesses)
+        for k in range(self.program.count):
+            if self.turns[k]:
+                words.add(k)
+                words.add(self.turns[k])
+        words.add(-1)
+        for k in range(self.upkeep_seen, self.upkeep_count):
+            words.add(self.upkeep[k] - 2 * now)
+        words.add(-1)
