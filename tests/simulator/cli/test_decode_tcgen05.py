@@ -46,7 +46,10 @@ def test_the_second_half_of_m_is_in_the_second_cta(tcsim: Tcsim, operand: str, o
         assert f"row {m // 2 + 20} lies in the second CTA's Tensor Memory" in first["text"]
         assert others == same["facts"]
         assert f"[{m // 2 + 20}]" in answer["subject"]
-        assert tcsim(*asked, "--m", m, "--row", m, *options)[0] == 1
+        for none in (m, -1):
+            code, _, err = tcsim(*asked, "--m", m, "--row", none, *options)
+            assert code == 1
+            assert err.endswith(f"has no row {none}; legal: 0 to {m - 1}\n")
 
 
 def test_cutlass_takes_multiples_of_16_with_m_128(tcsim: Tcsim) -> None:
