@@ -80,7 +80,8 @@ def second_half(layout: FormLayout, operand: Operand, row: int) -> int | None:
 
 def second_words(row: int, first: int) -> str:
     """Says that a row lies in the second CTA of a pair, whose rows begin with `first`."""
-    return f"row {row} lies in the second CTA's Tensor Memory (odd rank), as its row {row - first}, which is named below"
+    own = row - first
+    return f"row {row} lies in the second CTA's Tensor Memory (odd rank), as its row {own}, which is named below"
 
 
 def in_second(answer: Answer, row: int, first: int) -> Answer:
