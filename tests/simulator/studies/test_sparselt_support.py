@@ -128,15 +128,15 @@ def test_no_status_is_printed_of_what_the_library_was_never_asked() -> None:
     """Statuses of matrices were recorded with f16, s8 and e4m3, of epilogues with the types of products, of types with
     all that the library names; all on an H100 (tests/golden/record_sparselt_matmul.py)."""
     a, b = prune(numbers("f16"), "f16", "strip"), numbers("f16")
-    vector = {"alpha": np.ones(64)}
+    vector = np.ones(64)
     asked: list[tuple[bool, Callable[[], object]]] = [
         *((type in ("f16", "s8", "e4m3"), partial(MatrixDescriptor, 7, 64, type)) for type in sorted(BITS)),
         *((type in ("f16", "s8", "e4m3"), partial(MatrixDescriptor, 64, 64, type, ld=32)) for type in sorted(BITS)),
         (False, partial(matmul, a, b, type="s4")),
         (True, partial(matmul, a, b, type="s32")),
-        (True, partial(matmul, a, b, type="f16", **vector)),
-        (False, partial(matmul, a, b, type="f16", target="sm_80", **vector)),
-        (False, partial(matmul, a, b, type="e2m1", target="sm_100a", **vector)),
+        (True, partial(matmul, a, b, type="f16", alpha=vector)),
+        (False, partial(matmul, a, b, type="f16", target="sm_80", alpha=vector)),
+        (False, partial(matmul, a, b, type="e2m1", target="sm_100a", alpha=vector)),
         (True, partial(matmul, a, b, type="f16", activation="gelu")),
         (False, partial(matmul, a, b, type="f16", activation="gelu", target="sm_120a")),
     ]
