@@ -67,13 +67,14 @@ class Answer:
 
 
 def second_half(layout: FormLayout, operand: Operand, row: int) -> int | None:
-    """The first row that the second CTA of a pair holds, if this row of A, D or metadata is one of its; else None.
+    """The first row that the second CTA of a pair holds, if this row of A, its scale factors, D or metadata is one of
+    its; else None.
 
     Raises:
         IsaError: the operand of a pair has no such row, in either CTA.
     """
     rows = operand.shape[0]
-    if not (operand.tmem and operand.name in ("a", "d", "e") and layout.choice.m == 2 * rows):
+    if not (operand.tmem and operand.name in ("a", "d", "e", "scale_a") and layout.choice.m == 2 * rows):
         return None
     return rows if operand.checked_row(row, 2 * rows) >= rows else None
 
