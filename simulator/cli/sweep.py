@@ -177,7 +177,7 @@ def _shown(options: argparse.Namespace, frame: DataFrame) -> str:
     import pandas as pd
 
     from simulator.studies.sweep.views import check_column
-    from simulator.tables import render
+    from simulator.tables import render, to_four_digits
 
     names = [name for name in (options.columns or "").split(",") if name]
     for name in names:
@@ -187,7 +187,7 @@ def _shown(options: argparse.Namespace, frame: DataFrame) -> str:
         empty = [name for name in shown if (shown[name].isna() | (shown[name].astype(str) == "")).all()]
         shown = shown.drop(columns=empty) if not names else shown
         for name in shown.columns[shown.dtypes == "float64"]:
-            shown = shown.assign(**{name: shown[name].map(lambda value: float(f"{value:.4g}"))})
+            shown = shown.assign(**{name: shown[name].map(to_four_digits)})
     return render(shown.astype(object).where(pd.notna(shown), None), options.format)
 
 
