@@ -97,6 +97,22 @@ class Kernel:
         return read / (tile.bytes_a + tile.bytes_b + tile.bytes_extra)
 
     @property
+    def least(self) -> float:
+        """Cycles for which the tensor cores of an SM are busy, at their rate."""
+        assert self.chip.tcgen05 is not None
+        tile = self.tile
+        return self.rounds * self.iterations * tile.rows_a * tile.bn * tile.bk / self._rate
+
+    @property
+    def _rate(self) -> float:
+        """Multiply-adds of a CTA in a cycle."""
+        assert self.chip.tcgen05 is not None
+        tables = self.chip.tcgen05
+        rated = tables.sparse_rate(self.tile.kind) if self.tile.sparse else tables.kind(self.tile.kind)
+        assert rated is not None
+        return rated.rate
+
+    @property
     def device_bytes(self) -> int:
         """Bytes that device memory brings and takes: operands once if they fit into L2, else what each round touches;
         results once."""
@@ -153,12 +169,9 @@ class Kernel:
     def _runs(self) -> tuple[int, int]:
         """Two numbers of iterations, of which the larger outlasts the stores of the tile before."""
         assert self.chip.l2 is not None
-        assert self.chip.tcgen05 is not None
-        tile, tables = self.tile, self.chip.tcgen05
-        rated = tables.sparse_rate(tile.kind) if tile.sparse else tables.kind(tile.kind)
-        assert rated is not None
+        tile = self.tile
         stores = tile.rows_a * tile.bn * tile.bytes_d * self.sms / self.chip.l2.write_bytes
-        many = max(_MANY, round(1.2 * stores * rated.rate / (tile.rows_a * tile.bn * tile.bk)))
+        many = max(_MANY, round(1.2 * stores * self._rate / (tile.rows_a * tile.bn * tile.bk)))
         many = min(many, max(self.iterations, _MANY // 2))  # no more than a small problem asks for
         return many // 2, many
 
