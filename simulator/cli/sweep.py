@@ -214,7 +214,7 @@ def _say(summary: Summary, output: str) -> int:
 def _forecast(sweep: Sweep) -> str:
     from simulator.arithmetic.threads import thread_count
     from simulator.studies.sweep.keys import shown
-    from simulator.studies.sweep.work import forecast
+    from simulator.studies.sweep.planning import forecast
 
     lines = []
     for subject in sweep.subjects:
@@ -225,8 +225,9 @@ def _forecast(sweep: Sweep) -> str:
             lines.append(f"  {', '.join(axis.keys)}: {said}")
     found = forecast(sweep)
     cores = thread_count()
-    lines.append(f"{found.points:,} points, about {found.simulations:,} simulations that differ")
-    told = f"about {_time(found.seconds)} on one core, {_time(found.seconds / cores)} on {cores}"
+    about = "about " if found.counted < found.points or sweep.searches else ""
+    lines.append(f"{found.points:,} points, {about}{found.simulations:,} simulations that differ")
+    told = f"about {_time(found.seconds)} on one core, {_time(found.on(cores))} on {cores}"
     lines.append(f"{told} (from {found.tried} points that were run)")
     return "\n".join(lines) + "\n"
 

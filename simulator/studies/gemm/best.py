@@ -215,23 +215,30 @@ def _rank(one: Candidate) -> tuple[float, int]:
 def candidate(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, chip: Config) -> Candidate:
     """A kernel with the least time that it can take, and about the one that it takes."""
     m, n, k = filled(tile, m, n, k)
-    assert chip.l2 is not None
     if isinstance(tile, Tcgen05Tile):
         kernel = Kernel(tile, m, n, k, chip)
         least = max(kernel.least, kernel.device_bytes / chip.hbm.bytes if chip.hbm is not None else 0)
         return Candidate(tile, 1, least, least)
-    assert chip.memory is not None
     ctas, resident = (m // tile.bm) * (n // tile.bn), occupancy(tile, chip)
-    on_sm, sms, latency = -(-ctas // chip.chip.sms), min(ctas, chip.chip.sms), chip.memory.copy_latency
+    on_sm, sms = -(-ctas // chip.chip.sms), min(ctas, chip.chip.sms)
     together, iterations = min(resident, on_sm), k // tile.bk
-    busy = _busy(tile, chip)
-    l2 = chip.l2.read_cycles(tile.stage_bytes * sms, tile.stage_lines * sms)
     device = dram_cycles(tile, m, n, k, chip)
+    least = max(on_sm * iterations * _busy(tile, chip), device)
+    return Candidate(
+        tile, resident, least, max(on_sm / together * expected(tile, iterations, chip, together, sms), device)
+    )
+
+
+def expected(tile: Tile, iterations: int, chip: Config, together: int, sms: int, later: int = 0) -> float:
+    """About the cycles of so many CTAs that begin together on each of `sms` SMs, whose copies come `later`."""
+    assert chip.l2 is not None
+    assert chip.memory is not None
+    busy, latency = _busy(tile, chip), chip.memory.copy_latency + later
+    l2 = chip.l2.read_cycles(tile.stage_bytes * sms, tile.stage_lines * sms)
     alone = max(busy + _ALONE, (latency + busy) / (tile.stages - 1), l2 + _ALONE)  # an iteration, no other CTA there
     pace = max(together * max(busy, l2), alone)
     stored = tile.bm * tile.bn * tile.bytes_d * sms / chip.l2.write_bytes * (1 if together == 1 else 0.5)
-    expected = on_sm / together * (iterations * pace + 1.5 * latency) + on_sm * stored
-    return Candidate(tile, resident, max(on_sm * iterations * busy, device), max(expected, device))
+    return iterations * pace + 1.5 * latency + together * stored
 
 
 def _busy(tile: Tile, chip: Config) -> float:

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from isa import Target
 from isa.errors import Error
+from simulator.program.program import Program
+from simulator.program.reader import load
 from simulator.simulation.exact import exact_results
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.reporting import report_of
@@ -65,9 +70,7 @@ def columns(sweep: Sweep) -> tuple[str, ...]:
         without |= {"metadata_path_share", "operand_ports_share", "issue_slots_share", "tcgen05_queue_share"}
     if TRACE not in sweep.kinds:
         without |= set(TRACE_ENERGY) - set(ENERGY)
-    if not any(
-        "tile" in s.keys and BEST in str([a.values for a in s.axes if "tile" in a.keys]) for s in sweep.subjects
-    ):
+    if not sweep.searches:
         without |= {"best_tile", "best_stages"}
     return (*sweep.keys, *(name for name in COLUMNS if name not in without))
 
@@ -86,6 +89,23 @@ def row(sweep: Sweep, number: int) -> dict[str, Any]:
     except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError, OSError) as error:
         found["error"] = f"internal error: {type(error).__name__}: {error}"
     return found
+
+
+def ask(sweep: Sweep, number: int) -> None:
+    """Asks for the runs that `row` needs for a point, and for nothing else: to plan a sweep."""
+    kind, point = sweep.point(number)
+    for values in (point, point | sweep.relative) if sweep.relative else (point,):
+        with suppress(Error, ArithmeticError, LookupError, TypeError, ValueError, AssertionError, OSError):
+            chip = _without_energy(chip_of(values))
+            if kind == TRACE:
+                timed(str(values["trace"]), chip)
+            else:
+                _gemm(values, chip)
+
+
+@lru_cache(maxsize=512)
+def _without_energy(chip: Config) -> Config:
+    return replace(chip, energy=None)
 
 
 def measure(kind: str, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +209,8 @@ def _tables(assumed: tuple[str, ...]) -> str:
 
 def _trace(name: str, chip: Config) -> dict[str, Any]:
     """A trace: time alone. `tflops` is that of the chip, with all SMs doing this; shares are means over sub-cores."""
-    session, executed, timing = _timed(name, chip)
+    timing, executed = timed(name, chip), _executed(name, chip.target, chip.sm.warps)
+    session = Session(_program(name), chip, arithmetic="none")
     report = report_of(session.program, chip, executed, timing, exact_results(session, executed, False))
     shares: dict[str, list[float]] = {}
     for place, share in report.utilisation.items():
@@ -206,11 +227,22 @@ def _trace(name: str, chip: Config) -> dict[str, Any]:
     return values | {name: getattr(report, name) for name in TRACE_ENERGY}
 
 
-@remembered(keep=16)
-def _timed(name: str, chip: Config) -> tuple[Session, Executed, Timing]:
-    """A session of a trace, its run without results, and its time. The session's config is that of the first question
-    that the engine saw as the same."""
-    session = Session(name, chip, arithmetic="none")
+@remembered(keep=16_384)
+def timed(name: str, chip: Config) -> Timing:
+    """The time of a trace."""
+    session = Session(_program(name), chip, arithmetic="none")
     session.check()
-    executed = session.run(machines=session.fresh())
-    return session, executed, session.time(executed)
+    return session.time(_executed(name, chip.target, chip.sm.warps))
+
+
+@lru_cache(maxsize=16)
+def _program(name: str) -> Program:
+    return load(name)
+
+
+@lru_cache(maxsize=16)
+def _executed(name: str, target: Target, slots: int) -> Executed:
+    """The run of a trace without results, on a chip with room for so many warps."""
+    session = Session(_program(name), None, target=str(target), arithmetic="none")
+    session.slots = slots
+    return session.run(machines=session.fresh())

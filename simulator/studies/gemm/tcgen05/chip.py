@@ -15,6 +15,7 @@ from functools import cached_property
 
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
+from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tcgen05.trace import tcgen05_trace
 from simulator.studies.gemm.tile import touched_in_blocks
@@ -45,6 +46,16 @@ def check_tcgen05(tile: Tcgen05Tile, chip: Config) -> None:
     if tile.cluster > chip.chip.sms:
         reason = f"a cluster of {tile.cluster} CTAs on {chip.chip.sms} SMs"
         raise ConfigError(chip.path, "chip.sms", reason, "a smaller cluster")
+
+
+@remembered(keep=16_384)
+def tcgen05_run(tile: Tcgen05Tile, iterations: int, rounds: int, chip: Config, read_bytes: int, sms: int) -> Timing:
+    """Runs a CTA, or a pair, that computes `rounds` tiles of so many iterations one after another, beside so many SMs
+    that all together get `read_bytes` from L2 in a cycle."""
+    assert chip.l2 is not None
+    text = tcgen05_trace(tile, iterations * tile.bk, rounds=rounds, target=chip.target)
+    share = replace(chip, l2=replace(chip.l2, read_bytes=read_bytes))
+    return Session(text, share, arithmetic="none").time(sms=sms)
 
 
 @dataclass(frozen=True)
@@ -159,11 +170,11 @@ class Kernel:
         whole = self.rounds * self.iterations / (many - few) / self.cycles
         return {name: cycles * whole for name, cycles in per.items()}
 
-    @cached_property
-    def _share(self) -> Config:
-        """The chip, whose L2 reads once what reaches several SMs."""
+    @property
+    def _read_bytes(self) -> int:
+        """Bytes that all SMs get from L2 in a cycle, which reads once what reaches several of them."""
         assert self.chip.l2 is not None
-        return replace(self.chip, l2=replace(self.chip.l2, read_bytes=round(self.chip.l2.read_bytes / self.multicast)))
+        return round(self.chip.l2.read_bytes / self.multicast)
 
     @cached_property
     def _runs(self) -> tuple[int, int]:
@@ -182,13 +193,4 @@ class Kernel:
 
     def _run(self, iterations: int, rounds: int) -> Timing:
         """A run of the engine; each is made once."""
-        key = iterations, rounds
-        if key not in self._known:
-            text = tcgen05_trace(self.tile, iterations * self.tile.bk, rounds=rounds, target=self.chip.target)
-            self._known[key] = Session(text, self._share, arithmetic="none").time(sms=self.sms)
-        return self._known[key]
-
-    @cached_property
-    def _known(self) -> dict[tuple[int, int], Timing]:
-        """Runs that have been made, by iterations and rounds."""
-        return {}
+        return tcgen05_run(self.tile, iterations, rounds, self.chip, self._read_bytes, self.sms)
