@@ -74,8 +74,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kind",
         default="",
         metavar="KIND",
-        help="by tcgen05: the instruction's kind, where the type has several: f8f6f4 (default) or mxf8f6f4 of 8, 6 and "
-        "4 bits; mxf4, mxf4nvf4 of e2m1",
+        help="by tcgen05 and on sm_120: the instruction's kind, where the type has several: f8f6f4 (default) or, with "
+        "block scales, mxf8f6f4 of 8, 6 and 4 bits; mxf4, mxf4nvf4 of e2m1",
     )
     parser.add_argument(
         "--cluster",

@@ -246,7 +246,8 @@ def _busy(tile: Tile, chip: Config) -> float:
     metadata and the ports that they share, or shared memory, that warps read and copies write."""
     metadata, ports = chip.path_cycles(tile.form)
     tensor = max(chip.tensor_cycles(tile.form) / chip.sm.tensor_pipes, metadata, ports)
-    a, b = tile.bm * tile.row_a + tile.bytes_e, tile.bn * tile.row_b
+    scales = 4 * tile.scale_words
+    a, b = tile.bm * (tile.row_a + scales) + tile.bytes_e, tile.bn * (tile.row_b + scales)
     moved = tile.warps_n * a + tile.warps_m * b
     wavefronts = LINE_BYTES * chip.shared.wavefronts / chip.shared.cycles
     return max(tile.instructions / chip.sm.sub_cores * tensor, moved / wavefronts)

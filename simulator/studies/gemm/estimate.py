@@ -350,7 +350,7 @@ def _assumed(
     if isinstance(tile, Tcgen05Tile):
         words.append("bulk copies and stores of an SM do not wait for each other; clusters read from L2 once")
     else:
-        words += tile.form.notes(chip.target)
+        words += [*tile.form.notes(chip.target), *tile.notes]
     if chip.launch is None:
         words.append("the launch takes no time: the config has no [launch]")
     if asked != filled:
