@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import re
 from collections.abc import Callable
 from itertools import product
 
@@ -25,20 +25,16 @@ Tcsim = Callable[..., tuple[int, str, str]]
 def test_stages_are_searched_beside_tiles(tcsim: Tcsim) -> None:
     """Three stages leave room for two CTAs of 128x128 on an SM, which are faster than any tile with as many stages as
     fit (543,687 cycles, 306.8 us)."""
-    began = time.process_time()
     code, out, err = tcsim("gemm", "--dense", "--tile", "best", "--format", "json")
-    assert time.process_time() - began < 25  # 5 s on a computer with nothing else to do
+    kernels, simulated = map(int, re.findall(r"\d+", err)[:2])
+    assert kernels > 30
+    assert simulated < 13  # for which a user waits some seconds
     found = json.loads(out)
-    assert (code, found["tile"]["bm"], found["tile"]["bn"], found["tile"]["stages"], found["resident"]) == (
-        0,
-        128,
-        128,
-        3,
-        2,
-    )
-    assert found["cycles"] == kernel_cycles(
-        parse_tile("128x128", "f16", sparse=False, stages=3), 4096, 4096, 4096, load_config("h100_sxm")
-    )
+    assert code == 0
+    assert [found["tile"][name] for name in ("bm", "bn", "stages")] == [128, 128, 3]
+    assert found["resident"] == 2
+    tile = parse_tile("128x128", "f16", sparse=False, stages=3)
+    assert found["cycles"] == kernel_cycles(tile, 4096, 4096, 4096, load_config("h100_sxm"))
     assert found["once_us"] == pytest.approx(291.3, abs=0.1)
     assert "tile 128x128, 3 stages, 2 CTAs per SM" in err
 
