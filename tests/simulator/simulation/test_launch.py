@@ -45,6 +45,17 @@ def test_many_processes_and_one_give_the_same() -> None:
     assert all(np.array_equal(one.arrays[name], two.arrays[name]) for name in one.arrays)
 
 
+def test_figures_of_a_launch_multiply_to_the_whole() -> None:
+    """What as_dict and JSON have is not rounded: multiply-adds a cycle and SM are all of them, times are cycles."""
+    chip = simulator.load_config("h100_sxm")
+    report = simulator.launch(LAUNCHES / "f16_ragged.json", config="h100_sxm", workers=1)
+    found = json.loads(json.dumps(report.as_dict()))
+    assert found["fma"] > 0
+    whole = found["throughput_fma_per_clk_sm"] * found["cycles"] * chip.chip.sms
+    assert whole == pytest.approx(found["fma"], rel=1e-12)
+    assert found["time_us"] * chip.chip.clock_mhz == pytest.approx(found["cycles"], rel=1e-12)
+
+
 def test_arrays_are_written_in_place() -> None:
     function = kernel(
         "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.u32 %r1, %r2, %r3, %r1;"
