@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Row, instruction, takes_floats
+from isa.forms.rows import Qualifiers, Row, instruction
 
 INTEGER_TYPES = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 NARROW_PAIRS = ("e4m3x2", "e5m2x2", "e3m2x2", "e2m3x2", "e2m1x2", "ue8m0x2")
@@ -53,7 +53,7 @@ def _role(role: Role, kind: str, lax: bool) -> Role:
     for 8 bits none but those declared with .b8; elsewhere they are held in registers of 16 bits."""
     bits = CONVERTED_BITS[kind]
     widths = tuple(width for width in (16, 32, 64) if width >= bits) if lax else (bits,)
-    return replace(role, width=max(bits, 16), widths=widths, floats=takes_floats(kind))
+    return replace(role, width=max(bits, 16), widths=widths, type=kind)
 
 
 def _row(syntax: str, since: str = "1.0", targets: str = "70+") -> Row:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Row, instruction, takes_floats
+from isa.forms.rows import Qualifiers, Row, instruction
 from isa.targets import Availability
 
 FLOAT_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f32x2": 64, "f64": 64}
@@ -29,7 +29,7 @@ def float_role(name: str, kind: str, *, output: bool = False, optional: bool = F
     shape = Shape.VALUE if constants else Shape.REGISTER
     return Role(
         name, shape, output=output, optional=optional, constants=constants, width=bits, widths=(bits,),
-        floats=takes_floats(kind),
+        type=kind,
     )  # fmt: skip
 
 

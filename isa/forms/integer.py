@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Roles, Row, constants_of, instruction, takes_floats
+from isa.forms.rows import Qualifiers, Roles, Row, constants_of, instruction
 
 _BITS = {"pred": 1, "s16x2": 32, "u16x2": 32, "f16x2": 32, "bf16x2": 32, "bf16": 16, "f16": 16}
 _16, _32, _64 = "u16,s16", "u32,s32", "u64,s64"
@@ -30,14 +30,14 @@ def source(name: str, kind: str, *, optional: bool = False) -> Role:
     shape = Shape.REGISTER if not constants else Shape.PREDICATE if kind == "pred" else Shape.VALUE
     bits = bits_of(kind)
     return Role(
-        name, shape, optional=optional, constants=constants, width=bits, widths=(bits,), floats=takes_floats(kind)
+        name, shape, optional=optional, constants=constants, width=bits, widths=(bits,), type=kind
     )  # fmt: skip
 
 
 def target(name: str, kind: str, sink: str = "") -> Role:
     """The role of a destination."""
     bits = bits_of(kind)
-    return Role(name, Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=takes_floats(kind), sink=sink)
+    return Role(name, Shape.REGISTER, output=True, width=bits, widths=(bits,), type=kind, sink=sink)
 
 
 def typed(text: str) -> Roles:
@@ -164,7 +164,7 @@ def _packed(kind: str, output: bool, name: str) -> Role:
         special=not output,
         sink="part" if output else "",
         widths=(bits,),
-        floats=True,
+        type=kind,
     )
 
 
@@ -174,7 +174,7 @@ def _mov_packed(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _lop3_predicate(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    d = Role("d", Shape.PAIR, output=True, widths=(32,), floats=True)
+    d = Role("d", Shape.PAIR, output=True, widths=(32,), type="b32")
     sources = tuple(source(name, "b32") for name in "abc")
     table = Role("table", Shape.IMMEDIATE, constants=("integer",), limit=0)
     q = Role("q", Shape.PREDICATE, constants=("integer",), width=1, widths=(1,))

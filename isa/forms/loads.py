@@ -16,7 +16,6 @@ from isa.forms.rows import (
     instruction,
     policy,
     stored_constants,
-    takes_floats,
     type_bits,
 )  # fmt: skip
 
@@ -47,7 +46,7 @@ def _words(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) -
     sink = "part" if name == "d" and count > 1 else ""
     return Role(
         name, shape, count, output=name == "d", constants=constants, width=max(bits, 16), widths=widths,
-        floats=takes_floats(qualifiers[-1]), sink=sink,
+        type=qualifiers[-1], sink=sink,
     )  # fmt: skip
 
 

@@ -13,7 +13,6 @@ from isa.forms.rows import (
     instruction,
     policy,
     stored_constants,
-    takes_floats,
     type_bits,
 )  # fmt: skip
 from isa.fragments.registers import Fragment, matrix_rows_fragment
@@ -40,7 +39,7 @@ def _data(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) ->
     widths = tuple(width for width in (16, 32, 64) if width >= bits)
     return Role(
         name, shape, count, output=name == "d", constants=constants, width=max(bits, 32), widths=widths,
-        floats=takes_floats(kind), sink=sink,
+        type=kind, sink=sink,
     )  # fmt: skip
 
 
@@ -69,7 +68,7 @@ def _writes(qualifiers: Qualifiers) -> Access:
 
 
 def _matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return Role("d", Shape.VECTOR, _count(qualifiers), output=True, widths=(32,), floats=True, sink="part"), Role(
+    return Role("d", Shape.VECTOR, _count(qualifiers), output=True, widths=(32,), type="b32", sink="part"), Role(
         "address", Shape.ADDRESS, widths=(16, 32, 64)
     )
 

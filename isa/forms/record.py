@@ -141,10 +141,12 @@ class Role:
         width: bits of its registers.
         widths: widths that the names nvcc gives (%p, %rs, %r, %f, %rd, %fd) are held to; empty: to `width`, and not
             at all where that is 32.
-        floats: whether %f registers serve where `widths` is given.
+        type: data type of its registers where `widths` is given, e.g. "f32"; "" for an integer or an address. Registers
+            of other types than it and the types without a sort (b32) are refused.
         packs: whether a vector of two registers of 32 bits may stand for one of 64.
         sink: whether `_` may ("may") or must ("must") stand here, or for some registers of a vector ("part").
         variables: whether an address may name a variable, and not only a register.
+        predicates: whether a predicate may stand for a register or a constant.
     """
 
     name: str
@@ -162,10 +164,11 @@ class Role:
     spare: int = 0
     width: int = 32
     widths: tuple[int, ...] = ()
-    floats: bool = False
+    type: str = ""
     packs: bool = False
     sink: str = ""
     variables: bool = False
+    predicates: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

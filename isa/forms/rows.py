@@ -181,7 +181,7 @@ def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
     if kind == "pair":
         return Role(name, Shape.PAIR, output=True)
     if kind == "register or pair":
-        return Role(name, Shape.REGISTER_OR_PAIR, output=True, widths=(32,), floats=True)
+        return Role(name, Shape.REGISTER_OR_PAIR, output=True, widths=(32,), type="b32")
     if kind in _BY_NAME:
         return replace(
             _BY_NAME[kind], name=name, shape=Shape.REGISTER if name == "d" else Shape.VALUE, output=name == "d"
@@ -192,7 +192,7 @@ def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
     return typed_role(name, said)
 
 
-_BITS = Role("", Shape.VALUE, constants=("integer", "bits"), widths=(32,), floats=True)
+_BITS = Role("", Shape.VALUE, constants=("integer", "bits"), widths=(32,), type="b32")
 _BY_NAME = {
     "bits": _BITS,
     "discarded bits": replace(_BITS, sink="may"),
@@ -209,7 +209,7 @@ def typed_role(name: str, kind: str) -> Role:
     constants = () if output else constants_of(kind)
     shape = Shape.REGISTER if not constants else Shape.PREDICATE if kind == "pred" else Shape.VALUE
     return Role(
-        name, shape, output=output, constants=constants, width=width, widths=(width,), floats=takes_floats(kind)
+        name, shape, output=output, constants=constants, width=width, widths=(width,), type=kind
     )  # fmt: skip
 
 
@@ -294,9 +294,3 @@ def stored_constants(qualifiers: Qualifiers) -> tuple[str, ...]:
     if not {"v2", "v4", "v8"} & set(qualifiers) or kind in ("f32", "f64"):
         return constants_of(kind)
     return ("integer", "bits", "double", "decimal") if type_bits(kind) == 64 else ("integer", "bits", "low word")
-
-
-def takes_floats(type_name: str) -> bool:
-    """Whether registers declared as f32 or f64 serve where this type is read or written: for types without a sort and
-    for these themselves. ptxas 13.0."""
-    return type_name in ("f32", "f64") or (type_name[0] == "b" and type_name[1:].isdigit())

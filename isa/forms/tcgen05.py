@@ -177,7 +177,7 @@ def _roles(row: KindRow, ws: bool, sparse: bool, group: int, last: str) -> tuple
                 constants=("integer", "bits"),
                 special=True,
                 widths=(32,),
-                floats=True,
+                type="b32",
             )
         ]
     roles += [Role("enable", Shape.PREDICATE, constants=("integer",), widths=(1,))]

@@ -15,7 +15,6 @@ from isa.forms.rows import (
     instruction,
     operands,
     policy,
-    takes_floats,
     type_bits,
 )  # fmt: skip
 from isa.fragments.registers import Fragment, matrix_rows_fragment
@@ -35,7 +34,7 @@ def bits_of(kind: str) -> int:
 def _source(name: str, kind: str) -> Role:
     bits, constants = bits_of(kind), constants_of(kind)
     shape = Shape.VALUE if constants else Shape.REGISTER
-    return Role(name, shape, width=bits, widths=(bits,), constants=constants, floats=takes_floats(kind))
+    return Role(name, shape, width=bits, widths=(bits,), constants=constants, type=kind)
 
 
 def _target(qualifiers: Qualifiers) -> Role:
@@ -48,7 +47,7 @@ def _atomic(returns: bool, sources: str) -> Roles:
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
         kind = qualifiers[-1]
         bits = bits_of(kind)
-        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=takes_floats(kind), sink="may")
+        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), type=kind, sink="may")
         given = (_source(name, kind) for name in sources)
         return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers))
 
@@ -105,7 +104,7 @@ def _predicate(name: str, output: bool = False) -> Role:
 
 def _vote(qualifiers: Qualifiers) -> tuple[Role, ...]:
     ballot = "ballot" in qualifiers
-    d = Role("d", Shape.REGISTER, output=True, widths=(32,), floats=True) if ballot else _predicate("d", output=True)
+    d = Role("d", Shape.REGISTER, output=True, widths=(32,), type="b32") if ballot else _predicate("d", output=True)
     return d, _predicate("a"), _mask()
 
 
@@ -150,7 +149,7 @@ def _line(_: Qualifiers) -> tuple[Role, ...]:
 
 def _new_policy(_: Qualifiers) -> tuple[Role, ...]:
     d = Role("d", Shape.REGISTER, output=True, width=64, widths=(64,))
-    return d, Role("fraction", Shape.VALUE, optional=True, constants=("bits", "float"), widths=(32,), floats=True)
+    return d, Role("fraction", Shape.VALUE, optional=True, constants=("bits", "float"), widths=(32,), type="f32")
 
 
 def _range_policy(_: Qualifiers) -> tuple[Role, ...]:
@@ -166,7 +165,7 @@ def _moved_matrix(_: Qualifiers) -> tuple[Role, ...]:
 
 def _stored_matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
     return Role("address", Shape.ADDRESS, widths=(32, 64), variables=True), Role(
-        "a", Shape.VECTOR, _matrices(qualifiers), widths=(32,), floats=True
+        "a", Shape.VECTOR, _matrices(qualifiers), widths=(32,), type="b32"
     )
 
 
@@ -203,7 +202,7 @@ WARP_ROWS: tuple[Row, ...] = (
     _row("redux.sync.{add,min,max}.{u32,s32}", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
     _row("redux.sync.{and,or,xor}.b32", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
     _row(
-        "activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,), floats=True),), "9.7.13.11",
+        "activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,), type="b32"),), "9.7.13.11",
         since="6.2",
     ),
     _row("bar.warp.sync", lambda _: (_mask(),), "9.7.13.2", Time.SHUFFLE, "6.0", name="bar.warp"),

@@ -11,7 +11,7 @@ from isa.forms.record import PTX, Form, OperandRefused, Role, Shape
 from isa.ptx.checks import check_operand, check_special
 from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Vector
 from isa.ptx.opcodes import read_opcode
-from isa.ptx.operands import described, read_metadata, read_operand
+from isa.ptx.operands import described, drop_second_destination, read_metadata, read_operand
 from isa.ptx.plain_spelling import Plan, plan
 from isa.ptx.scanner import Cursor, shown
 from isa.targets import Target, parse_target
@@ -49,8 +49,8 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
         cursor.end()
     except IsaError as error:
         raise error.stated_in(form.section) from None
-    if opcode != form.opcode and opcode.split(".").count("sync") > form.opcode.split(".").count("sync"):
-        cursor.remarks.append("ptxas takes .sync twice; PTX has it once")
+    if opcode != form.opcode:
+        cursor.remarks += _dropped(opcode.split("."), form.opcode.split("."))
     if remembered is None and opcode == head and not cursor.remarks:
         _remember(head, target, ptx, form)
     return Instruction(form, operands, guard, tuple(cursor.remarks))
@@ -64,6 +64,15 @@ def _remember(head: str, target: str | Target | None, ptx: str, form: Form) -> N
     reading = plan(form)
     if reading is not None:
         _plans[head, target, ptx] = form, reading
+
+
+def _dropped(given: list[str], kept: list[str]) -> list[str]:
+    """What to say of qualifiers that ptxas passes over."""
+    extra = [q for q in dict.fromkeys(given) if given.count(q) > kept.count(q)]
+    return [
+        f"ptxas takes .{q} twice; PTX has it once" if q in kept else f"ptxas passes over .{q}, which means nothing here"
+        for q in extra
+    ]
 
 
 def _guard(cursor: Cursor) -> Guard | None:
@@ -102,6 +111,8 @@ def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Form, 
             starts[role.name] = start = cursor.peek().place
             drops = role.name == "e" and (target is None or form.native(target))
             operand = read_metadata(cursor, role) if drops else read_operand(cursor, role)
+            if not count and isinstance(operand, Register):
+                drop_second_destination(cursor)
             check_operand(role, operand, cursor.text, start)
             check_special(operand, target, cursor.text, start)
             operands[role.name] = operand

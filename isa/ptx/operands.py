@@ -206,6 +206,16 @@ def _address(cursor: Cursor) -> Address:
     return Address(Register(token.text), offset)
 
 
+def drop_second_destination(cursor: Cursor) -> None:
+    """Reads over `|_` behind the register of a first operand. ptxas 13.0 takes it in every instruction, whether a
+    second destination, or any, is there or not; PTX has it in few."""
+    before = cursor.at
+    if cursor.take("|") and cursor.take("_"):
+        cursor.remarks.append("ptxas takes a second destination |_ and drops it; PTX has none here")
+        return
+    cursor.at = before
+
+
 def read_metadata(cursor: Cursor, role: Role) -> Operand:
     """The metadata register of a native mma.sp. ptxas 13.0 takes a second one and drops it."""
     before = cursor.at

@@ -246,7 +246,7 @@ def asked(seed: int = 0) -> list[Asked]:
 
 
 _WIDE_REGISTERS = "8.3"  # the first PTX version with .b128
-_NARROW_ADDRESS = re.compile(r"\[%(?!rd\d)")
+_NARROW_ADDRESS = re.compile(r"\[%(?!rd\d|[bus]64_)")
 _WINDOW = re.compile(r"\.(?:shared|local|const|param)\b")
 
 
@@ -256,18 +256,20 @@ def _alone(text: str) -> bool:
     return bool(_NARROW_ADDRESS.search(text)) and not _WINDOW.search(text.split("[", 1)[0])
 
 
-def judge(texts: list[str], target: str, ptx: str) -> dict[str, bool]:
-    """Whether ptxas takes each text."""
+def judge(texts: list[str], target: str, ptx: str, declarations: str = "") -> dict[str, bool]:
+    """Whether ptxas takes each text, in a kernel with these declarations besides."""
     together = [text for text in texts if not _alone(text)]
     parts = [together[start : start + _AT_ONCE] for start in range(0, len(together), _AT_ONCE)]
     parts += [[text] for text in texts if _alone(text)]
     return {
-        text: fine for part in parts for text, fine in zip(part, _judge_some(part, target, ptx), strict=True)
+        text: fine
+        for part in parts
+        for text, fine in zip(part, _judge_some(part, target, ptx, declarations), strict=True)
     }  # fmt: skip
 
 
-def _judge_some(texts: list[str], target: str, ptx: str) -> list[bool]:
-    head = _HEAD.format(version=ptx, target=target)
+def _judge_some(texts: list[str], target: str, ptx: str, declarations: str = "") -> list[bool]:
+    head = _HEAD.format(version=ptx, target=target) + declarations
     if version(ptx) >= version(_WIDE_REGISTERS):
         head += ".reg .b128 %rq<256>;\n"
     first = head.count("\n") + 1
@@ -293,7 +295,7 @@ def _judge_some(texts: list[str], target: str, ptx: str) -> list[bool]:
         if not wrong:  # an error without a place
             half = len(left) // 2
             for part in (left[:half], left[half:]):
-                judged = _judge_some([texts[number] for number in part], target, ptx)
+                judged = _judge_some([texts[number] for number in part], target, ptx, declarations)
                 taken.update(number for number, fine in zip(part, judged, strict=True) if fine)
             break
         left = [number for number in left if number not in wrong]
