@@ -188,8 +188,10 @@ def _video(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _pack(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """The operands of cvt.pack, which may lie in wider registers, as those of other conversions."""
     third = (source("c", "b32"),) if qualifiers[-1] == "b32" else ()
-    return target("d", "u32"), source("a", "s32"), source("b", "s32"), *third
+    roles = target("d", "u32"), source("a", "s32"), source("b", "s32"), *third
+    return tuple(replace(role, widths=(32, 64)) for role in roles)
 
 
 def _sequence(row: Row, *slots: int) -> Row:

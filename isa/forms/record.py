@@ -133,7 +133,7 @@ class Role:
         lax: how many of the last of them are undefined all the same.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
             (0d3FF0000000000000), "float" (1.0, any other), "decimal" (1.0 as f64), "low word" (of the f64 of 1.0).
-        special: whether special registers may be read.
+        special: whether special registers may be read; in an address those without parts, %laneid but not %tid.x.
         multiple: a constant must be a multiple of this.
         positive: whether a constant must be greater than 0.
         choices: for each element of a vector (for a constant alone: first) the constants that are legal.
@@ -187,6 +187,7 @@ class Form:
         access: the memory that it accesses and how much of it; None for an instruction between registers.
         fragment: where the elements of a matrix that it loads go among the registers of a warp.
         narrowed: operand -> targets that have the form with it, where they are fewer.
+        later: targets that got the form later than others, and since which PTX version.
     """
 
     opcode: str
@@ -200,6 +201,7 @@ class Form:
     access: Access | None = None
     fragment: Fragment | None = None
     narrowed: tuple[tuple[str, Availability], ...] = ()
+    later: tuple[tuple[Availability, str], ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.opcode)
@@ -213,6 +215,10 @@ class Form:
     def since_target(self) -> int:
         """The lowest sm number that has the form."""
         return self.targets.lowest
+
+    def since_on(self, target: Target | None) -> str:
+        """The first PTX version that has it on a target; None: on any."""
+        return next((since for limit, since in self.later if target is not None and target in limit), self.since_ptx)
 
     def supports(self, target: Target) -> bool:
         """Whether the target has the form."""

@@ -50,6 +50,8 @@ class Row:
         since_ptx, targets, time, section: as in `Form`.
         sequence: slots, by number, whose qualifiers keep their order in a text; ptxas takes the others anywhere.
         narrowed: operand -> targets that have the form with it, where they are fewer.
+        later: as in `Form`.
+        always: qualifiers that are as old as the row, although they came later elsewhere.
         access, fragment: as in `Form`, for a choice of qualifiers.
         leading: how many slots stand before all others, whatever the order of those is.
     """
@@ -66,6 +68,8 @@ class Row:
     access: Callable[[Qualifiers], Access] | None = None
     fragment: Callable[[Qualifiers], Fragment] | None = None
     leading: int = 0
+    later: tuple[tuple[Availability, str], ...] = ()
+    always: tuple[str, ...] = ()
 
     def spellings(self) -> Iterator[str]:
         """Every canonical opcode of the row."""
@@ -85,7 +89,7 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
     opcode = joined(row.name, qualifiers)
     since, targets = row.since_ptx, row.targets
     for qualifier in qualifiers:
-        if qualifier in _LATER:
+        if qualifier in _LATER and qualifier not in row.always:
             later, some = _LATER[qualifier]
             since, targets = max(since, later, key=version), targets.both(Availability(some))
     for together, later in _LATER_TOGETHER.items():
@@ -103,6 +107,7 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
         access=row.access(qualifiers) if row.access else None,
         fragment=row.fragment(qualifiers) if row.fragment else None,
         narrowed=row.narrowed,
+        later=row.later,
     )
 
 
@@ -262,6 +267,13 @@ def shared_address(name: str, generic: bool = False) -> Role:
     return Role(name, Shape.ADDRESS, widths=(16, 64) if generic else (16, 32, 64), variables=True)
 
 
+def matrix_address(qualifiers: Qualifiers) -> Role:
+    """The role of the address of a row of ldmatrix or stmatrix; a generic address takes no 16 bits."""
+    named = any(q.startswith("shared") for q in qualifiers)
+    widths = (16, 32, 64) if named else (32, 64)
+    return Role("address", Shape.ADDRESS, widths=widths, variables=True, special=True)
+
+
 def anywhere(name: str) -> Role:
     """The role of an address in shared memory in tcgen05 instructions, which take 32 or 64 bits whether it is generic
     or not."""
@@ -282,7 +294,7 @@ def constants_of(type_name: str) -> tuple[str, ...]:
 
 _CONSTANTS = {
     "f32": ("bits", "float"), "f64": ("double", "float"), "b32": ("integer", "bits"),
-    "b64": ("integer", "double", "decimal"), "b128": (),
+    "b64": ("integer", "double", "decimal"),
     **dict.fromkeys(("f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "f32x2"), ()),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from isa.forms.rows import (
     address_widths,
     constants_of,
     instruction,
+    matrix_address,
     operands,
     policy,
     type_bits,
@@ -47,7 +48,7 @@ def _atomic(returns: bool, sources: str) -> Roles:
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
         kind = qualifiers[-1]
         bits = bits_of(kind)
-        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), type=kind, sink="may")
+        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), type=kind, sink="" if kind.startswith("bf16") else "may")
         given = (_source(name, kind) for name in sources)
         return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers))
 
@@ -136,11 +137,11 @@ def _inquire(_: Qualifiers) -> tuple[Role, ...]:
 
 
 def _address(_: Qualifiers) -> tuple[Role, ...]:
-    return (Role("address", Shape.ADDRESS, widths=(32, 64), variables=True),)
+    return (Role("address", Shape.ADDRESS, widths=(16, 32, 64), variables=True),)
 
 
 def _wide_address(_: Qualifiers) -> tuple[Role, ...]:
-    return (Role("address", Shape.ADDRESS, widths=(64,), variables=True),)
+    return (Role("address", Shape.ADDRESS, widths=(16, 64), variables=True),)
 
 
 def _line(_: Qualifiers) -> tuple[Role, ...]:
@@ -154,18 +155,20 @@ def _new_policy(_: Qualifiers) -> tuple[Role, ...]:
 
 def _range_policy(_: Qualifiers) -> tuple[Role, ...]:
     sizes = (Role(name, Shape.VALUE, constants=("integer",), widths=(32,)) for name in ("first", "total"))
-    return Role("d", Shape.REGISTER, output=True, width=64, widths=(64,)), *_address(()), *sizes
+    address = Role("address", Shape.ADDRESS, widths=(32, 64), variables=True, special=True)
+    return Role("d", Shape.REGISTER, output=True, width=64, widths=(64,)), address, *sizes
 
 
 def _moved_matrix(_: Qualifiers) -> tuple[Role, ...]:
-    """ptxas 13.0 takes 0f3F800000 for the source, and no integer."""
+    """ptxas 13.0 takes 0f3F800000 for the source, and no integer; and predicates for both."""
     d, a = operands("d:bits, a:bits")(("b32",))
-    return d, replace(a, constants=("bits",))
+    return replace(d, predicates=True), replace(a, constants=("bits",), predicates=True)
 
 
 def _stored_matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return Role("address", Shape.ADDRESS, widths=(32, 64), variables=True), Role(
-        "a", Shape.VECTOR, _matrices(qualifiers), widths=(32,), type="b32"
+    constants = ("bits",) if _matrices(qualifiers) == 1 else ("integer", "bits", "low word")
+    return matrix_address(qualifiers), Role(
+        "a", Shape.VECTOR, _matrices(qualifiers), widths=(32,), type="b32", constants=constants
     )
 
 

@@ -25,6 +25,7 @@ _SPECIAL = re.compile(
 _F32 = Declared("f32")
 _SPECIAL_WIDTHS = {"%clock64": (64,), "%globaltimer": (64,), "%gridid": (16, 32, 64), "%is_explicit_cluster": (1,)}
 _OF_VECTORS = re.compile(r"%n?(?:tid|ctaid)\.[xyz]")
+_VECTORS = re.compile(r"%(?:n?tid|(?:cluster_)?n?ctaid)(?:\.[xyz])?|%n?clusterid\.[xyz]")
 
 
 _OF_CLUSTERS = re.compile(r"%(?:cluster_\w+(?:\.[xyz])?|n?clusterid\.[xyz]|is_explicit_cluster|aggr_smem_size)")
@@ -49,6 +50,12 @@ def special_widths(name: str) -> tuple[int, ...]:
 def is_special(name: str) -> bool:
     """Whether this is the name of a special register. PTX ISA 9.0, section 10."""
     return _SPECIAL.fullmatch(name) is not None
+
+
+def _is_whole(name: str) -> bool:
+    """Whether a special register is one number, which ptxas 13.0 takes as an address in some instructions: no vector
+    such as %tid, no part of one, no predicate."""
+    return not _VECTORS.fullmatch(name) and 1 not in special_widths(name)
 
 
 def serves(kind: str, register: str) -> bool:
@@ -81,11 +88,15 @@ def check_operand(role: Role, operand: Operand, text: str, start: int, types: Ty
             elif "integer" in role.constants and not role.choices:
                 _check_fragment(role, operand, text, start, types)
         case Register():
+            widths = (1, *widths) if role.predicates and role.output else widths
             _check_scalar(role, operand, widths, text, start, types)
             if role.sink == "must":
                 raise IsaError(text, start, f"the barrier of another CTA returns no {role.name}", "_")
         case Predicate(register, _):
-            _check_scalar(role, register, widths, text, start, types)
+            _check_scalar(role, register, (1,) if role.predicates else widths, text, start, types)
+        case Address(base, _) if base is not None and role.special and is_special(base.name):
+            if not _is_whole(base.name):
+                raise IsaError(text, start, f"operand {role.name} cannot be [{base}]", "a register, or %laneid")
         case Address(base, _) if base is not None and (role.widths or role.width != 32) and base.name.startswith("%"):
             _check_scalar(role, base, (32,) if role.shape is Shape.MATRIX else widths, text, start, types)
 

@@ -9,7 +9,7 @@ from isa.arguments import text_of
 from isa.errors import IsaError
 from isa.forms.record import PTX, Form, OperandRefused, Role, Shape
 from isa.ptx.checks import check_operand, check_special
-from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Vector
+from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Types, Vector
 from isa.ptx.opcodes import read_opcode
 from isa.ptx.operands import described, drop_second_destination, read_metadata, read_operand
 from isa.ptx.plain_spelling import Plan, plan
@@ -20,13 +20,17 @@ _MAX_TEXT = 1 << 16
 _GUARD = Role("guard", Shape.REGISTER, width=1, widths=(1,))
 
 
-def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Instruction:
+def decode(
+    text: str, target: str | Target | None = None, ptx: str = PTX, types: Types | None = None
+) -> Instruction:
     """Decodes the text of one instruction.
 
     Args:
         text: one PTX instruction, `;` optional, comments and line breaks allowed.
         target: e.g. "sm_90a"; None takes what any target has.
         ptx: the PTX version that it is written for.
+        types: by name of a register, the type that it is declared with; names that are not in it, and None, are judged
+            by the habits of nvcc: %r0 has 32 bits.
 
     Raises:
         IsaError: unknown or malformed text, an illegal form, operand or selector, a form that the target lacks.
@@ -36,16 +40,19 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
     if remembered is not None:
         plain = remembered[1].read(rest)
         if plain is not None:
+            if types is not None:
+                for role, operand in zip(remembered[0].roles, plain, strict=True):
+                    check_operand(role, operand, text, 0, types)
             return Instruction(remembered[0], plain)
     chip = parse_target(target) if target is not None else None
     if len(text) > _MAX_TEXT:
         raise IsaError(text[:64], -1, f"an instruction of {len(text)} characters", f"at most {_MAX_TEXT}")
     cursor = Cursor(text)
-    guard = _guard(cursor)
+    guard = _guard(cursor, types)
     opcode, place = cursor.opcode()
     form = read_opcode(opcode, chip, place, text, ptx)
     try:
-        form, operands = _operands(cursor, form, chip)
+        form, operands = _operands(cursor, form, chip, types)
         cursor.end()
     except IsaError as error:
         raise error.stated_in(form.section) from None
@@ -75,7 +82,7 @@ def _dropped(given: list[str], kept: list[str]) -> list[str]:
     ]
 
 
-def _guard(cursor: Cursor) -> Guard | None:
+def _guard(cursor: Cursor, types: Types | None) -> Guard | None:
     if not cursor.take("@"):
         return None
     negated = cursor.take("!")
@@ -84,11 +91,13 @@ def _guard(cursor: Cursor) -> Guard | None:
         cursor.fail(
             f"a predicate register was expected after '@', found {shown(token)}", "e.g. @%p0 or @!%p0", token.place
         )
-    check_operand(_GUARD, Register(token.text), cursor.text, token.place)
+    check_operand(_GUARD, Register(token.text), cursor.text, token.place, types)
     return Guard(Register(token.text), negated)
 
 
-def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Form, tuple[Operand, ...]]:
+def _operands(
+    cursor: Cursor, form: Form, target: Target | None, types: Types | None
+) -> tuple[Form, tuple[Operand, ...]]:
     """Reads all operands, and returns them with the form that has just these. After a wrong operand the others are read
     as well, so that the error names everything that is wrong."""
     operands: dict[str, Operand] = {}
@@ -110,10 +119,10 @@ def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Form, 
                 cursor.expect(",", f"before operand {role.name}")
             starts[role.name] = start = cursor.peek().place
             drops = role.name == "e" and (target is None or form.native(target))
-            operand = read_metadata(cursor, role) if drops else read_operand(cursor, role)
+            operand = (read_metadata if drops else read_operand)(cursor, role, types)
             if not count and isinstance(operand, Register):
                 drop_second_destination(cursor)
-            check_operand(role, operand, cursor.text, start)
+            check_operand(role, operand, cursor.text, start, types)
             check_special(operand, target, cursor.text, start)
             operands[role.name] = operand
         except IsaError as error:

@@ -7,7 +7,7 @@ from typing import NoReturn
 from isa.forms.record import SPECIAL_REGISTERS, Role, Shape
 from isa.ptx.checks import is_special
 from isa.ptx.constants import read_constant
-from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Vector
+from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Types, Vector, declared
 from isa.ptx.scanner import Cursor, Token, expression, shown
 
 
@@ -19,10 +19,13 @@ def described(role: Role) -> str:
     return f"{role.name}: {kind}{count}{limit}"
 
 
-def read_operand(cursor: Cursor, role: Role) -> Operand:
-    """Reads one operand in the way that its role prescribes; raises IsaError if it is written in another way."""
+def read_operand(cursor: Cursor, role: Role, types: Types | None = None) -> Operand:
+    """Reads one operand in the way that its role prescribes; raises IsaError if it is written in another way. `types`
+    says how registers are declared, where names do not."""
     if role.sink in ("may", "must") and _sink(cursor):
         return Sink()
+    if role.predicates and not role.output and (found := _as_predicate(cursor, role, types)) is not None:
+        return found
     match role.shape:
         case Shape.VECTOR | Shape.SCALAR:
             return _vector(cursor, role)
@@ -61,6 +64,18 @@ def _predicate(cursor: Cursor, role: Role) -> Predicate | Register | Immediate:
         return register if is_special(register.name) else Predicate(register, negated)
     cursor.at = before
     return _immediate(cursor, role)
+
+
+def _as_predicate(cursor: Cursor, role: Role, types: Types | None) -> Predicate | None:
+    """A predicate in the place of a value; None for anything else, which is left."""
+    before = cursor.at
+    negated = cursor.take("!")
+    token = cursor.peek()
+    sort = declared(token.text, types) if token.kind == "name" else None
+    if negated or (sort is not None and sort.type == "pred"):
+        return Predicate(_register(cursor, role), negated)
+    cursor.at = before
+    return None
 
 
 def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
@@ -216,7 +231,7 @@ def drop_second_destination(cursor: Cursor) -> None:
     cursor.at = before
 
 
-def read_metadata(cursor: Cursor, role: Role) -> Operand:
+def read_metadata(cursor: Cursor, role: Role, types: Types | None = None) -> Operand:
     """The metadata register of a native mma.sp. ptxas 13.0 takes a second one and drops it."""
     before = cursor.at
     if cursor.take("{"):
@@ -227,4 +242,4 @@ def read_metadata(cursor: Cursor, role: Role) -> Operand:
                 cursor.remarks.append("ptxas takes a second register of metadata and drops it; PTX has one")
                 return first
     cursor.at = before
-    return read_operand(cursor, role)
+    return read_operand(cursor, role, types)

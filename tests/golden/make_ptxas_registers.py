@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import random
 import re
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ TYPES = (
     "pred", "b8", "u8", "s8", "b16", "u16", "s16", "f16", "b32", "u32", "s32", "f32", "f16x2", "b64", "u64", "s64",
     "f64", "b128",
 )  # fmt: skip
-DECLARATIONS = "".join(f".reg .{kind} %{kind}_<8>;\n" for kind in TYPES)
+DECLARATIONS = "".join(f".reg .{kind} %{kind}_<256>;\n" for kind in TYPES)
 TARGETS = ("sm_100a", "sm_90a", "sm_120a", "sm_80")
 VERSION = "9.0"
 _LATER = ("cp.async.bulk",)  # not executed, and so not read in full
@@ -47,7 +48,7 @@ class Question(NamedTuple):
 
 def written(text: str, kind: str) -> str:
     """The text with registers of a type where it has `@`, each of them another one."""
-    numbers = iter(range(8))
+    numbers = itertools.count()
     return re.sub("@", lambda _: f"%{kind}_{next(numbers)}", text)
 
 
