@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Row, instruction
+from isa.forms.rows import Qualifiers, Row, first_of_vectors, instruction
 from isa.targets import Availability
 
 INTEGER_TYPES = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
@@ -47,7 +47,7 @@ def _roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
     shape = Shape.VALUE if constants else Shape.REGISTER
     exact = (target, source) == ("f32", "f64") and "ftz" in qualifiers and "rn" not in qualifiers  # ptxas 13.0
     d = _role(Role("d", Shape.REGISTER, output=True), target, lax and not exact)
-    return d, *(_role(Role(name, shape, constants=constants), source, lax) for name in names)
+    return first_of_vectors((d, *(_role(Role(name, shape, constants=constants), source, lax) for name in names)))
 
 
 def _role(role: Role, kind: str, lax: bool) -> Role:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Roles, Row, constants_of, instruction
+from isa.forms.rows import Qualifiers, Roles, Row, constants_of, first_of_vectors, instruction
 
 _BITS = {"pred": 1, "s16x2": 32, "u16x2": 32, "f16x2": 32, "bf16x2": 32, "bf16": 16, "f16": 16}
 _16, _32, _64 = "u16,s16", "u32,s32", "u64,s64"
@@ -111,12 +111,12 @@ def _setp(qualifiers: Qualifiers) -> tuple[Role, ...]:
     kind = qualifiers[-1]
     shape = Shape.REGISTER if kind in ("f16", "bf16") else Shape.REGISTER_OR_PAIR
     d = Role("d", shape, output=True, width=1, widths=(1,), sink="may")
-    return d, source("a", kind), source("b", kind), *_combined(qualifiers)
+    return first_of_vectors((d, source("a", kind), source("b", kind), *_combined(qualifiers)))
 
 
 def _set(qualifiers: Qualifiers) -> tuple[Role, ...]:
     d, kind = qualifiers[-2], qualifiers[-1]
-    return target("d", d), source("a", kind), source("b", kind), *_combined(qualifiers)
+    return first_of_vectors((target("d", d), source("a", kind), source("b", kind), *_combined(qualifiers)))
 
 
 def _setp_rows() -> tuple[Row, ...]:

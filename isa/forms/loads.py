@@ -52,7 +52,9 @@ def _words(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) -
 
 def _anywhere(qualifiers: Qualifiers) -> Role:
     """The address of a kernel's load or store: a variable, or a register with an offset."""
-    return Role("address", Shape.ADDRESS, widths=address_widths(qualifiers), variables=True)
+    count = next((int(q[1:]) for q in qualifiers if q in ("v4", "v8")), 1)
+    special = count * type_bits(qualifiers[-1]) == 256 and "global" not in qualifiers  # ptxas 13.0 crashes elsewhere
+    return Role("address", Shape.ADDRESS, widths=address_widths(qualifiers), variables=True, special=special)
 
 
 def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:

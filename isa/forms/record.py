@@ -147,6 +147,9 @@ class Role:
         sink: whether `_` may ("may") or must ("must") stand here, or for some registers of a vector ("part").
         variables: whether an address may name a variable, and not only a register.
         predicates: whether a predicate may stand for a register or a constant.
+        first: whether ptxas takes a vector in its place, of which it keeps the first register.
+        dropped: whether ptxas takes it and drops it.
+        wide_from: number of the targets from which on an address takes no register of 16 bits; 0: it does on all.
     """
 
     name: str
@@ -169,6 +172,9 @@ class Role:
     sink: str = ""
     variables: bool = False
     predicates: bool = False
+    first: bool = False
+    dropped: bool = False
+    wide_from: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ bits whatever the type is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -216,6 +216,12 @@ def typed_role(name: str, kind: str) -> Role:
     return Role(
         name, shape, output=output, constants=constants, width=width, widths=(width,), type=kind
     )  # fmt: skip
+
+
+def first_of_vectors(roles: Iterable[Role]) -> tuple[Role, ...]:
+    """The roles of arithmetic, comparisons and conversions: for an operand of bf16 or bf16x2 ptxas 13.0 takes a vector,
+    and keeps its first register."""
+    return tuple(replace(role, first=True) if role.type in ("bf16", "bf16x2") else role for role in roles)
 
 
 def value(name: str, width: int = 32, constants: tuple[str, ...] = ("integer",)) -> Role:

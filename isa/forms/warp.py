@@ -50,9 +50,14 @@ def _atomic(returns: bool, sources: str) -> Roles:
         bits = bits_of(kind)
         d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), type=kind, sink="" if kind.startswith("bf16") else "may")
         given = (_source(name, kind) for name in sources)
-        return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers))
+        spare = (_SPARE,) if returns and kind == "b32" and sources == "b" and "L2::cache_hint" not in qualifiers else ()
+        return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers), *spare)
 
     return roles
+
+
+# A register that ptxas 13.0 takes behind the operands of atom.and, or, xor and exch of b32, and that does nothing
+_SPARE = Role("spare", Shape.REGISTER, optional=True, widths=(32,), dropped=True)
 
 
 def _atomic_access(qualifiers: Qualifiers) -> Access:
@@ -141,11 +146,11 @@ def _address(_: Qualifiers) -> tuple[Role, ...]:
 
 
 def _wide_address(_: Qualifiers) -> tuple[Role, ...]:
-    return (Role("address", Shape.ADDRESS, widths=(16, 64), variables=True),)
+    return (Role("address", Shape.ADDRESS, widths=(16, 64), variables=True, wide_from=100),)
 
 
-def _line(_: Qualifiers) -> tuple[Role, ...]:
-    return *_wide_address(()), Role("size", Shape.IMMEDIATE, constants=("integer",), choices=((128,),))
+def _line(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    return replace(_wide_address(())[0], wide_from=100 if "L2::evict_normal" in qualifiers else 0), Role("size", Shape.IMMEDIATE, constants=("integer",), choices=((128,),))
 
 
 def _new_policy(_: Qualifiers) -> tuple[Role, ...]:

@@ -4,6 +4,7 @@ rules of ptxas."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from isa.errors import IsaError
 from isa.forms.record import Role, Shape
@@ -32,9 +33,17 @@ _OF_CLUSTERS = re.compile(r"%(?:cluster_\w+(?:\.[xyz])?|n?clusterid\.[xyz]|is_ex
 _FIRST_WITH_CLUSTERS = 90
 
 
-def check_special(operand: Operand, target: Target | None, text: str, start: int) -> None:
-    """Raises IsaError if an operand is a special register that the target lacks. PTX ISA 9.0, section 10."""
-    if target is None or not isinstance(operand, Register) or target.number >= _FIRST_WITH_CLUSTERS:
+def check_on_target(
+    role: Role, operand: Operand, target: Target | None, text: str, start: int, types: Types | None
+) -> None:
+    """Raises IsaError if a target lacks a special register (PTX ISA 9.0, section 10), or an address of 16 bits."""
+    if target is None:
+        return
+    if role.wide_from and target.number >= role.wide_from and isinstance(operand, Address) and operand.base is not None:
+        base = declared(operand.base.name, types)
+        if base is not None and base.width == 16:
+            raise IsaError(text, start, f"an address of 16 bits in operand {role.name} on {target}", "[%rd0]")
+    if not isinstance(operand, Register) or target.number >= _FIRST_WITH_CLUSTERS:
         return
     if _OF_CLUSTERS.fullmatch(operand.name):
         reason = f"the special register {operand.name} is not available on {target}"
@@ -76,6 +85,9 @@ def check_operand(role: Role, operand: Operand, text: str, start: int, types: Ty
         case Pair((register, predicate)):
             _check_scalar(role, register, (role.width if role.width == 1 else 32,), text, start, types)
             _check_scalar(role, predicate, (1,), text, start, types)
+        case Vector((first, *others)) if role.first:
+            loose = any(isinstance(element, Immediate) for element in others)  # makes the vector one of no type
+            _check_scalar(replace(role, type="b32") if loose else role, first, widths, text, start, types)
         case Vector(elements):
             for element in elements:
                 if role.widths and isinstance(element, Sink) and not role.sink:

@@ -8,7 +8,7 @@ import re
 from isa.arguments import text_of
 from isa.errors import IsaError
 from isa.forms.record import PTX, Form, OperandRefused, Role, Shape
-from isa.ptx.checks import check_operand, check_special
+from isa.ptx.checks import check_on_target, check_operand
 from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Types, Vector
 from isa.ptx.opcodes import read_opcode
 from isa.ptx.operands import described, drop_second_destination, read_metadata, read_operand
@@ -123,8 +123,11 @@ def _operands(
             if not count and isinstance(operand, Register):
                 drop_second_destination(cursor)
             check_operand(role, operand, cursor.text, start, types)
-            check_special(operand, target, cursor.text, start)
-            operands[role.name] = operand
+            check_on_target(role, operand, target, cursor.text, start, types)
+            if role.dropped:
+                cursor.remarks.append(f"ptxas takes {operand} behind the operands and drops it; PTX has none there")
+            else:
+                operands[role.name] = operand.elements[0] if role.first and isinstance(operand, Vector) else operand
         except IsaError as error:
             problems.append(error)
             if not _recover(cursor):

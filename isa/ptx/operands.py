@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from isa.forms.record import SPECIAL_REGISTERS, Role, Shape
@@ -26,6 +27,8 @@ def read_operand(cursor: Cursor, role: Role, types: Types | None = None) -> Oper
         return Sink()
     if role.predicates and not role.output and (found := _as_predicate(cursor, role, types)) is not None:
         return found
+    if role.first and cursor.peek().text == "{":
+        return _whose_first(cursor, role)
     match role.shape:
         case Shape.VECTOR | Shape.SCALAR:
             return _vector(cursor, role)
@@ -78,7 +81,7 @@ def _as_predicate(cursor: Cursor, role: Role, types: Types | None) -> Predicate 
     return None
 
 
-def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
+def _vector(cursor: Cursor, role: Role, counts: tuple[int, ...] = ()) -> Vector | Scalar:
     start = cursor.peek().place
     if not cursor.take("{"):
         if role.shape is Shape.VECTOR:
@@ -98,7 +101,7 @@ def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
             f"is dropped"
         )
         elements = elements[: role.count]
-    counts = (2, 4) if role.packs and role.width > 16 else (2,) if role.packs else (role.count,)
+    counts = counts or ((2, 4) if role.packs and role.width > 16 else (2,) if role.packs else (role.count,))
     if len(elements) not in counts:
         count = counts[0]
         cursor.fail(
@@ -107,6 +110,17 @@ def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
     if all(isinstance(element, Sink) for element in elements):
         cursor.fail(f"operand {role.name} throws every register away", "at least one register", start)
     return elements[0] if role.shape is Shape.SCALAR and not role.packs else Vector(tuple(elements))
+
+
+def _whose_first(cursor: Cursor, role: Role) -> Vector:
+    """A vector of 1, 2 or 4 registers and constants in the place of a register, which the first of them must be."""
+    constants = () if role.output else ("integer", "bits", "low word")
+    vector = _vector(cursor, replace(role, shape=Shape.VECTOR, count=4, packs=False, constants=constants), (1, 2, 4))
+    assert isinstance(vector, Vector)
+    if not isinstance(vector.elements[0], Register):
+        cursor.fail(f"operand {role.name} is {vector.elements[0]}, the first of a vector", "a register")
+    cursor.remarks.append(f"ptxas takes a vector in operand {role.name} and keeps its first register; PTX has one")
+    return vector
 
 
 def _element(cursor: Cursor, role: Role, number: int) -> Scalar:

@@ -65,6 +65,7 @@ def plan(form: Form) -> Plan | None:
             or role.multiple != 1
             or role.sink
             or role.packs
+            or role.wide_from
             or (role.width != 32 and not role.widths)
             else _part(role, first)
         )
