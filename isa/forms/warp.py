@@ -48,7 +48,15 @@ def _atomic(returns: bool, sources: str) -> Roles:
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
         kind = qualifiers[-1]
         bits = bits_of(kind)
-        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), type=kind, sink="" if kind.startswith("bf16") else "may")
+        d = Role(
+            "d",
+            Shape.REGISTER,
+            output=True,
+            width=bits,
+            widths=(bits,),
+            type=kind,
+            sink="" if kind.startswith("bf16") else "may",
+        )
         given = (_source(name, kind) for name in sources)
         spare = (_SPARE,) if returns and kind == "b32" and sources == "b" and "L2::cache_hint" not in qualifiers else ()
         return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers), *spare)
@@ -150,7 +158,9 @@ def _wide_address(_: Qualifiers) -> tuple[Role, ...]:
 
 
 def _line(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return replace(_wide_address(())[0], wide_from=100 if "L2::evict_normal" in qualifiers else 0), Role("size", Shape.IMMEDIATE, constants=("integer",), choices=((128,),))
+    return replace(_wide_address(())[0], wide_from=100 if "L2::evict_normal" in qualifiers else 0), Role(
+        "size", Shape.IMMEDIATE, constants=("integer",), choices=((128,),)
+    )
 
 
 def _new_policy(_: Qualifiers) -> tuple[Role, ...]:

@@ -8,7 +8,20 @@ from dataclasses import replace
 
 from isa.errors import IsaError
 from isa.forms.record import Role, Shape
-from isa.ptx.instruction import Address, Declared, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Types, Vector, declared
+from isa.ptx.instruction import (
+    Address,
+    Declared,
+    Immediate,
+    Operand,
+    Pair,
+    Predicate,
+    Register,
+    Scalar,
+    Sink,
+    Types,
+    Vector,
+    declared,
+)
 from isa.targets import Target
 
 _REGISTERS_OF_WIDTH = {
@@ -70,7 +83,7 @@ def _is_whole(name: str) -> bool:
 def serves(kind: str, register: str) -> bool:
     """Whether a register declared with a type may hold an operand of type `kind` ("": an integer), where their widths
     fit. PTX ISA 9.0, 9.4; ptxas 13.0."""
-    if register[0] == "b" or register == "pred" or kind == register:
+    if register[0] == "b" or register in ("pred", kind):
         return True
     if kind[:1] == "b" and kind[1:].isdigit():
         return True

@@ -20,9 +20,7 @@ _MAX_TEXT = 1 << 16
 _GUARD = Role("guard", Shape.REGISTER, width=1, widths=(1,))
 
 
-def decode(
-    text: str, target: str | Target | None = None, ptx: str = PTX, types: Types | None = None
-) -> Instruction:
+def decode(text: str, target: str | Target | None = None, ptx: str = PTX, types: Types | None = None) -> Instruction:
     """Decodes the text of one instruction.
 
     Args:

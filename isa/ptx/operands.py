@@ -8,7 +8,19 @@ from typing import NoReturn
 from isa.forms.record import SPECIAL_REGISTERS, Role, Shape
 from isa.ptx.checks import is_special
 from isa.ptx.constants import read_constant
-from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Types, Vector, declared
+from isa.ptx.instruction import (
+    Address,
+    Immediate,
+    Operand,
+    Pair,
+    Predicate,
+    Register,
+    Scalar,
+    Sink,
+    Types,
+    Vector,
+    declared,
+)
 from isa.ptx.scanner import Cursor, Token, expression, shown
 
 

@@ -311,16 +311,18 @@ def _judge_some(texts: list[str], target: str, ptx: str, declarations: str = "")
 
 _RUNS = 24
 _DESTINATION = re.compile(r"^(?:@\S+ )?\S+ (\{[^}]*\}|[^,;\[]+)[,;]")
-_STORES = {"p": "{{selp.u32 %r255, 1, 2, {0}; st.volatile.global.u32 [glo], %r255;}}", "rs": "u16", "r": "u32", "f": "f32",
-           "rd": "u64", "fd": "f64", "rq": "b128"}  # fmt: skip
+_STORES = {
+    "p": "{{selp.u32 %r255, 1, 2, {0}; st.volatile.global.u32 [glo], %r255;}}",
+    "rs": "u16", "r": "u32", "f": "f32", "rd": "u64", "fd": "f64", "rq": "b128",
+}  # fmt: skip
 
 
 def reason(text: str, target: str, ptx: str, taken: bool) -> str:
     """Why a verdict of ptxas says nothing about a text; "" for one that holds.
 
-    "random": of `_RUNS` runs some take it and some do not. "crash": ptxas takes it among others, and is killed
-    by a signal where it stands alone or something uses the results. "no code": ptxas takes it, and its machine code is what it is without the text, although something
-    uses the results.
+    "random": of `_RUNS` runs some take it and some do not. "crash": ptxas takes it among others, and is killed by a
+    signal where it stands alone or something uses the results. "no code": ptxas takes it, and its machine code is what
+    it is without the text, although something uses the results.
     """
     answers = [_code(text, "", target, ptx) for _ in range(_RUNS)]
     if len({code is None for code in answers}) > 1:
@@ -387,10 +389,11 @@ def main() -> None:
     for (target, ptx), members in groups.items():
         judged = judge([each.text for each in members], target, ptx)
         verdicts.update((each, judged[each.text]) for each in members)
-    write([
-        (*each[1:], str(int(verdicts[each])), "" if takes(*each[1:]) == verdicts[each] else reason(*each[1:], verdicts[each]))
-        for each in questions
-    ])  # fmt: skip
+    rows = []
+    for each in questions:
+        given, taken = each[1:], verdicts[each]
+        rows.append((*given, str(int(taken)), "" if takes(*given) == taken else reason(*given, taken)))
+    write(rows)
 
 
 if __name__ == "__main__":
