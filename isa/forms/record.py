@@ -133,7 +133,7 @@ class Role:
         lax: how many of the last of them are undefined all the same.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
             (0d3FF0000000000000), "float" (1.0, any other), "decimal" (1.0 as f64), "low word" (of the f64 of 1.0).
-        special: whether special registers may be read; in an address those without parts, %laneid but not %tid.x.
+        special: whether special registers may be read; in an address %laneid, but not %tid.x.
         multiple: a constant must be a multiple of this.
         positive: whether a constant must be greater than 0.
         choices: for each element of a vector (for a constant alone: first) the constants that are legal.
@@ -141,15 +141,13 @@ class Role:
         width: bits of its registers.
         widths: widths that the names nvcc gives (%p, %rs, %r, %f, %rd, %fd) are held to; empty: to `width`, and not
             at all where that is 32.
-        type: data type of its registers where `widths` is given, e.g. "f32"; "" for an integer or an address. Registers
-            of other types than it and the types without a sort (b32) are refused.
+        type: data type of its registers where `widths` is given, e.g. "f32"; "" for an integer or an address.
         packs: whether a vector of two registers of 32 bits may stand for one of 64.
         sink: whether `_` may ("may") or must ("must") stand here, or for some registers of a vector ("part").
         variables: whether an address may name a variable, and not only a register.
         predicates: whether a predicate may stand for a register or a constant.
-        first: whether ptxas takes a vector in its place, of which it keeps the first register.
-        dropped: whether ptxas takes it and drops it.
-        wide_from: number of the targets from which on an address takes no register of 16 bits; 0: it does on all.
+        first, dropped: whether ptxas takes a vector in its place, and keeps the first register; or takes it for nothing.
+        wide_from: number of the target from which on an address takes no register of 16 bits; 0: all do.
     """
 
     name: str
@@ -390,14 +388,6 @@ class MatrixForm(Form):
     def is_sparse(self) -> bool:
         """As `sparse`."""
         return self.sparse
-
-
-class OperandRefused(Exception):  # noqa: N818 - becomes an IsaError where the place in the text is known
-    """Operands that do not go together: which operand is wrong, why, and what would be right."""
-
-    def __init__(self, operand: str, reason: str, legal: str) -> None:
-        super().__init__(operand, reason, legal)
-        self.operand, self.reason, self.legal = operand, reason, legal
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,8 @@ from functools import lru_cache
 from itertools import product
 from typing import TypeGuard
 
-from isa.forms.record import Form, MatrixForm, OperandRefused, Role, Shape, Time, version
+from isa.errors import OperandRefused
+from isa.forms.record import Form, MatrixForm, Role, Shape, Time, version
 from isa.forms.rows import joined, tmem, word
 from isa.forms.tcgen05_rows import (
     COLLECTOR_OPERATIONS,

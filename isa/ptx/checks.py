@@ -36,6 +36,7 @@ _SPECIAL = re.compile(
     r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm[0-7]|envreg(?:[12]?\d|3[01])|globaltimer(?:_lo|_hi)?|(?:aggr|total|dynamic)_smem_size|reserved_smem_offset_(?:begin|end|cap|[01])|(?:n?tid|(?:cluster_)?n?ctaid)"
     r"(?:\.[xyz])?|n?clusterid\.[xyz]|cluster_n?ctarank|is_explicit_cluster)"
 )
+_BYTES = ("b8", "u8", "s8")
 _F32 = Declared("f32")
 _SPECIAL_WIDTHS = {"%clock64": (64,), "%globaltimer": (64,), "%gridid": (16, 32, 64), "%is_explicit_cluster": (1,)}
 _OF_VECTORS = re.compile(r"%n?(?:tid|ctaid)\.[xyz]")
@@ -87,7 +88,7 @@ def serves(kind: str, register: str) -> bool:
         return True
     if kind[:1] == "b" and kind[1:].isdigit():
         return True
-    return register[0] in "us" and (not kind or kind[0] in "us")
+    return (register[0] in "us" and (not kind or kind[0] in "us")) or (register == "f16x2" and kind[:1] in ("u", "s"))
 
 
 def check_operand(role: Role, operand: Operand, text: str, start: int, types: Types | None = None) -> None:
@@ -138,7 +139,8 @@ def _check_scalar(
     if 64 in widths and not role.widths:
         legal += " or %fd0"
     said = declared(name, types)
-    if said is not None and said.width not in widths:
+    byte = said is not None and said.width == 8 and 16 in widths and (role.type in _BYTES or role.shape is Shape.ADDRESS)
+    if said is not None and said.width not in widths and not byte:
         raise IsaError(text, place, f"operand {role.name} cannot be {name}, {said}", legal)
     if not role.widths:
         return

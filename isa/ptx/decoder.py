@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 from isa.arguments import text_of
-from isa.errors import IsaError
-from isa.forms.record import PTX, Form, OperandRefused, Role, Shape
+from isa.errors import IsaError, OperandRefused
+from isa.forms.record import PTX, Form, Role, Shape
 from isa.ptx.checks import check_on_target, check_operand
 from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Types, Vector
 from isa.ptx.opcodes import read_opcode
