@@ -47,7 +47,10 @@ def _roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
     shape = Shape.VALUE if constants else Shape.REGISTER
     exact = (target, source) == ("f32", "f64") and "ftz" in qualifiers and "rn" not in qualifiers  # ptxas 13.0
     d = _role(Role("d", Shape.REGISTER, output=True), target, lax and not exact)
-    return first_of_vectors((d, *(_role(Role(name, shape, constants=constants), source, lax) for name in names)))
+    roles = first_of_vectors((d, *(_role(Role(name, shape, constants=constants), source, lax) for name in names)))
+    if {"ue8m0x2", "bf16x2"} <= {target, source}:  # ptxas 13.0 takes registers of any type for the bf16x2
+        roles = tuple(replace(role, type="b32") if role.type == "bf16x2" else role for role in roles)
+    return roles
 
 
 def _role(role: Role, kind: str, lax: bool) -> Role:

@@ -43,10 +43,11 @@ def _roles(names: str, qualifiers: Qualifiers) -> tuple[Role, ...]:
 def _mixed(names: str, qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The roles of an instruction of f32 some of whose sources, those in brackets, have the narrower type that stands
     last."""
-    return first_of_vectors(
+    roles = first_of_vectors(
         float_role(name.strip("()"), qualifiers[-1] if name.startswith("(") else "f32", output=name == "d")
         for name in names.split(", ")
     )
+    return tuple(replace(role, type="u16") if role.type == "bf16" else role for role in roles)  # ptxas 13.0
 
 
 def _test(qualifiers: Qualifiers) -> tuple[Role, ...]:

@@ -47,9 +47,14 @@ def typed(text: str) -> Roles:
     parts = [part.strip().partition(":") for part in text.split(",")]
 
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
-        return tuple(_role(name, _kind(kind, qualifiers)) for name, _, kind in parts)
+        return tuple(_said(_role(name, _kind(kind, qualifiers)), kind) for name, _, kind in parts)
 
     return roles
+
+
+def _said(role: Role, said: str) -> Role:
+    """The role, whose integer type counts for nothing where it is the same whatever the type of the opcode is."""
+    return replace(role, type="") if said in ("u32", "s32", "byte") else role
 
 
 def _kind(said: str, qualifiers: Qualifiers) -> str:
@@ -116,7 +121,10 @@ def _setp(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 def _set(qualifiers: Qualifiers) -> tuple[Role, ...]:
     d, kind = qualifiers[-2], qualifiers[-1]
-    return first_of_vectors((target("d", d), source("a", kind), source("b", kind), *_combined(qualifiers)))
+    written, *read = first_of_vectors((target("d", d), source("a", kind), source("b", kind)))
+    # ptxas 13.0 takes any integer for a result of bf16, and anything for one of bf16x2
+    written = replace(written, type={"bf16": "u16", "bf16x2": "b32"}.get(d, d))
+    return written, *read, *_combined(qualifiers)
 
 
 def _setp_rows() -> tuple[Row, ...]:
@@ -236,6 +244,7 @@ def _convert(qualifiers: Qualifiers) -> tuple[Role, ...]:
                 width=max(bits, 16),
                 widths=widths,
                 special=name == "a",
+                type=kind,
             )
         )
     return tuple(roles)
@@ -284,9 +293,9 @@ INTEGER_ROWS: tuple[Row, ...] = (
     _row("bfi.b64", "d, a, b, position:byte, length:byte", "9.7.1.20", since="2.0"),
     _row("szext.{clamp,wrap}.{u32,s32}", "d, a, b:u32", "9.7.1.21", since="7.6"),
     _row("bmsk.{clamp,wrap}.b32", "d:u32, a:u32, b:u32", "9.7.1.22", since="7.6"),
-    _sequence(_row("dp4a.{u32,s32}.{u32,s32}", "d:u32, a:u32, b:u32, c:u32", "9.7.1.23", Time.MULTIPLY, "5.0"), -2, -1),
+    _sequence(_row("dp4a.{u32,s32}.{u32,s32}", "d:u32, a:first, b, c:u32", "9.7.1.23", Time.MULTIPLY, "5.0"), -2, -1),
     _sequence(
-        _row("dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "d:u32, a:u32, b:u32, c:u32", "9.7.1.24", Time.MULTIPLY, "5.0",
+        _row("dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "d:u32, a:first, b, c:u32", "9.7.1.24", Time.MULTIPLY, "5.0",
              leading=1),
         -2, -1,
     ),
@@ -299,7 +308,7 @@ INTEGER_ROWS: tuple[Row, ...] = (
     *_set_rows(),
     _row("selp.{b16,u16,s16,f32,f64}", "d, a, b, c:pred", "9.7.6.3"),
     _row(
-        "slct.{b16,u16,s16,b32,u32,s32,b64,u64,s64,f32,f64}.s32", "d:first, a:first, b:first, c:s32", "9.7.6.4"
+        "slct.{b16,u16,s16,b32,u32,s32,b64,u64,s64,f32,f64}.s32", "d:first, a:first, b:first, c", "9.7.6.4"
     ),
     _row(
         "slct{.ftz}.{b16,u16,s16,b32,u32,s32,b64,u64,s64,f32,f64}.f32", "d:first, a:first, b:first, c:f32", "9.7.6.4"

@@ -184,7 +184,7 @@ def operands(text: str) -> Roles:
 
 def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
     if kind == "pair":
-        return Role(name, Shape.PAIR, output=True)
+        return Role(name, Shape.PAIR, output=True, widths=(32,))
     if kind == "register or pair":
         return Role(name, Shape.REGISTER_OR_PAIR, output=True, widths=(32,), type="b32")
     if kind in _BY_NAME:
@@ -194,7 +194,7 @@ def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
     if kind.startswith("imm"):
         return Role(name, Shape.IMMEDIATE, constants=("integer",), limit=1 << int(kind[3:]) if kind[3:] else 0)
     said = f"u{kind}" if kind.isdigit() else kind if kind == "pred" else qualifiers[-1]
-    return typed_role(name, said)
+    return replace(typed_role(name, said), type="") if kind.isdigit() else typed_role(name, said)
 
 
 _BITS = Role("", Shape.VALUE, constants=("integer", "bits"), widths=(32,), type="b32")
@@ -239,7 +239,7 @@ def policy(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 def tmem(name: str, output: bool = False) -> Role:
     """The role of an address in Tensor Memory: `[%r0+4]`."""
-    return Role(name, Shape.ADDRESS, output=output, widths=(32,))
+    return Role(name, Shape.ADDRESS, output=output, widths=(32,), type="u32")
 
 
 def word(

@@ -130,7 +130,7 @@ def _match(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 def _redux(qualifiers: Qualifiers) -> tuple[Role, ...]:
     kind = "u32" if qualifiers[-1] == "b32" else qualifiers[-1]  # ptxas 13.0 takes no 0f3F800000 here
-    return Role("d", Shape.REGISTER, output=True, widths=(32,)), _source("a", kind), _mask()
+    return Role("d", Shape.REGISTER, output=True, widths=(32,)), replace(_source("a", kind), type=""), _mask()
 
 
 def _shuffle(_: Qualifiers) -> tuple[Role, ...]:
@@ -258,7 +258,7 @@ WARP_ROWS: tuple[Row, ...] = (
         _range_policy, "9.7.9.18", since="7.4", targets="80+", leading=1,
     ),
     _row("membar.{cta,gl,sys}", "", "9.7.13.4", Time.FENCE, "1.4"),
-    _row("nanosleep.u32", "a", "9.7.19.3", since="6.3"),
+    _row("nanosleep.u32", "a:32", "9.7.19.3", since="6.3"),
     _row("griddepcontrol.{launch_dependents,wait}", "", "9.7.13.13", since="7.8", targets="90+"),
     _row("pmevent", "a:imm4", "9.7.19.2", since="1.4"),
 )  # fmt: skip

@@ -55,7 +55,7 @@ def check_on_target(
         return
     if role.wide_from and target.number >= role.wide_from and isinstance(operand, Address) and operand.base is not None:
         base = declared(operand.base.name, types)
-        if base is not None and base.width == 16:
+        if base is not None and base.width <= 16:
             raise IsaError(text, start, f"an address of 16 bits in operand {role.name} on {target}", "[%rd0]")
     if not isinstance(operand, Register) or target.number >= _FIRST_WITH_CLUSTERS:
         return
@@ -88,7 +88,17 @@ def serves(kind: str, register: str) -> bool:
         return True
     if kind[:1] == "b" and kind[1:].isdigit():
         return True
-    return (register[0] in "us" and (not kind or kind[0] in "us")) or (register == "f16x2" and kind[:1] in ("u", "s"))
+    if register == "f16x2":
+        return kind[:1] in ("u", "s")
+    return register[0] in "us" and (not kind or (kind[0] in "us" and kind[1:].isdigit()))
+
+
+def _of_vector(role: Role, element: Scalar, types: Types | None) -> Role:
+    """The role of one register of a vector: for one of f32 or f64 ptxas 13.0 takes an integer as wide, too."""
+    said = declared(element.name, types) if isinstance(element, Register) else None
+    if said is not None and said.type[0] in "us" and role.type in ("f32", "f64") and said.width == int(role.type[1:]):
+        return replace(role, type="")
+    return role
 
 
 def check_operand(role: Role, operand: Operand, text: str, start: int, types: Types | None = None) -> None:
@@ -107,6 +117,7 @@ def check_operand(role: Role, operand: Operand, text: str, start: int, types: Ty
                 if role.widths and isinstance(element, Sink) and not role.sink:
                     raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
                 packed = (max(role.width // len(elements), 16),) if role.packs else ()
+                role = _of_vector(role, element, types)
                 _check_scalar(role, element, packed if role.packs else widths, text, start, types)
             if role.widths:
                 _check_widths(role, operand, text, start, types)
