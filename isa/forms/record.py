@@ -39,8 +39,7 @@ class Time(Enum):
     """How long an instruction takes: the class of instructions that one entry of a config times together.
 
     Attributes:
-        unit: the unit of an SM that executes it.
-        table: the table of a config that holds its times.
+        unit, table: the unit of an SM that executes it; the table of a config that holds its times.
         assumed: what is assumed of its time, although no measurement says so; "" for nothing.
     """
 
@@ -129,24 +128,20 @@ class Role:
         count: registers in it.
         output: whether the instruction writes it.
         optional: whether it may be left out.
-        limit: values of an immediate that are taken: 0 .. limit - 1 (0: any).
-        lax: how many of the last of them are undefined all the same.
+        limit, lax: an immediate is 0 .. limit - 1 (0: any); so many of the last of these are undefined all the same.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
             (0d3FF0000000000000), "float" (1.0, any other), "decimal" (1.0 as f64), "low word" (of the f64 of 1.0).
         special: whether special registers may be read; in an address %laneid, but not %tid.x.
-        multiple: a constant must be a multiple of this.
-        positive: whether a constant must be greater than 0.
+        multiple, positive: a constant must be a multiple of this; whether it must be greater than 0.
         choices: for each element of a vector (for a constant alone: first) the constants that are legal.
         spare: further registers of a vector that ptxas takes, and drops.
         width: bits of its registers.
-        widths: widths that the names nvcc gives (%p, %rs, %r, %f, %rd, %fd) are held to; empty: to `width`, and not
-            at all where that is 32.
+        widths: widths that registers are held to; empty: to `width`, and not at all where that is 32.
         type: data type of its registers where `widths` is given, e.g. "f32"; "" for an integer or an address.
         packs: whether a vector of two registers of 32 bits may stand for one of 64.
         sink: whether `_` may ("may") or must ("must") stand here, or for some registers of a vector ("part").
-        variables: whether an address may name a variable, and not only a register.
-        predicates: whether a predicate may stand for a register or a constant.
-        first, dropped: whether ptxas takes a vector in its place, and keeps the first register; or takes it for nothing.
+        variables, predicates: whether an address may name a variable; whether a predicate may stand for a value.
+        first, dropped: whether ptxas keeps the first register of a vector in its place; whether it drops it all.
         wide_from: number of the target from which on an address takes no register of 16 bits; 0: all do.
     """
 

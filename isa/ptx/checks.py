@@ -150,7 +150,9 @@ def _check_scalar(
     if 64 in widths and not role.widths:
         legal += " or %fd0"
     said = declared(name, types)
-    byte = said is not None and said.width == 8 and 16 in widths and (role.type in _BYTES or role.shape is Shape.ADDRESS)
+    byte = (
+        said is not None and said.width == 8 and 16 in widths and (role.type in _BYTES or role.shape is Shape.ADDRESS)
+    )
     if said is not None and said.width not in widths and not byte:
         raise IsaError(text, place, f"operand {role.name} cannot be {name}, {said}", legal)
     if not role.widths:
