@@ -179,10 +179,9 @@ class Form:
         name: the parts of the opcode that come first and keep their order, e.g. "ld" or "tcgen05.ld".
         qualifiers: the others, in canonical order.
         roles: operands in PTX order.
-        since_ptx: first PTX version.
-        targets: which targets have it.
+        since_ptx, targets: first PTX version; which targets have it.
         section: PTX section that defines it.
-        time: its timing class, which also names the unit that executes it.
+        time: its timing class, which names the unit that executes it, too.
         access: the memory that it accesses and how much of it; None for an instruction between registers.
         fragment: where the elements of a matrix that it loads go among the registers of a warp.
         narrowed: operand -> targets that have the form with it, where they are fewer.
@@ -278,8 +277,9 @@ class Form:
 
     @cached_property
     def collective(self) -> bool:
-        """Whether all threads of a warp execute it together. A shuffle, which names its threads, is not collective."""
-        return ("sync" in self.qualifiers and self.time is not Time.SHUFFLE) or self.time.table == "barrier"
+        """Whether all threads of a warp execute it together. What names its threads by a mask is not collective."""
+        named = self.time is Time.SHUFFLE or any(role.name == "membermask" for role in self.roles)
+        return ("sync" in self.qualifiers and not named) or self.time.table == "barrier"
 
     @property
     def asynchronous(self) -> bool:
