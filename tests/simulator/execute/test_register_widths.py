@@ -72,8 +72,8 @@ def test_addresses_in_registers_of_every_width(register: str) -> None:
 
 
 BEYOND = {  # body -> what lane 0 has in %r2
-    "st.shared.b128 [place], -1; ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [place+4];": 0xFFFFFFFF,
-    "st.shared.b128 [place], -1; ld.shared.v4.u32 {%r3, %r4, %r2, %r5}, [place];": 0,
+    "st.shared.b128 [place], -1; ld.shared.u32 %r2, [place+4];": 0xFFFFFFFF,
+    "st.shared.b128 [place], -1; ld.shared.u32 %r2, [place+8];": 0,
     "ldmatrix.sync.aligned.m8n8.x1.b16 {%r2}, [%rd2];": 77,
     "stmatrix.sync.aligned.m8n8.x2.b16 [%rd2], {%r1, 7}; ld.shared.u32 %r2, [place];": 7,
     "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%smid];": 77,
