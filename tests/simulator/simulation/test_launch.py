@@ -146,6 +146,20 @@ def test_barriers_that_reduce_and_arrivals() -> None:
     assert data[:, 1].tolist() == [2] * 64 + [2 + 36] * 64
 
 
+def test_an_election_among_the_threads_of_a_mask() -> None:
+    """The lowest of them leads; those that have exited are not waited for, and a lane outside its mask ends the run."""
+    text = (
+        "mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 28; @%p1 bra OUT; mov.u32 %r4, 99; setp.ge.u32 %p2, %r1, {};"
+        "@%p2 elect.sync %r4|%p3, 0xfffffe00; @%p2 bar.warp.sync 0xfffffe00; mul.wide.u32 %rd2, %r1, 4;"
+        "ld.param.u64 %rd1, [D]; add.u64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r4;\nOUT: ret;"
+    )
+    data = np.zeros(32, np.uint32)
+    kernel(text.format(9))((1,), (32,), (data,))
+    assert data.tolist() == [99] * 9 + [9] * 20 + [0] * 3
+    with pytest.raises(simulator.LaunchError, match=r"lane 8: .*must be in that mask"):
+        kernel(text.format(8))((1,), (32,), (data,))
+
+
 def test_a_shuffle_from_a_thread_that_has_exited() -> None:
     """Kernels do that at ragged ends, with the mask of the threads that are there; an H200 gave 0."""
     function = kernel(
