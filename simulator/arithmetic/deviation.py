@@ -14,6 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.types import Bits, ElementType
+from simulator.arithmetic.convert import to_float64
+from simulator.arithmetic.formats import integers, ulp_distance
+
 Reals = NDArray[np.floating[Any]]
 
 
@@ -104,6 +108,38 @@ def deviation(found: Reals, reference: Reals) -> Deviation:
         signal,
         float(error.max()),
     )
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Results of instructions beside the exact ones of the same operands.
+
+    Attributes:
+        largest_ulp: the largest distance, in units in the last place; -1: nothing was compared.
+        error: how far they are apart all together.
+    """
+
+    largest_ulp: int = -1
+    error: Deviation = Deviation()
+
+    def __add__(self, other: Apart) -> Apart:
+        """Of both together."""
+        return Apart(max(self.largest_ulp, other.largest_ulp), self.error + other.error)
+
+
+def apart(found: Bits, exact: Bits, element: ElementType) -> Apart:
+    """How far patterns of a type are from the exact ones, of the same shape."""
+    differ = (found != exact).any()
+    largest = int(ulp_distance(found, exact, element).max()) if differ else 0
+    right = numbers(exact, element)
+    return Apart(largest, deviation(numbers(found, element) if differ else right, right))
+
+
+def numbers(patterns: Bits, element: ElementType) -> Reals:
+    """What patterns stand for, in float64."""
+    if element.bits == 64 and element.is_float:
+        return np.ascontiguousarray(patterns).view(np.float64)
+    return to_float64(patterns, element) if element.is_float else integers(patterns, element).astype(np.float64)
 
 
 def _squares(x: Reals) -> float:

@@ -17,6 +17,7 @@ from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
 from isa.undefined import undefined_behavior
+from simulator.arithmetic.deviation import Apart
 from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.dynamic_info import Fact
 from simulator.execute.events import Event, Listener, Region
@@ -68,8 +69,7 @@ class CtaState:
         undefined: "hardware" or "raise", DESIGN section 5.
         compare: how many more matrix instructions to compare with the exact result.
         met: how often each undefined case has occurred so far, by name.
-        largest_ulp: largest distance of a D element from the exact result of the same operands, in units in the last
-            place; -1: not compared.
+        apart: how far D of the instructions that were compared is from the exact results of the same operands.
         compared: matrix instructions that were compared.
         rank, peer: which CTA of a pair this is, 0 or 1, and the other one; None for a CTA alone.
         cluster: the barrier of the pair, one object for both.
@@ -94,7 +94,7 @@ class CtaState:
     compare: int = 0
     slots: int = 64
     met: Counter[str] = field(default_factory=Counter)
-    largest_ulp: int = -1
+    apart: Apart = field(default_factory=Apart)
     compared: int = 0
     rank: int = 0
     peer: CtaState | None = None
@@ -157,6 +157,12 @@ class CtaState:
         if self.peer is None:
             return (self,)
         return (self, self.peer) if self.rank == 0 else (self.peer, self)
+
+    def note_compared(self, found: Apart, instructions: int) -> None:
+        """Counts instructions whose D was compared with the exact results of their operands."""
+        self.apart += found
+        self.compare -= instructions
+        self.compared += instructions
 
     def note_undefined(self, name: str, count: int, where: str) -> None:
         """Tells the listeners of an undefined case, and counts it or raises UndefinedBehavior, as the policy says."""

@@ -11,7 +11,7 @@ from isa.forms.mma import MmaForm, is_mma
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from isa.types import Bits
-from simulator.arithmetic import ulp_distance
+from simulator.arithmetic.deviation import apart
 from simulator.execute.carried import CarriedMma, places_of
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.mma import Scales, execute_mma, first_undefined, undefined_cases
@@ -74,14 +74,10 @@ def _compute(
     """D of some warps; while there is something left to compare, how far it is from the exact result."""
     d = execute_mma(form, *operands, selector, target=machine.target, arithmetic=machine.arithmetic, scales=scales)
     if machine.compare > 0 and machine.arithmetic == "chip":
-        distance = 0
+        exact = d
         if form.d_type.is_float:  # sums of integers are exact
             exact = execute_mma(form, *operands, selector, target=machine.target, arithmetic="exact", scales=scales)
-            if (d != exact).any():
-                distance = int(ulp_distance(form.d.gather(d), form.d.gather(exact), form.d_type).max())
-        machine.largest_ulp = max(machine.largest_ulp, distance)
-        machine.compare -= len(d)
-        machine.compared += len(d)
+        machine.note_compared(apart(form.d.gather(d), form.d.gather(exact), form.d_type), len(d))
     return d
 
 

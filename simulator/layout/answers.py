@@ -67,17 +67,26 @@ class Answer:
 
 
 def second_half(layout: FormLayout, operand: Operand, row: int) -> int | None:
-    """The first row that the second CTA of a pair holds, if this row of A, D or metadata is one of its; else None."""
+    """The first row that the second CTA of a pair holds, if this row of A, its scale factors, D or metadata is one of
+    its; else None.
+
+    Raises:
+        IsaError: the operand of a pair has no such row, in either CTA.
+    """
     rows = operand.shape[0]
-    split = operand.tmem and operand.name in ("a", "d", "e") and layout.choice.m == 2 * rows
-    return rows if split and rows <= row < 2 * rows else None
+    if not (operand.tmem and operand.name in ("a", "d", "e", "scale_a") and layout.choice.m == 2 * rows):
+        return None
+    return rows if operand.checked_row(row, 2 * rows) >= rows else None
+
+
+def second_words(row: int, first: int) -> str:
+    """Says that a row lies in the second CTA of a pair, whose rows begin with `first`."""
+    own = row - first
+    return f"row {row} lies in the second CTA's Tensor Memory (odd rank), as its row {own}, which is named below"
 
 
 def in_second(answer: Answer, row: int, first: int) -> Answer:
     """The answer about a row of the second CTA: what is so of its row `row - first`, and that it is in that CTA."""
-    words = (
-        f"row {row} lies in the second CTA's Tensor Memory (odd rank), as its row {row - first}, which is named below"
-    )
-    note = Fact("note", words, {"cta_rank": 1, "row_of_cta": row - first})
+    note = Fact("note", second_words(row, first), {"cta_rank": 1, "row_of_cta": row - first})
     subject = answer.subject.replace(f"[{row - first}]", f"[{row}]", 1)
     return replace(answer, subject=subject, facts=(note, *answer.facts))

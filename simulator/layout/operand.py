@@ -190,9 +190,16 @@ class Operand:
             IsaError: there is no such element.
         """
         for name, value, size in zip(self.axes, coordinates, self.shape, strict=False):
-            integer(value, 0, size - 1, f"operand {self.name} of {self.form} has no {name}")
+            self._checked(name, value, size)
         words = [np.atleast_1d(self.grid[name][coordinates]).ravel() for name in ("lane", "word", "low", "high")]
         return [Place(*map(int, place)) for place in zip(*words, strict=True)]
+
+    def checked_row(self, row: int, rows: int) -> int:
+        """A row of so many, which of a pair of CTAs are twice those of `shape`; IsaError for one that is none."""
+        return self._checked(self.axes[0], row, rows)
+
+    def _checked(self, name: str, value: int, size: int) -> int:
+        return integer(value, 0, size - 1, f"operand {self.name} of {self.form} has no {name}")
 
     def elements(self, lane: int, word: int = 0, low: int = 0, high: int | None = None) -> list[tuple[int, ...]]:
         """The coordinates of every element that has any of these bits, lowest bits first; empty if they hold nothing.

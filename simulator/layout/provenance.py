@@ -3,13 +3,14 @@ bits chose them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from isa import IsaError, stored_columns
 from isa.forms.mma import is_mma
+from simulator.layout.answers import second_half, second_words
 from simulator.layout.form import FormLayout
 from simulator.layout.metadata import Selection, halves
 from simulator.layout.operand import Operand
@@ -57,6 +58,8 @@ class Provenance:
         d, c: where D and C are; C is D itself in Tensor Memory.
         terms: the products, by stored column.
         operation: of b1: what is done with the bits in place of products; "" else.
+        b_column: the column of B.
+        note: that the row is one of a pair's second CTA, whose cells are named; "" else.
     """
 
     form: str
@@ -67,6 +70,7 @@ class Provenance:
     terms: tuple[Term, ...]
     operation: str
     b_column: int
+    note: str = ""
 
     def text(self) -> str:
         """A heading and one line for each product."""
@@ -75,7 +79,8 @@ class Provenance:
             if self.operation
             else f"{len(self.terms)} products"
         )
-        lines = [f"D[{self.row}][{self.column}] of {self.form}", f"  {self.d} = {self.c} + {what}:", ""]
+        lines = [f"D[{self.row}][{self.column}] of {self.form}", *[f"  {self.note}"] * bool(self.note)]
+        lines += [f"  {self.d} = {self.c} + {what}:", ""]
         sign = self.operation.split(".")[0] if self.operation else "*"
         head = ["stored" if self.terms[0].code else "k", "A", "", "B", "is at", "chosen by"]
         body = [self._row(term, sign) for term in self.terms]
@@ -116,7 +121,7 @@ class Provenance:
             "c": self.c,
             "operation": self.operation or "product",
         }
-        return {**about, "b_column": self.b_column, "terms": terms}
+        return {**about, "b_column": self.b_column, "terms": terms} | ({"note": self.note} if self.note else {})
 
 
 def explain(layout: FormLayout, row: int, column: int, selection: Selection | None = None) -> Provenance:
@@ -128,6 +133,8 @@ def explain(layout: FormLayout, row: int, column: int, selection: Selection | No
     if not layout.multiplies:
         raise IsaError(layout.opcode, -1, f"'{layout.opcode}' multiplies nothing", "mma, mma.sp or tcgen05.mma")
     d = layout.operands["d"]
+    if (first := second_half(layout, d, row)) is not None:
+        return replace(explain(layout, row - first, column, selection), row=row, note=second_words(row, first))
     place = d.places(row, column)[0]
     c = (
         layout.operands["c"].name_of(layout.operands["c"].places(row, column)[0])

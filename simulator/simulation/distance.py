@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from isa.types import ElementType, unpack
 from simulator.arithmetic import canonical_nan, ulp_distance
-from simulator.arithmetic.convert import to_float64
-from simulator.arithmetic.deviation import Deviation, deviation
-from simulator.arithmetic.formats import integers, is_nan
+from simulator.arithmetic.deviation import Deviation, deviation, numbers
+from simulator.arithmetic.formats import is_nan
 from simulator.execute.cta_state import CtaState
 from simulator.program.program import Program, Store
 from simulator.simulation.interpreter import Executed
@@ -135,15 +134,8 @@ def _apart(x: Array, y: Array, element: ElementType | None) -> Distance:
         nan[differs] |= is_nan(x[differs], element) | is_nan(y[differs], element)
     far = differs & ~nan
     largest = int(ulp_distance(x[far], y[far], element).max()) if far.any() else 0
-    error = deviation(_numbers(x, element), _numbers(y, element))
+    error = deviation(numbers(x, element), numbers(y, element))
     return Distance(x.size, int(differs.sum()), int(nan.sum()), largest, (element.name,), error)
-
-
-def _numbers(words: Array, element: ElementType) -> NDArray[np.float64]:
-    """What patterns stand for, in float64."""
-    if element.bits == 64 and element.is_float:
-        return words.view(np.float64)
-    return to_float64(words, element) if element.is_float else integers(words, element).astype(np.float64)
 
 
 def joined(parts: list[Distance]) -> Distance:

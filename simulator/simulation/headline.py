@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from simulator.arithmetic.deviation import Deviation
+
 
 class Figure(NamedTuple):
     """One number or name of a run.
@@ -18,6 +20,11 @@ class Figure(NamedTuple):
     key: str
     column: str
     value: Callable[[Any], Any]
+
+
+def _each(run: Any) -> Deviation:
+    """The error of each instruction compared, all together; of nothing where none was."""
+    return run.instruction_error or Deviation()
 
 
 FIGURES = (
@@ -53,6 +60,9 @@ FIGURES = (
     Figure("pj_per_performed_fma", "energy_per_performed_fma_pj", lambda run: run.pj_per_fma(performed=True)),
     Figure("arithmetic", "arithmetic", lambda run: run.arithmetic),
     Figure("largest_ulp", "largest_error_ulp", lambda run: run.largest_ulp),
+    Figure("instruction_relative_error", "instruction_relative_error", lambda run: _each(run).relative),
+    Figure("instruction_sqnr_db", "instruction_sqnr_db", lambda run: _each(run).sqnr_db),
+    Figure("instruction_largest_error", "instruction_largest_error", lambda run: _each(run).to_dict()["largest_error"]),
     Figure("compared", "compared_instructions", lambda run: run.compared),
     Figure("exact_elements", "exact_elements", lambda run: run.distance and run.distance.elements),
     Figure("exact_differing", "exact_differing", lambda run: run.distance and run.distance.differing),

@@ -86,6 +86,8 @@ class Report:
         arithmetic: "chip", "exact" or "none".
         largest_ulp: largest distance of an element of D from the exact result of the same operands, in units in the
             last place; None if nothing was compared.
+        instruction_error: how far all elements of D of these instructions together are from those exact results; None
+            if nothing was compared.
         compared: matrix instructions compared for that.
         matrix_instructions: matrix instructions executed.
         assumed: what the result rests on although nobody measured or published it: config tables, inferred arithmetic.
@@ -137,6 +139,7 @@ class Report:
     ctas: int = 1
     chips: float = 1.0
     limited_clock_mhz: float | None = None
+    instruction_error: Deviation | None = None
 
     @property
     def energy_nj(self) -> float | None:
@@ -303,7 +306,7 @@ class Report:
         if self.largest_ulp is not None:
             some = self.compared < self.matrix_instructions
             of = f" (first {self.compared:,} of {self.matrix_instructions:,} matrix instructions)" if some else ""
-            each = f"{self.largest_ulp:,} ulp at most{of}"
+            each = f"{self.largest_ulp:,} ulp at most" + f" ({self.instruction_error})" * bool(self.largest_ulp) + of
         shared = f"{m.accesses:,} accesses, {m.bytes:,} bytes, {m.wavefronts:,} wavefronts"
         return [
             ("cycles", f"{self.cycles:,}"),

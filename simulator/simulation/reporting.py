@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import reduce
 
 from isa.forms.mma import is_mma
 from isa.forms.record import Unit
+from simulator.arithmetic.deviation import Apart
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import MmaFacts
@@ -34,6 +36,7 @@ def report_of(
     memory = _memory(executed)
     machine = executed.machine
     compared = sum(cta.compared for cta in executed.machines)
+    apart = reduce(Apart.__add__, (cta.apart for cta in executed.machines))
     counts: Counter[str] = Counter()
     for op, times in program.operations:
         counts[op.instruction.form.opcode] += times
@@ -65,7 +68,8 @@ def report_of(
         waits={warp: {wait.name.lower(): row[wait] for wait in StallReason} for warp, row in timing.waits.items()},
         undefined=dict(executed.undefined.most_common()),
         arithmetic=machine.arithmetic,
-        largest_ulp=max(cta.largest_ulp for cta in executed.machines) if compared else None,
+        largest_ulp=apart.largest_ulp if compared else None,
+        instruction_error=apart.error if compared else None,
         compared=compared,
         matrix_instructions=matrix,
         assumed=[*_assumed(config, program, executed), *([] if spent is None else spent.notes)],

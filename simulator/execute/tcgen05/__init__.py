@@ -135,13 +135,11 @@ def _multiply(machine: CtaState, call: Call, group: tuple[CtaState, ...]) -> Non
     """Computes D; as long as instructions are left to compare, also how far it is from the exact result."""
     compare = machine.compare > 0 and machine.arithmetic == "chip"
     ctas = [_as_cta(m) for m in group]
-    distance = multiply(
+    found = multiply(
         call, ctas, target=machine.target, arithmetic=machine.arithmetic, compare=compare, meet=machine.note_undefined
     )
     if compare:
-        machine.largest_ulp = max(machine.largest_ulp, distance)
-        machine.compare -= 1
-        machine.compared += 1
+        machine.note_compared(found, 1)
 
 
 def _first(read: Values) -> Values:

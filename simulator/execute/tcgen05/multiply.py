@@ -9,6 +9,7 @@ Metadata work as a plain multiplexer whatever the codes (assumed: so measured on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import get_args
 
 import numpy as np
@@ -17,8 +18,9 @@ from isa.targets import Target, parse_target
 from isa.tensor_memory.address import TmemAddress
 from isa.types import Bits, ElementType
 from isa.undefined import undefined_behavior
-from simulator.arithmetic import Operands, Sum, add, ulp_distance
+from simulator.arithmetic import Operands, Sum, add
 from simulator.arithmetic.convert import from_float64, to_float64
+from simulator.arithmetic.deviation import Apart, apart
 from simulator.errors import check_option
 from simulator.execute.mma import Arithmetic
 from simulator.execute.tcgen05.carried import multiply_carried
@@ -44,9 +46,8 @@ def multiply(
     arithmetic: str = "chip",
     compare: bool = False,
     meet: Meet | None = None,
-) -> int:
-    """Executes one instruction; returns how far D is from the exact result, in units in the last place, or -1 if that
-    is not asked for.
+) -> Apart:
+    """Executes one instruction; returns how far D is from the exact result, if that is asked for.
 
     Args:
         call: the instruction.
@@ -73,7 +74,7 @@ def multiply(
         for rank, (cta, matrices) in enumerate(zip(ctas, operands, strict=True)):
             multiply_carried(plan, cta, matrices, written_lanes(call.lanes, rank))
             _collect(call, cta)
-        return -1
+        return Apart()
     results = [add(sum_of(plan, arithmetic), matrices) for matrices in operands]
     for rank, (cta, patterns) in enumerate(
         zip(ctas, results, strict=True)
@@ -83,13 +84,12 @@ def multiply(
         )
         _collect(call, cta)
     if not compare:
-        return -1
-    if not plan.types[2].is_float:  # sums of integers are exact
-        return 0
-    exact = [add(sum_of(plan, "exact"), matrices) for matrices in operands]
-    return max(
-        int(ulp_distance(patterns, right, plan.types[2]).max()) for patterns, right in zip(results, exact, strict=True)
-    )
+        return Apart()
+    exact = results
+    if plan.types[2].is_float:  # sums of integers are exact
+        exact = [add(sum_of(plan, "exact"), matrices) for matrices in operands]
+    pairs = zip(results, exact, strict=True)
+    return reduce(Apart.__add__, (apart(patterns, right, plan.types[2]) for patterns, right in pairs))
 
 
 def _refuse(name: str, count: int, where: str) -> None:

@@ -25,9 +25,9 @@ BITS = {"e2m1": 4, **{name: ELEMENT_TYPES[name].bits for name in ("f32", "f16", 
 """Width of each type that a matrix of the library may have."""
 
 
-def refused(reason: str, status: int, legal: str) -> IsaError:
-    """The error for what the library was seen to answer with a status."""
-    return IsaError("", -1, f"{reason} ({measured_status(status)})", legal)
+def refused(reason: str, measured: str, legal: str) -> IsaError:
+    """The error for what the library was seen to answer with a status, which `measured_status` words."""
+    return IsaError("", -1, f"{reason} ({measured})", legal)
 
 
 def unfit(reason: str, legal: str) -> IsaError:
@@ -80,21 +80,24 @@ class MatrixDescriptor:
             raise IsaError(str(self.order), -1, f"order '{self.order}'", " or ".join(ORDERS))
         what = f"a {'structured' if self.structured else 'dense'} matrix of {self.rows} x {self.cols} {self.type}"
         if self.rows < 1 or self.cols < 1:
-            raise refused(what, 3, "1 row and column or more")
+            raise refused(what, self._status(3), "1 row and column or more")
         multiple = self.multiple
         if self.rows % multiple or self.cols % multiple:
-            raise refused(what, 10, f"rows and columns in multiples of {multiple}")
+            raise refused(what, self._status(10), f"rows and columns in multiples of {multiple}")
         step = _DENSE_BYTES * 8 // BITS[self.type]
         if self.stride < self._inner:
-            raise refused(f"{what} with a leading dimension of {self.ld}", 3, f"{self._inner} or more")
+            raise refused(f"{what} with a leading dimension of {self.ld}", self._status(3), f"{self._inner} or more")
         if self.stride % step:
-            raise refused(f"{what} with a leading dimension of {self.ld}", 10, f"a multiple of {step}")
+            raise refused(f"{what} with a leading dimension of {self.ld}", self._status(10), f"a multiple of {step}")
         if self.alignment % _ALIGNMENT or self.alignment < 1:
-            raise refused(f"an alignment of {self.alignment} bytes", 10, "a multiple of 16")
+            raise refused(f"an alignment of {self.alignment} bytes", self._status(10), "a multiple of 16")
         if self.batches < 1:
             raise unfit(f"{self.batches} matrices", "1 or more")
         if self.step and self.step < self._size:
             raise unfit(f"a batch stride of {self.step}", f"0, or {self._size} or more")
+
+    def _status(self, status: int) -> str:
+        return measured_status(status, "matrix", self.type)
 
     @property
     def multiple(self) -> int:
@@ -176,7 +179,10 @@ class MatmulDescriptor:
             if op not in OPERATIONS:
                 raise IsaError(str(op), -1, f"{name} '{op}'", " or ".join(OPERATIONS))
         if self.a.type != self.b.type:
-            raise refused(f"A of {self.a.type} with B of {self.b.type}", 10, "the same type")
+            reason, legal = f"A of {self.a.type} with B of {self.b.type}", "the same type"
+            if {self.a.type, self.b.type} != {"e4m3", "e5m2"}:  # the only mixture that the library was asked
+                raise unfit(reason, legal)
+            raise refused(reason, measured_status(10, "types", self.a.type, parse_target(self.target)), legal)
         if self.a.structured == self.b.structured:
             raise unfit("A and B both structured, or neither", "exactly one structured")
         check_types(self.a.type, self.c.type, self.d.type, self.compute, parse_target(self.target), self.library)
@@ -195,7 +201,8 @@ class MatmulDescriptor:
         for name, matrix, op, with_k in (("A", self.a, self.op_a, "n"), ("B", self.b, self.op_b, "t")):
             if (matrix.order == "row") != (op == with_k):
                 reason = f"{name} of {matrix.type} in {matrix.order}-major order with operation '{op}'"
-                raise refused(reason, 10, "K contiguous in memory")
+                measured = measured_status(10, "matrix", matrix.type, parse_target(self.target))
+                raise refused(reason, measured, "K contiguous in memory")
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -25,6 +25,7 @@ from simulator.studies.gemm.choice import tile_for
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.sparselt.accumulate import Chain, accumulate
+from simulator.studies.sparselt.algorithms import slices_notes
 from simulator.studies.sparselt.cost import Cost, check_cost, cost
 from simulator.studies.sparselt.descriptors import BITS, MatrixDescriptor, patterns_of, refused, unfit
 from simulator.studies.sparselt.epilogue import Epilogue, finish, finish_exactly, to_type
@@ -36,7 +37,14 @@ from simulator.studies.sparselt.product import Product, values_of
 from simulator.studies.sparselt.pruning import prune_check
 from simulator.studies.sparselt.scales import BlockScales, Scales, own_scales
 from simulator.studies.sparselt.support import DEFAULT_LIBRARY, differences
-from simulator.studies.sparselt.vocabulary import DEFAULT_C, bias_type, check_types, gelu_status, vector_status
+from simulator.studies.sparselt.vocabulary import (
+    DEFAULT_C,
+    bias_type,
+    check_types,
+    gelu_status,
+    measured_status,
+    vector_status,
+)
 
 if TYPE_CHECKING:
     from simulator.timing.config import Config
@@ -136,14 +144,14 @@ def matmul(
         BITS[type] <= 8 and type != "s8",
         scales.d if scales.applied(chip) else 1.0,
     )
-    _check_activation(options, type, d_name)
+    _check_activation(options, type, d_name, chip)
     slices = slices_of(split_k, type, k)
     bits = BITS[c_name] if options.c is not None else 0
     asked = None
     if config is not None:
         if isinstance(tile, str):
             accumulator = "f16" if mode == "16f" else ""
-            kind = "mxf4nvf4" if type == "e2m1" and chip.number in (100, 103, 110) else ""
+            kind = "mxf4nvf4" if type == "e2m1" and chip.number in (100, 103, 110, 120, 121) else ""
             tile = tile_for(tile, type, sparse=sparse is not None, accumulator=accumulator, config=config, kind=kind)
         asked = _Timing(tile, operands, config, slices, bits)
     chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)
@@ -159,7 +167,7 @@ def matmul(
     assert d is not None
     notes = *operands.notes, *emptiness(operands, type, sparse), *scales.notes(chip)
     if sparse is not None:
-        notes = *notes, *differences(types, chip, library, scales.blocked)
+        notes = *notes, *slices_notes(split_k, chip), *differences(types, chip, library, scales.blocked)
     stages = Stages(
         type,
         operands.given,
@@ -244,8 +252,9 @@ def _epilogue(
     for name, given in (("alpha", alpha), ("beta", beta)):
         if np.ndim(factors[0 if name == "alpha" else 1]) and given.size != m:
             raise unfit(f"a vector {name} of {given.size} elements", f"[{m}], one for each row of D")
-        if np.ndim(factors[0 if name == "alpha" else 1]) and vector_status(type):
-            raise refused(f"a vector {name} for {type}", 10, "a number; vectors go with s8")
+        if np.ndim(factors[0 if name == "alpha" else 1]) and (status := vector_status(type)):
+            measured = measured_status(status, "epilogue", type, chip)
+            raise refused(f"a vector {name} for {type}", measured, "a number; vectors go with s8")
     if beta.size > 1 and alpha.size == 1:
         raise unfit("a vector beta beside a number for alpha", "a vector for both")
     if alpha.size > 1 and beta.size == 1:
@@ -264,11 +273,14 @@ def _epilogue(
     return alpha, beta, c, values_of(patterns, name).astype(np.float32).reshape(-1, m, 1)
 
 
-def _check_activation(options: Epilogue, type: str, d_type: str) -> None:
+def _check_activation(options: Epilogue, type: str, d_type: str, chip: Target) -> None:
     if options.activation not in (None, "relu", "gelu"):
         raise IsaError(str(options.activation), -1, f"activation={options.activation!r}", "None, 'relu', 'gelu'")
-    if options.activation == "gelu" and gelu_status(type, d_type):
-        raise refused(f"GELU of {type} into {d_type}", 3, "s8 into s8; e4m3 and e5m2 into bf16 or their own type")
+    if options.activation == "gelu" and (status := gelu_status(type, d_type)):
+        measured = measured_status(status, "epilogue", type, chip)
+        raise refused(
+            f"GELU of {type} into {d_type}", measured, "s8 into s8; e4m3 and e5m2 into bf16 or their own type"
+        )
 
 
 def slices_of(split_k: int, type: str, k: int) -> int:

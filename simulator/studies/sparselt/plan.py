@@ -15,67 +15,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isa.errors import IsaError
-from isa.targets import Target, parse_target
+from isa.targets import Target
 from simulator.errors import ConfigError
 from simulator.floating_point import guarded
 from simulator.studies.gemm.choice import tile_for, tiles_of
 from simulator.studies.gemm.energy import LIMITED
+from simulator.studies.sparselt.algorithms import MODES, algorithms_of
 from simulator.studies.sparselt.cost import TILES, Cost, cost
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, unfit
 from simulator.studies.sparselt.matrices import Patterns
 from simulator.studies.sparselt.multiply import NO_SCALES, matmul, slices_of
 from simulator.studies.sparselt.product import Product
 from simulator.studies.sparselt.scales import Scales
-from simulator.studies.sparselt.vocabulary import measured_status
 
 if TYPE_CHECKING:
     import pandas
 
     from simulator.timing.config import Config
 
-MODES = ("one_kernel", "two_kernels", "heuristic", "dataparallel", "splitk", "streamk")
-"""CUSPARSELT_SPLIT_K_MODE_ONE_KERNEL, ..._TWO_KERNELS, CUSPARSELT_HEURISTIC, _DATAPARALLEL, _SPLITK, _STREAMK."""
-
 _UNKNOWN = ("heuristic", "splitk", "streamk")  # modes that cut K in a way that is not published
-
-
-@dataclass(frozen=True)
-class _Algorithms:
-    """What a generation of chips takes.
-
-    Attributes:
-        chips: targets' numbers.
-        modes: split-K modes, that which holds without one first.
-        split_k: in words; "" where any number of slices is taken.
-        buffers: whether there are buffers for partial sums.
-        source: where that is from.
-    """
-
-    chips: tuple[int, ...]
-    modes: tuple[str, ...]
-    split_k: str
-    buffers: bool
-    source: str
-
-
-_SEGMENTS = "1, or -1 for segment-K; slices of one's own: matmul"
-_TEXT = "published: NVIDIA's text"
-_ALGORITHMS = (
-    _Algorithms((80, 86, 87, 88, 89), MODES[:2], "", True, _TEXT),
-    _Algorithms((90,), MODES[:2], _SEGMENTS, False, measured_status(3)),
-    _Algorithms((100, 103, 110), MODES[2:], _SEGMENTS, False, f"{_TEXT} of SM 10.0"),
-    # the text gives two defaults, and restricts each set of modes by a footnote that is not known
-    _Algorithms((120, 121), MODES, _SEGMENTS, False, f"{_TEXT} of SM 12.0"),
-)
-"""CUSPARSELT_MATMUL_SPLIT_K, _SPLIT_K_MODE and _SPLIT_K_BUFFERS of each chip; 10.3, 11.0 and 12.1 as their families."""
-
-
-def _algorithms(target: str | Target) -> _Algorithms:
-    number = parse_target(target).number
-    for row in _ALGORITHMS:
-        if number in row.chips:
-            return row
-    raise IsaError(str(target), -1, f"no algorithms of cuSPARSELt on {target}", "sm_80 and later")
 
 
 @dataclass(frozen=True)
@@ -101,7 +59,7 @@ class AlgorithmSelection:
 
     def check(self, target: str | Target) -> None:
         """IsaError where the library refuses the selection on that chip (sm_90: measured; others: published)."""
-        row = _algorithms(target)
+        row = algorithms_of(target)
         if not 0 <= self.config_id < self.MAX_ID:
             raise unfit(f"config id {self.config_id}", f"0 to {self.MAX_ID - 1}")
         if self.iterations < 1:
@@ -110,10 +68,9 @@ class AlgorithmSelection:
             raise IsaError(self.mode, -1, f"split-K mode '{self.mode}'", ", ".join(MODES))
         if self.mode and self.mode not in row.modes:
             raise unfit(f"split-K mode '{self.mode}' on {target} ({row.source})", ", ".join(row.modes))
-        if row.split_k and self.split_k not in (1, -1):
-            raise unfit(f"split_k = {self.split_k} on {target} ({row.source})", row.split_k)
-        if not row.split_k and self.split_k < 1:
-            raise unfit(f"split_k = {self.split_k} on {target} ({row.source})", "1 to K")
+        if not row.takes(self.split_k):
+            legal = row.legal_slices + "; slices of one's own: matmul" * row.segments
+            raise unfit(f"split_k = {self.split_k} on {target} ({row.source})", legal)
         if self.mode == "dataparallel" and self.split_k != 1:
             raise unfit(f"split_k = {self.split_k} with mode 'dataparallel', which does not split K", "split_k=1")
         most = max(self.split_k - 1, 0) if row.buffers else 0
@@ -122,7 +79,7 @@ class AlgorithmSelection:
 
     def mode_on(self, target: str | Target) -> str:
         """The mode that holds on a chip: the one that is set, or the chip's own."""
-        return self.mode or _algorithms(target).modes[0]
+        return self.mode or algorithms_of(target).modes[0]
 
     def notes(self, target: str | Target, type: str, k: int) -> tuple[str, ...]:
         """What to tell the reader of a product: that a mode does here what it may not do in the library."""

@@ -47,6 +47,15 @@ DEFAULT_C = {"f32": "f32", "f16": "f16", "bf16": "bf16", "s8": "s8", "e4m3": "bf
 STATUSES = {0: "success", 3: "invalid value", 7: "architecture mismatch", 10: "not supported"}
 MEASURED = 90
 """The target on which statuses were measured."""
+_PRODUCTS = ("f32", "f16", "bf16", "s8", "e4m3", "e5m2")
+ASKED: dict[str, tuple[str, ...]] = {
+    "types": (*_PRODUCTS, "s32", "e2m1"),
+    "epilogue": _PRODUCTS,
+    "matrix": ("f16", "s8", "e4m3"),
+    "algorithm": ("f16", "f32", "e4m3"),
+}
+"""By question, the types of A and B of which the library was asked it: which types go together; GELU and vectors of
+alpha and beta; shapes, leading dimensions, alignments and orders of matrices; what an algorithm takes."""
 
 _GELU = {
     ("s8", "s8"),
@@ -75,9 +84,23 @@ def vector_status(a: str) -> int:
     return 0 if a == "s8" else 10
 
 
-def measured_status(status: int) -> str:
-    """A status in words, with where it is known from."""
-    return f"cuSPARSELt 0.8 on an H100: status {status}, {STATUSES[status]}"
+def measured_status(status: int, question: str, type: str = "", target: Target | None = None) -> str:
+    """A status in words, with where it is known from; without the status where it was not measured.
+
+    Args:
+        status: one of `STATUSES`.
+        question: one of `ASKED`.
+        type: of A and B; "": not known, and the types that were asked about are named.
+        target: the chip; None: not known.
+    """
+    words = f"status {status}, {STATUSES[status]}"
+    *others, last = ASKED[question]
+    asked = f"{', '.join(others)} and {last}"
+    if target is not None and target.number != MEASURED:
+        return f"as cuSPARSELt 0.8 does on an H100; of {target} nobody has asked it"
+    if type and type not in ASKED[question]:
+        return f"as cuSPARSELt 0.8 does with {asked} on an H100; of {type} nobody has asked it"
+    return f"cuSPARSELt 0.8 on an H100: {words}" + f" of {asked}" * (not type)
 
 
 def check_types(
@@ -98,14 +121,15 @@ def check_types(
         raise IsaError(str(compute), -1, f"compute={compute!r} is not a compute type", ", ".join(COMPUTE))
     types = a, c, d, compute
     if types not in ACCEPTED and types not in BLACKWELL_ONLY:
-        source = measured_status(10) if target.number == MEASURED else f"published: README of cuSPARSELt {library}"
+        measured = target.number == MEASURED and set(types[:3]) <= set(ASKED["types"])
+        source = measured_status(10, "types", a) if measured else f"published: README of cuSPARSELt {library}"
         legal = [f"c_type={row[1]}, d_type={row[2]}, compute={row[3]}" for row in ACCEPTED if row[0] == a]
         reason = f"cuSPARSELt has no product of {a} with c_type={c}, d_type={d}, compute={compute} ({source})"
         raise IsaError(a, -1, reason, "; or ".join(legal) or "f16, bf16, f32, s8, e4m3, e5m2; on Blackwell e2m1")
     if not sparse:
         return
     if types in BLACKWELL_ONLY and target.number == MEASURED:
-        reason = f"cuSPARSELt multiplies {a} on Blackwell alone, not on {target} ({measured_status(7)})"
+        reason = f"cuSPARSELt multiplies {a} on Blackwell alone, not on {target} ({measured_status(7, 'types', a)})"
         raise IsaError(a, -1, reason, "f16, bf16, f32, s8, e4m3, e5m2")
     check_chip(types, target, library, block_scaled)
 

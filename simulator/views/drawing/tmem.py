@@ -165,7 +165,8 @@ def _datapath(layout: DatapathLayout, base: int, n: int, palette: str) -> Panel:
                 )
             ]
         )
-    title = f"{layout.name}: M = {layout.m}, cta_group::{layout.cta_group}{layout.which}"
+    name = f"{layout.name} at L{base}" if layout.half else layout.name
+    title = f"{name}: M = {layout.m}, cta_group::{layout.cta_group}{layout.which}"
     lanes = [f"L{first}" for first in range(0, TMEM_LANES, HALF)]
     about = data(panel=f"layout-{layout.name}-{base}")
     return Panel(

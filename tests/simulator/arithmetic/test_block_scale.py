@@ -547,6 +547,22 @@ def test_exact_and_the_distance_in_a_trace(tmp_path: Path) -> None:
     )
     apart = simulator.arithmetic.ulp_distance(report.arrays["d"], exact.arrays["d"], form.d_type)
     assert report.largest_ulp == int(apart.max()) > 0
+    x, y = (r.arrays["d"].view(np.float32).astype(np.float64) for r in (report, exact))
+    error = report.instruction_error
+    assert error is not None
+    assert error.relative is not None
+    assert (error.elements, error.largest) == (x.size, np.abs(x - y).max())
+    assert error.relative == pytest.approx(np.linalg.norm(x - y) / np.linalg.norm(y))
+    assert error.sqnr_db == pytest.approx(-20 * np.log10(error.relative))
+    found, row = report.as_dict(), report.to_frame().iloc[0]
+    for name, wanted in (
+        ("relative_error", error.relative),
+        ("sqnr_db", error.sqnr_db),
+        ("largest_error", error.largest),
+    ):
+        assert found[f"instruction_{name}"] == row[f"instruction_{name}"] == wanted
+    assert f"ulp at most (relative {error.relative:.2g}, SQNR {error.sqnr_db:.1f} dB" in report.table()
+    assert exact.as_dict()["instruction_largest_error"] is None
 
 
 @pytest.mark.parametrize(("ids", "wrong"), [("1, 0", "1"), ("0, 2", "2"), ("4, 0", "4")])

@@ -46,7 +46,21 @@ def test_the_second_half_of_m_is_in_the_second_cta(tcsim: Tcsim, operand: str, o
         assert f"row {m // 2 + 20} lies in the second CTA's Tensor Memory" in first["text"]
         assert others == same["facts"]
         assert f"[{m // 2 + 20}]" in answer["subject"]
-        assert tcsim(*asked, "--m", m, "--row", m, *options)[0] == 1
+        for none in (m, -1):
+            code, _, err = tcsim(*asked, "--m", m, "--row", none, *options)
+            assert code == 1
+            assert err.endswith(f"has no row {none}; legal: 0 to {m - 1}\n")
+
+
+def test_what_an_element_of_the_second_cta_is_made_of(tcsim: Tcsim) -> None:
+    """Its products are those of that CTA's own row, whose scale factors lie there, too (PTX ISA 9.0, 9.7.16.10.7)."""
+    form = ("tcgen05.mma.sp.cta_group::2.kind::mxf8f6f4.block_scale", "--m", 256, "--format", "json")
+    mine, same = (json.loads(tcsim("explain", *form, "--d", f"{row},3")[1]) for row in (200, 72))
+    assert mine.pop("note").startswith("row 200 lies in the second CTA's Tensor Memory")
+    assert mine == same | {"row": 200}
+    factor = json.loads(tcsim("where", *form, "--operand", "scale_a", "--row", 200)[1])
+    assert factor["facts"][0]["row_of_cta"] == 72
+    assert tcsim("explain", *form, "--d", "256,3")[2].endswith("has no row 256; legal: 0 to 255\n")
 
 
 def test_cutlass_takes_multiples_of_16_with_m_128(tcsim: Tcsim) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import simulator
 from simulator.studies.gemm import Estimate, estimate, parse_tile, tile_for
-from simulator.studies.gemm.shares import LATENCY
+from simulator.studies.gemm.shares import ISSUE, LATENCY
 from simulator.studies.roofline import roofline
 from simulator.studies.sweep import run
 from simulator.timing.config import load_config
@@ -48,8 +48,17 @@ def found(sets: list[str], tile: str = "64x64") -> Estimate:
 def test_a_product_is_bound_by_what_alone_is_slow(name: str) -> None:
     answer = found(SLOWED[name])
     assert answer.bound == name, answer.shares
-    assert {*SLOWED, "issue slots"} - {LATENCY} == set(answer.shares) - {"waves"}
+    assert {*SLOWED, ISSUE} - {LATENCY} == set(answer.shares) - {"waves"}
     assert all(share <= 1.02 for share in answer.shares.values())
+
+
+def test_a_product_whose_units_are_all_fast_is_bound_by_issue() -> None:
+    """No unit's: one sub-core issues for all warps, beside pipes and memories that hold nothing up."""
+    fast = ["tensor.*.interval=1", "alu.interval=1", "shared.wavefronts=16", "l2.read_bytes=x16", "hbm.bytes=x16"]
+    four, one = (found([*fast, *more], "256x128") for more in ([], ["sm.sub_cores=1"]))
+    assert one.bound == ISSUE, one.shares
+    assert four.bound != ISSUE
+    assert one.shares[ISSUE] * one.cycles == pytest.approx(4 * four.shares[ISSUE] * four.cycles, rel=0.02)
 
 
 @over("name", list(SLOWED_TCGEN05), distinct=lambda name: name if name in ("tcgen05 queue", "stores") else "")

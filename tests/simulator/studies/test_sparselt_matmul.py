@@ -140,7 +140,7 @@ def test_numbers_that_are_rounded_are_said_and_signed_views_are_patterns() -> No
     ("change", "words"),
     [
         ({"type": "f64"}, "no product of f64"),
-        ({"type": "s4"}, "status 10"),
+        ({"type": "s4"}, "no product of s4"),
         ({"type": "e2m1"}, "status 7"),
         ({"c_type": "f32"}, "status 10"),
         ({"compute": "64f"}, "not a compute type"),

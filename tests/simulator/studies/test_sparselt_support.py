@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 from isa.errors import IsaError
 from isa.targets import parse_target
-from simulator.studies.sparselt.descriptors import MatmulDescriptor, MatrixDescriptor
+from simulator.studies.sparselt.descriptors import BITS, MatmulDescriptor, MatrixDescriptor
 from simulator.studies.sparselt.multiply import matmul
 from simulator.studies.sparselt.plan import AlgorithmSelection, Plan
 from simulator.studies.sparselt.pruning import prune
@@ -120,6 +122,43 @@ def test_selections_are_refused_without_a_status_that_nobody_measured(
     with pytest.raises(IsaError, match=words) as caught:
         AlgorithmSelection(**selection).check(target)  # type: ignore[arg-type]
     assert "status" not in str(caught.value)
+
+
+def test_no_status_is_printed_of_what_the_library_was_never_asked() -> None:
+    """Statuses of matrices were recorded with f16, s8 and e4m3, of epilogues with the types of products, of types with
+    all that the library names; all on an H100 (tests/golden/record_sparselt_matmul.py)."""
+    a, b = prune(numbers("f16"), "f16", "strip"), numbers("f16")
+    vector = np.ones(64)
+    asked: list[tuple[bool, Callable[[], object]]] = [
+        *((type in ("f16", "s8", "e4m3"), partial(MatrixDescriptor, 7, 64, type)) for type in sorted(BITS)),
+        *((type in ("f16", "s8", "e4m3"), partial(MatrixDescriptor, 64, 64, type, ld=32)) for type in sorted(BITS)),
+        (False, partial(matmul, a, b, type="s4")),
+        (True, partial(matmul, a, b, type="s32")),
+        (True, partial(matmul, a, b, type="f16", alpha=vector)),
+        (False, partial(matmul, a, b, type="f16", target="sm_80", alpha=vector)),
+        (False, partial(matmul, a, b, type="e2m1", target="sm_100a", alpha=vector)),
+        (True, partial(matmul, a, b, type="f16", activation="gelu")),
+        (False, partial(matmul, a, b, type="f16", activation="gelu", target="sm_120a")),
+    ]
+    for measured, ask in asked:
+        with pytest.raises(IsaError) as caught:
+            ask()
+        assert ("status" in str(caught.value)) == measured, str(caught.value)
+
+
+def test_slices_that_the_library_refuses_are_said() -> None:
+    a, b = prune(numbers("f16"), "f16", "strip"), numbers("f16")
+    for target, slices, said in (
+        ("sm_90a", 4, "takes 1, or -1 for segment-K on sm_90a (cuSPARSELt 0.8 on an H100: status 3"),
+        ("sm_100a", 2, "(published: NVIDIA's text of SM 10.0)"),
+        ("sm_80", -1, "takes 1 to K on sm_80"),
+        ("sm_90a", -1, ""),
+        ("sm_80", 4, ""),
+    ):
+        notes = [note for note in matmul(a, b, type="f16", target=target, split_k=slices).notes if "split_k" in note]
+        assert len(notes) == bool(said)
+        assert not said or said in notes[0]
+    assert not [note for note in matmul(a, b, type="f16", sparse=None, split_k=4).notes if "split_k" in note]
 
 
 @pytest.mark.parametrize(

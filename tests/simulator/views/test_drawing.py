@@ -265,6 +265,8 @@ def test_datapath_figure_is_the_mapping() -> None:
                     assert cell["data-rows"] == f"{row[held].min()}:{row[held].max()}"  # type: ignore[index]
                     assert cell["data-n"] == f"{n[held].min()}:{n[held].max()}"  # type: ignore[index]
                     assert np.unique(row[held]).size == row[held].max() - row[held].min() + 1  # type: ignore[index]
+    headings = [text for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if ": M = " in text]
+    assert len(set(headings)) == len(headings) == sum(len(layout.base_lanes) for layout in LAYOUTS.values())
 
 
 def test_undefined_codes_stand_out() -> None:
