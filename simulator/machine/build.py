@@ -1,11 +1,13 @@
 """Compiles the front of an SM (`simulator/machine/front`) as it stands, with Cython: `python simulator/machine/build.py`.
 
 Its modules become one, in the order of their imports, so that objects of one module reach the fields of another's
-without Python. Runs before anything is installed, so that nothing but the standard library and Cython is there.
+without Python. The installation runs this, and goes on without it where it fails: nothing but the standard library,
+Cython, setuptools and a C compiler is needed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 import tempfile
@@ -13,26 +15,53 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ORDER = (
-    "program", "rules", "warp", "matrix_reads", "port", "collector", "sub_core", "wavefronts", "return_path",
-    "shared_memory", "front",
-)  # fmt: skip
+    "program",
+    "rules",
+    "warp",
+    "matrix_reads",
+    "port",
+    "collector",
+    "sub_core",
+    "wavefronts",
+    "return_path",
+    "shared_memory",
+    "front",
+)
 NAME = "simulator.machine.compiled"
-DIRECTIVES = {"language_level": "3", "boundscheck": False, "wraparound": False, "infer_types": True, "initializedcheck": False}
-_IMPORT = re.compile(r"^from simulator\.machine\.front\.\w+ import (\([^)]*\)|[^\n]*)\n|^from __future__[^\n]*\n", re.M)
+DIRECTIVES = {
+    "language_level": "3",
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "infer_types": True,
+}
+_INTERNAL = re.compile(
+    r"^from simulator\.machine\.front\.\w+ import (\([^)]*\)|[^\n]*)\n|^from __future__[^\n]*\n", re.M
+)
 
 
-def source() -> str:
+def sources() -> list[str]:
+    """The texts of the modules, in the order of their imports."""
+    return [(HERE / "front" / f"{name}.py").read_text(encoding="utf-8") for name in ORDER]
+
+
+def digest() -> str:
+    """What identifies these texts. The compiled module has that of the texts it was built from, as `DIGEST`."""
+    return hashlib.sha256("".join(sources()).encode()).hexdigest()
+
+
+def as_one() -> str:
     """The modules of the front as one."""
-    texts = [(HERE / "front" / f"{name}.py").read_text() for name in ORDER]
-    return "from __future__ import annotations\n" + "\n".join(_IMPORT.sub("", text) for text in texts)
+    texts = [_INTERNAL.sub("", text) for text in sources()]
+    return "\n".join(["from __future__ import annotations", *texts, f"DIGEST = {digest()!r}\n"])
 
 
 def build(target: Path = HERE) -> Path:
     """Compiles the front into `target`; returns the extension module.
 
     Raises:
-        ImportError: there is no Cython.
-        OSError, SystemExit: there is no C compiler, or it fails.
+        ImportError: there is no Cython, or no setuptools.
+        Exception: the C compiler fails, or there is none.
     """
     from Cython.Build import cythonize
     from setuptools import Extension
@@ -40,17 +69,20 @@ def build(target: Path = HERE) -> Path:
 
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "compiled.py"
-        text.write_text(source())
-        extension = Extension(NAME, [str(text)], extra_compile_args=["-O2", "-fwrapv"])
-        modules = cythonize([extension], compiler_directives=DIRECTIVES, build_dir=folder, quiet=True)
-        distribution = Distribution({"name": "front", "ext_modules": modules})
-        command = distribution.get_command_obj("build_ext")
-        command.build_lib, command.build_temp = folder, folder
+        text.write_text(as_one(), encoding="utf-8")
+        extension = Extension(NAME, [str(text)], extra_compile_args=["-O2", "-fwrapv", "-g0"])
+        modules = cythonize(
+            [extension], compiler_directives=DIRECTIVES, build_dir=folder, quiet=True, show_all_warnings=False
+        )
+        command = Distribution({"name": "front", "ext_modules": modules}).get_command_obj("build_ext")
+        command.build_lib = command.build_temp = folder
         command.ensure_finalized()
         command.run()
         (made,) = Path(folder).glob("simulator/machine/compiled*")
         path = target / made.name
-        path.write_bytes(made.read_bytes())
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_bytes(made.read_bytes())
+        temporary.replace(path)
     return path
 
 

@@ -5,22 +5,30 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import cache
 from types import ModuleType
 from typing import Any
 
+from simulator.machine.build import digest
+
+_LOG = logging.getLogger("tcsim")
 NEVER = 1 << 62  # a cycle that does not come
 WAITS, OUTSIDE, BOUNDARY, PAUSE = range(4)  # what `Front.advance` returns
 
 
 def compiled_front() -> ModuleType | None:
-    """The compiled front; None if it has not been built, or is kept out."""
+    """The compiled front; None if it has not been built, is kept out, or was built from another version of it, which is
+    a warning."""
     if os.environ.get("TCSIM_KERNEL", "") == "numpy":
         return None
     try:
         from simulator.machine import compiled
     except ImportError:
+        return None
+    if digest() != compiled.DIGEST:
+        _LOG.warning("tcsim: the compiled timing model is not of this version: python simulator/machine/build.py")
         return None
     return compiled
 

@@ -36,7 +36,7 @@ from simulator.state.carried import CarryingRegisters
 from simulator.state.global_memory import GlobalMemory
 from simulator.state.mbarrier import OrderedMemory
 from simulator.timing.config import Config, load_config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import TimedCode
 from simulator.timing.observer import TimingObserver
 from simulator.timing.recorder import Recorder

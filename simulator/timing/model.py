@@ -17,6 +17,7 @@ from simulator.timing import sequences_config
 from simulator.timing.tcgen05 import Cost
 
 Entry = TypeVar("Entry")
+BOARDS = 6  # scoreboards of a warp: each counts registers that are read, and from here on values that are there
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from isa.forms.record import Unit
-from simulator.timing.counters import Counters
 from simulator.timing.model import StallReason, TimedCode, TimedOperation
-from simulator.timing.pipes import Pipes
-from simulator.timing.warp import Warp
 
 
 class Stall(NamedTuple):
@@ -22,6 +19,15 @@ class Stall(NamedTuple):
     cause: StallReason
     begin: int
     end: int
+
+
+class Waits(NamedTuple):
+    """Until when a warp could not issue its next operation, at the time at which it did: as compiled, by its operands,
+    and by waits for operands as compiled."""
+
+    issue_not_before: int
+    operands_ready: int
+    operands_not_before: int
 
 
 @dataclass(slots=True)
@@ -51,9 +57,10 @@ class Issue:
 
 
 class TimingObserver:
-    """Listens to one run of the engine. Every method does nothing; a subclass overrides those that it needs.
+    """Listens to one run. Every method does nothing; a subclass overrides those that it needs.
 
     Attributes:
+        ledger: what the observer counts for itself, which grows with skipped periods as all counts do.
         steps_until: no repetition is skipped before this cycle, so that everything up to there is told.
         current: the issue that the next calls belong to.
     """
@@ -61,22 +68,26 @@ class TimingObserver:
     steps_until = 0
     current: Issue | None = None
 
-    def attach(
-        self, counters: Counters, warps: Sequence[Warp], codes: Sequence[TimedCode], sub_cores: int, margin: int
-    ) -> None:
+    def __init__(self) -> None:
+        self.ledger: list[int] = []
+
+    def attach(self, programs: dict[int, TimedCode], codes: Sequence[TimedCode], sub_cores: int, margin: int) -> None:
         """Called before the run.
 
         Args:
-            counters: those of the engine; what is appended to `counters.ledger` is repeated with skipped periods.
+            programs: by number over all CTAs, the program of each warp; `codes`: all of them.
             sub_cores: how many an SM has.
             margin: cycles for which a result can matter after it is there.
         """
 
-    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
-        """Called when a warp issues an operation, before it starts."""
+    def issue(
+        self, warp: int, core: int, operation: TimedOperation, now: int, stalls: Sequence[Stall], waits: Waits
+    ) -> None:
+        """Called when a warp, on this sub-core counted over all SMs, issues an operation, before it starts."""
 
-    def issued(self, core: Pipes, now: int, done: int) -> None:
-        """Called when the operation of the last issue works, or queues; its result is there at `done`."""
+    def issued(self, now: int, done: int, free: int) -> None:
+        """Called when the operation of the last issue works, or queues; its result is there at `done`, its unit takes
+        another at `free`."""
 
     def resume(self, issue: Issue | None) -> None:
         """Called to say that the next calls belong to that issue."""
@@ -94,12 +105,12 @@ class TimingObserver:
     def flip(self, name: str, sm: int, parity: int, now: int) -> None:
         """Called when the phase of this parity of an mbarrier is complete."""
 
-    def wait(self, warp: Warp, cause: StallReason, cycles: int) -> None:
+    def wait(self, warp: int, cause: StallReason, cycles: int) -> None:
         """Called when a warp could not go on after its last issue: for a barrier, a wait or the end of a loop."""
 
     def state(self) -> tuple[object, ...]:
         """All that decides what will be recorded, beyond the engine's own state."""
         return ()
 
-    def end(self, warp: Warp, stall: Stall) -> None:
+    def end(self, warp: int, stall: Stall) -> None:
         """Called when the warp's program is over, and so is the wait with which it ended."""

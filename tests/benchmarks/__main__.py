@@ -225,7 +225,7 @@ def repeated(count: int) -> Callable[[], object]:
     from simulator.program.blocks import Block, Repeat
     from simulator.program.lowering import linearise
     from simulator.timing.compile import compile_code
-    from simulator.timing.engine import simulate
+    from simulator.timing.run import simulate
 
     config = load_config("h100_sxm")
     block = Block(tuple(range(8)), (Repeat(count, stream(isa.mma_form(OPCODE), 4), 1),), 1)

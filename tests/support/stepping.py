@@ -14,7 +14,7 @@ import pytest
 from isa import mma_form
 from isa.forms.record import Unit
 from simulator.studies.validation.machine_code import ADDRESS, COUNTED, machine_loop
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.observer import TimingObserver
 from simulator.timing.operands import MEMBER, PROGRAM, Reads

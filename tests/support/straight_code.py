@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from simulator.studies.validation import pieces, turns
 from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.pipes import Pipes

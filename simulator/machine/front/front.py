@@ -42,6 +42,8 @@ from simulator.machine.front.shared_memory import SharedMemory
 from simulator.machine.front.sub_core import SubCore, UnitQueue
 from simulator.machine.front.warp import Warp
 from simulator.machine.front.wavefronts import TAKEN
+from simulator.timing.observer import Stall, Waits
+from simulator.timing.reasons import BY_NUMBER
 
 WAITS = cython.declare(cython.int, 0)  # why `advance` returns: nothing happens before the cycle asked for
 OUTSIDE = cython.declare(cython.int, 1)  # an instruction is to issue that starts something on its own clock: `issue_chosen`
@@ -233,7 +235,9 @@ class Front:
             self.charge(warp, cycle, now, NOT_CHOSEN, stalls)
         warp.stalls[SEQUENCE if instruction.part else ISSUED] += 1
         if self.observer is not None:
-            self.observer.issue(warp, core.cta * self.rules.sub_cores + core.number, instruction.timed, now, stalls)
+            waits = Waits(warp.issue_not_before, warp.operands_ready, warp.operands_not_before)
+            number: cython.longlong = core.cta * self.rules.sub_cores + core.number
+            self.observer.issue(warp.id, number, instruction.timed, now, stalls, waits)
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -246,7 +250,7 @@ class Front:
             return cycle
         warp.stalls[reason] += until - cycle
         if stalls is not None:
-            stalls.append((reason, cycle, until))
+            stalls.append(Stall(BY_NUMBER[reason], cycle, until))
         return until
 
     @cython.cfunc
@@ -389,7 +393,7 @@ class Front:
         if warp.done:  # nothing issues that would count the wait
             warp.stalls[reason] += cycle - 1 - warp.last
             if self.observer is not None:
-                self.observer.end(warp.id, (reason, warp.last + 1, cycle))
+                self.observer.end(warp.id, Stall(BY_NUMBER[reason], warp.last + 1, cycle))
             self.finish(warp, now)
             return
         self.go_on(warp, cycle, reason)

@@ -28,7 +28,7 @@ from simulator.simulation.launch.recording import Recording, work_of_recordings
 from simulator.simulation.listing import listing_of_launch
 from simulator.simulation.observer import TimeView
 from simulator.timing.config import Config, config_label
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.kernel.given import GivenCode
 from simulator.timing.kernel.machine import machine_code
 from simulator.timing.kernel.replay import Code, Marks, Replay, Resident

@@ -42,9 +42,9 @@ from simulator.state.registers import WARP_SIZE, Numbering, Sort
 from simulator.studies.validation.slots import Slots, both, read_from, wait_for
 from simulator.studies.validation.streams import repeated
 from simulator.timing.compile import compile_code
-from simulator.timing.compiled import Programs
+from simulator.machine.engine import Programs
 from simulator.timing.config import Config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
 
 Words = NDArray[np.uint32]

@@ -24,7 +24,7 @@ from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import instruction
 from simulator.timing.compile import add_to_nothing, compile_code, odd_banks
 from simulator.timing.config import Config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
 from simulator.timing.sequences import machine_operation
 from simulator.timing.sequences_config import Row as Machine

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from isa.forms.record import Unit
 from simulator.timing.compile import add_to_nothing, in_banks
-from simulator.timing.model import TimedOperation, operand
-from simulator.timing.records import BOARDS
+from simulator.timing.model import BOARDS, TimedOperation, operand
 
 NO_C = 3
 

@@ -16,9 +16,9 @@ from simulator.errors import ConfigError
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
 from simulator.timing.compile import compile_code
-from simulator.timing.compiled import Programs
+from simulator.machine.engine import Programs
 from simulator.timing.config import Config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.lengths import Known, lengths
 from simulator.timing.model import TimedCode
 from simulator.timing.schedule import scheduled

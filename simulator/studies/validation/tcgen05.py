@@ -21,7 +21,7 @@ from simulator.studies.validation.group import Group, Row, assumed
 from simulator.tables import read_rows
 from simulator.timing.compile import asynchronous
 from simulator.timing.config import Config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 from simulator.timing.tcgen05 import mma_sources

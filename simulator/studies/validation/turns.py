@@ -20,7 +20,7 @@ from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.pieces import ACCESSES, Events, events, operation, operations
 from simulator.timing.config import Config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 
 FAR = 600  # cycles from what is asked to the end of the run, in which all else ends

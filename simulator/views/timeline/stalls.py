@@ -193,7 +193,7 @@ def _lines(timeline: RecordedRun, finished: int) -> list[Row]:
     instruction."""
     assert timeline.listing is not None
     by_instruction: dict[tuple[int, str, str], list[list[int]]] = {}
-    for code, ledger in enumerate(timeline.recorder.ledger()):
+    for code, ledger in enumerate(timeline.recorder.ledgers()):
         for place, row in enumerate(ledger):
             entry = timeline.listing.entry(code, place)
             if entry is not None:

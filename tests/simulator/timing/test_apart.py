@@ -15,7 +15,7 @@ from simulator.timing import compiled, engine
 from simulator.timing import lengths as both
 from simulator.timing.apart import Part, parts
 from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from tests.simulator.timing.test_compiled_engine import needs_kernel
 
 H100 = load_config("h100_sxm")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.studies.validation.programs import COUNTS
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from tests.support.cases import examples, exhaustive, over
 from tests.support.stepping import BEGIN, Loop, late, loops, operations, readings, reads, repeated
 from tests.support.straight_code import H100

@@ -23,7 +23,7 @@ from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.timing import compiled, engine
 from simulator.timing.config import config_names, load_config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.l2_path import is_copy
 from simulator.timing.model import Periodic, TimedOperation

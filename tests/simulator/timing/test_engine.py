@@ -22,7 +22,7 @@ from simulator.program.lowering import Code, LoopEnd, Operation, linearise
 from simulator.state.shared import wavefronts
 from simulator.timing.compile import compile_code
 from simulator.timing.config import Config, load_config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, by_warp
 from simulator.timing.result import Timing
 from simulator.timing.tables import POLICIES, Issue, Loop, Schedule, TensorClass

@@ -9,7 +9,7 @@ from simulator import load_config
 from simulator.simulation.session import Session
 from simulator.timing import compiled
 from simulator.timing.config import Config
-from simulator.timing.engine import executions
+from simulator.timing.run import executions
 from simulator.views.timeline import Timeline
 from simulator.views.timeline.tracks import tracks
 from tests.simulator.timing.test_compiled_engine import check

@@ -17,7 +17,7 @@ from simulator.program.lowering import linearise
 from simulator.studies.validation import programs
 from simulator.timing.compile import compile_code, matrix
 from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import TimedCode, TimedOperation
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.pipes import Pipes

@@ -12,7 +12,7 @@ import isa
 from simulator.studies.validation import pieces
 from simulator.tables import read_rows
 from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from tests.support.paths import TESTS
 

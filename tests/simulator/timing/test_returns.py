@@ -14,7 +14,7 @@ import pytest
 
 from simulator.studies.validation.machine_code import loops, machine_loop
 from simulator.timing.core_records import SmRecord
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.operands import MEMBER, PROGRAM, Reads
 from simulator.timing.records import NEVER, plain
 from simulator.timing.returns import Returns

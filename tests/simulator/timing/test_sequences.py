@@ -13,7 +13,7 @@ from simulator.studies.validation.emulated import GROUPS, body, kind, measured
 from simulator.studies.validation.programs import cycles
 from simulator.timing.compile import compile_code
 from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
@@ -103,7 +103,7 @@ def test_sums_and_repetitions(form: isa.MmaForm, warps: int, fresh: str) -> None
     for skip in (True, False):
         recorder = Recorder()
         timing = run(code(form, 2, fresh, copies, warps, runs), warps, skip, recorder)
-        ledgers.append(recorder.ledger())
+        ledgers.append(recorder.ledgers())
         timings.append(timing)
         for waits in timing.waits.values():
             assert sum(waits) == timing.cycles

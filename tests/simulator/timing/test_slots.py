@@ -5,7 +5,7 @@ import isa
 from simulator.studies.validation.streams import Loop, repeated, stream
 from simulator.tables import read_rows
 from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import KEPT, TimedOperation, operations_of
 from tests.support.paths import ROOT
 

@@ -35,7 +35,7 @@ from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
 from simulator.timing.compile import asynchronous, compile_code
 from simulator.timing.config import Config
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule

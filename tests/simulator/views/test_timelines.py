@@ -27,7 +27,7 @@ from simulator.errors import DeadlockError, ViewError
 from simulator.program import load
 from simulator.simulation.listing import listing_of_program
 from simulator.timing.compile import compile_code
-from simulator.timing.engine import simulate
+from simulator.timing.run import simulate
 from simulator.timing.model import StallReason, by_warp
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
@@ -227,7 +227,7 @@ def test_stalls_of_random_tcgen05_programs(made: tcgen05.Programs, variant: tcge
             timing = simulate(config, codes, made.warps, ctas=made.ctas, skip=skip, observer=recorder)
         except DeadlockError:
             return
-        ledger = recorder.ledger()
+        ledger = recorder.ledgers()
         sums = [
             sum(row[cause] for rows in ledger for row in rows)
             for cause in StallReason

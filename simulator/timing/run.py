@@ -152,7 +152,6 @@ def run(machine: Machine, watch: Watch) -> Timing:
     machine.boundary, machine.pause = boundary, pause
     if machine.observer is not None:
         machine.observer.attach(
-            [warp.number() for _, warp, _ in machine.places],
             {warp.number(): code for _, warp, code in machine.places},
             machine.codes,
             machine.config.sm.sub_cores,
