@@ -70,7 +70,7 @@ def build(target: Path = HERE) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "compiled.py"
         text.write_text(as_one(), encoding="utf-8")
-        extension = Extension(NAME, [str(text)], extra_compile_args=["-O2", "-fwrapv", "-g0"])
+        extension = Extension(NAME, [str(text)], extra_compile_args=["-O3", "-fwrapv", "-g0"])
         modules = cythonize(
             [extension], compiler_directives=DIRECTIVES, build_dir=folder, quiet=True, show_all_warnings=False
         )

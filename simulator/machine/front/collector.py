@@ -42,6 +42,7 @@ BOTH = cython.declare(cython.longlong, 3)  # banks
 LATEST = cython.declare(cython.longlong, 16)  # cycles, at most, for which a matrix instruction that has issued holds others up
 
 
+@cython.final
 @cython.cclass
 class Stage:
     """A read stage, and the instruction in it.
@@ -67,6 +68,7 @@ class Stage:
         self.clear()
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def clear(self) -> cython.void:
         """Empties it."""
         self.unread = self.operands = self.writes = 0
@@ -74,6 +76,7 @@ class Stage:
         self.warp = self.instruction = None
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def leave(self, cycle: cython.longlong) -> cython.void:
         """Notes from when on the results can be read of its instruction, which leaves behind this cycle."""
         if self.instruction is not None:
@@ -82,6 +85,7 @@ class Stage:
                 self.warp.readable[self.instruction.writes[k]] = cycle + self.instruction.latency
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         words.add(self.unread)
         words.add(self.operands)
@@ -93,6 +97,7 @@ class Stage:
         words.add(-1 if self.warp is None else self.warp.place)
 
 
+@cython.final
 @cython.cclass
 class Collector:
     """The read stages of a sub-core.
@@ -123,12 +128,14 @@ class Collector:
         self.frozen, self.stood = 0, 0
 
     @cython.cfunc
+    @cython.inline
     def stage(self, place: cython.int) -> Stage:
         return cython.cast(Stage, self.stages[place])
 
     # What enters
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def enter(self, warp: Warp, instruction: Instruction) -> cython.void:
         """Lets an instruction that issues in the present cycle enter the first stage."""
         if instruction.unit == TENSOR:
@@ -154,6 +161,7 @@ class Collector:
         self.empty = False
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def enter_matrix(self, warp: Warp, instruction: Instruction) -> cython.void:
         """Lets a matrix instruction read, but for what it finds kept from the last one. Accesses read nothing in its
         first two cycles, those of C, those of B unless it is kept, and the third if it reads C in the fifth."""
@@ -174,6 +182,7 @@ class Collector:
         )
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def enter_operand(
         self, warp: Warp, operand: cython.longlong, filed: cython.longlong, given: cython.longlong, hinted: cython.bint
     ) -> cython.void:
@@ -193,6 +202,7 @@ class Collector:
         self.empty = False
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def let_go(self, warp: Warp) -> cython.void:
         """Forgets what integer and float instructions of other warps have kept."""
         k: cython.int
@@ -203,6 +213,7 @@ class Collector:
     # Cycle by cycle
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def catch_up(self, now: cython.longlong) -> cython.longlong:
         """Lets the stages go on to the beginning of cycle `now`, up to the first cycle in which they stand still;
         returns the cycle that they have come to, negative if nothing issues in it."""
@@ -228,6 +239,7 @@ class Collector:
         return port.read_cycle
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def idle(self) -> cython.bint:
         """Whether nothing asks for a register but matrix instructions that read theirs, and nothing can be late."""
         late: cython.bint = False
@@ -247,6 +259,7 @@ class Collector:
         return True
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def pass_time(self, cycles: cython.longlong) -> cython.void:
         """Lets cycles pass in which nothing reads but matrix instructions."""
         late: cython.longlong = 0  # bit k, if no result is written in the kth cycle from now
@@ -269,6 +282,7 @@ class Collector:
         matrix.pass_time(cycles)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def move(self, cycle: cython.longlong, cycles: cython.longlong) -> cython.void:
         """Moves instructions on by so many stages from this cycle on."""
         if self.empty:
@@ -290,6 +304,7 @@ class Collector:
                 self.stages.insert(0, self.stages.pop())
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def go_ahead(self, cycle: cython.longlong) -> cython.void:
         """Moves on what is ahead of a matrix instruction that waits in this cycle: what is behind the second stage."""
         if self.rules.stages > 2:
@@ -299,6 +314,7 @@ class Collector:
             self.stages.insert(2, last)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def give(self, cycle: cython.longlong, accessed: cython.longlong) -> cython.int:
         """Gives registers in this cycle, in which accesses read from the banks `accessed`. Returns whether the stages
         stand still in the next: 0 if not, -1 if they do; 1 if a matrix instruction waits that has not begun to read."""
@@ -348,6 +364,7 @@ class Collector:
         return held
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def hold_up(self, last: Stage, cycle: cython.longlong) -> cython.void:
         """Blocks forwarding for the last read stage this cycle; operands that arrive now become readable next cycle."""
         k: cython.int
@@ -357,6 +374,7 @@ class Collector:
                 last.given[k] = max(last.given[k], cycle + 1)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def serve(self, bank: cython.int, cycle: cython.longlong) -> cython.bint:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""
         older: cython.longlong = 0
@@ -384,6 +402,7 @@ class Collector:
         return False
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def take_others_from_file(self, last: Stage, bank: cython.int) -> cython.void:
         """Lets the instruction in the last stage be forwarded no more results in this bank, as it has read one that has
         just come to the register file."""
@@ -393,6 +412,7 @@ class Collector:
                 last.given[slot] = last.filed[slot]
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides how the stages go on, at the beginning of a cycle."""
         words.add(self.frozen)
@@ -405,6 +425,8 @@ class Collector:
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
 def ones(mask: cython.longlong) -> cython.longlong:
     """How many bits are set."""
     count: cython.longlong = 0

@@ -53,6 +53,7 @@ STEPS = cython.declare(cython.longlong, 1_000_000)  # that it takes at once
 ASLEEP = cython.declare(cython.longlong, 10_000)  # cycles without an issue after which the state is compared at another warp's loop ends
 
 
+@cython.final
 @cython.cclass
 class Front:
     """The front of one SM.
@@ -106,7 +107,7 @@ class Front:
 
     def place(self, program: Any, number: Any, registers: Any, start: Any) -> Any:
         """Puts a warp of this program on its sub-core, where it issues from the cycle `start` on; returns it."""
-        core: SubCore = self.cores[(number - self.first_warp) % self.rules.sub_cores]
+        core: SubCore = cython.cast(SubCore, self.cores[(number - self.first_warp) % self.rules.sub_cores])
         warp = Warp(self.rules, program, number, self.cta, core.number, core.count, len(self.warps), registers)
         warp.issue_not_before = start
         core.warps.append(warp)
@@ -308,7 +309,7 @@ class Front:
         if not warp.blocked and warp.issue_not_before <= now:
             warp.issue_not_before = 0
         while pc < program.count and program.ends[pc]:
-            end: LoopEnd = program.items[pc]
+            end: LoopEnd = cython.cast(LoopEnd, program.items[pc])
             self.end_loop(warp, end, pc)
             warp.counts[end.loop] += 1
             if warp.counts[end.loop] < end.count:
@@ -320,7 +321,7 @@ class Front:
                 pc += 1
         warp.pc = pc
         if pc < program.count:
-            warp.next = program.items[pc]
+            warp.next = cython.cast(Instruction, program.items[pc])
             warp.prepare()
             return
         warp.done, warp.upkeep_count, warp.due = True, 0, NEVER
@@ -328,6 +329,7 @@ class Front:
             self.finish(warp, now)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def end_loop(self, warp: Warp, end: LoopEnd, pc: cython.int) -> cython.void:
         """Delays a warp at the end of a loop's body, at this place, until the loop overhead is done. The accesses that
         its branch waits for may yet come later, so that waits for them as for operands."""
@@ -338,6 +340,7 @@ class Front:
         warp.starts[end.loop] = warp.issue_not_before
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def is_reference(self, candidate: Warp, now: cython.longlong) -> cython.bint:
         """Whether this is the warp at whose loop ends the state is compared: the first that is in a loop and not
         asleep, or itself."""
@@ -376,10 +379,11 @@ class Front:
                     self.go_on(other, self.barrier_free + instruction.latency + other.released_late, AT_BARRIER)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def go_on(self, warp: Warp, cycle: cython.longlong, reason: cython.int) -> cython.void:
         """Lets a warp issue from a cycle on. Its sub-core settles before: what stood still until then does not
         delay the wait that begins."""
-        core: SubCore = self.cores[warp.core]
+        core: SubCore = cython.cast(SubCore, self.cores[warp.core])
         core.settle(self.clock.now)
         warp.wait_until(cycle, reason)
         core.wake(warp.issue_not_before)

@@ -15,6 +15,7 @@ FIRST_TWO = cython.declare(cython.longlong, 0b110)  # cycles of a matrix instruc
 THIRD = cython.declare(cython.longlong, 0b1000)
 
 
+@cython.final
 @cython.cclass
 class MatrixRead:
     """A matrix instruction that reads its registers.
@@ -38,6 +39,7 @@ class MatrixRead:
         self.since, self.even, self.odd, self.late, self.metadata, self.closed = -1, 0, 0, 0, 0, 0
 
 
+@cython.final
 @cython.cclass
 class MatrixReads:
     """The matrix instructions of a sub-core that read, the oldest first.
@@ -54,10 +56,12 @@ class MatrixReads:
         self.reading, self.count = [MatrixRead() for _ in range(24)], 0
 
     @cython.cfunc
+    @cython.inline
     def at(self, place: cython.int) -> MatrixRead:
         return cython.cast(MatrixRead, self.reading[place])
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def begin(
         self,
         even: cython.longlong,
@@ -74,6 +78,7 @@ class MatrixReads:
         self.count += 1
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def closed(self, begun: cython.longlong) -> cython.longlong:
         """Bit k, if no access may read in the kth cycle from now, for one that has read for `begun` cycles or will."""
         mask: cython.longlong = 0
@@ -85,6 +90,7 @@ class MatrixReads:
         return mask
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def metadata_waits(self) -> cython.bint:
         """Whether one has not got its metadata in its first stage."""
         k: cython.int
@@ -95,6 +101,7 @@ class MatrixReads:
         return False
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def move(self) -> cython.void:
         """Lets those that have just entered go on to the next stage."""
         k: cython.int
@@ -104,6 +111,7 @@ class MatrixReads:
                 read.since = 0
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def pass_time(self, cycles: cython.longlong) -> cython.void:
         """Lets so many cycles pass in which nothing gets into their way."""
         k: cython.int
@@ -113,6 +121,7 @@ class MatrixReads:
         self.retire()
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def retire(self) -> cython.void:
         """Forgets those that have nothing left to read."""
         kept: cython.int = 0
@@ -127,6 +136,7 @@ class MatrixReads:
         self.count = kept
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def state(self, words: Words) -> cython.void:
         """All that decides what they read next."""
         words.add(self.count)

@@ -27,6 +27,7 @@ from simulator.machine.front.warp import Warp
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
 def trailing_ones(mask: cython.longlong) -> cython.longlong:
     """How many of the lowest bits are 1, up to the first that is not."""
     count: cython.longlong = 0
@@ -37,6 +38,8 @@ def trailing_ones(mask: cython.longlong) -> cython.longlong:
 
 
 @cython.freelist(64)
+@cython.no_gc
+@cython.final
 @cython.cclass
 class Access:
     """An access to shared memory that has issued.
@@ -74,6 +77,7 @@ class Access:
     issue: object
 
 
+@cython.final
 @cython.cclass
 class Clock:
     """The cycle that an SM has come to, and the last in which a result is there."""
@@ -102,10 +106,12 @@ class Clocked:
     width: cython.longlong
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def settle(self, cycle: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle, and registers be read."""
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def open_from(self) -> cython.longlong:
         """The first cycle in which an issue slot is empty."""
         return self.last_issue + (self.issues >= self.width or self.last_issue > self.clock.now)
@@ -118,6 +124,7 @@ class Clocked:
             self.tick = cycle
 
 
+@cython.final
 @cython.cclass
 class Port:
     """The port of one sub-core. When registers are read is foreseen when an access issues, as if no other instruction
@@ -166,6 +173,7 @@ class Port:
         self.blocked_writes = numbers([0] * 64)
 
     @cython.cfunc
+    @cython.inline
     def access(self, number: cython.longlong) -> Access:
         """One of the last accesses, of which so many were made before."""
         return cython.cast(Access, self.accesses[number & (self.size - 1)])
@@ -206,6 +214,7 @@ class Port:
         return begin
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def first_read(self, access: Access, last: cython.longlong) -> cython.longlong:
         """When an access reads its first register, if the one before it has read its last one in cycle `last`."""
         free: cython.longlong = last + self.rules.port_cycles
@@ -214,6 +223,7 @@ class Port:
         return max(access.arrives, free) + self.rules.store_latency
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def last_before(self, number: cython.longlong) -> cython.longlong:
         """When the access before this one reads its last register."""
         if number > self.read:
@@ -221,11 +231,13 @@ class Port:
         return self.last_read
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def next_read(self) -> cython.longlong:
         """The first cycle in which a register may be read."""
         return self.read_cycle if self.deferred else self.next_unread()
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def next_unread(self) -> cython.longlong:
         """When the first access with registers to read reads the next of them, if nothing puts it off. One whose
         predecessor the SM has not taken cannot begin."""
@@ -234,6 +246,7 @@ class Port:
         return self.access(self.read).next
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def release(self, cycle: cython.longlong) -> cython.void:
         """Lets the access behind the one that has been taken begin from this cycle on."""
         if self.taken < self.made:
@@ -243,6 +256,7 @@ class Port:
             self.update_room()
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def update_room(self) -> cython.void:
         """Works out when the sub-core has room for another access, as far as that is known."""
         number: cython.longlong = self.made - self.rules.queue
@@ -261,6 +275,7 @@ class Port:
             self.core.wake(begin)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def read_bank(self, cycle: cython.longlong) -> cython.longlong:
         """Lets the port read in a cycle; returns the banks taken: bit 0 for even registers, bit 1 for odd ones."""
         taken: cython.longlong = self.deferred
@@ -292,6 +307,7 @@ class Port:
         return taken | bank
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def asks(self, cycle: cython.longlong) -> cython.bint:
         """Whether the address of a load would be read in this cycle, to which the sub-core has come."""
         if self.next_unread() != cycle:
@@ -300,6 +316,7 @@ class Port:
         return access.left == access.sent and not (access.instruction.slow or self.matrix.closed(1) & 1)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def is_granted(self, cycle: cython.longlong) -> cython.bint:
         """Lets one sub-core of the SM read the address of a load in a cycle; returns whether that is this one, which
         would. The others that would are put off by a cycle."""
@@ -322,6 +339,7 @@ class Port:
         return first is self
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def hold(self, cycle: cython.longlong) -> cython.void:
         """Lets accesses that are still in the read stages, which stand still, come a cycle later."""
         number: cython.longlong
@@ -332,6 +350,7 @@ class Port:
                 self.keep_order(number)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def keep_order(self, number: cython.longlong) -> cython.void:
         """Puts an access off that would read before it has come, or before the port is free."""
         access: Access = self.access(number)
@@ -340,6 +359,7 @@ class Port:
             self.put_off(number, cycles)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def put_off(self, number: cython.longlong, cycles: cython.longlong) -> cython.void:
         """Lets an access read what is left so many cycles later, and those behind it if they wait for that."""
         access: Access = self.access(number)
@@ -354,12 +374,14 @@ class Port:
         self.update_room()
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def read_later(self, access: Access, cycles: cython.longlong) -> cython.void:
         """Lets the warp of an access know that its registers are read so many cycles later."""
         access.warp.read_later(access.instruction, access.read, cycles)
         access.read += cycles
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def block_writes(self, cycle: cython.longlong, banks: cython.longlong) -> cython.void:
         """Notes that nothing can be written to these banks of the sub-core in a cycle."""
         before: cython.longlong = self.blocked_writes[cycle & 63]
@@ -368,12 +390,15 @@ class Port:
         self.blocked_writes[cycle & 63] = before | banks & 3
 
     @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
     def writes_blocked(self, cycle: cython.longlong) -> cython.longlong:
         """The banks to which nothing can be written in a cycle."""
         word: cython.longlong = self.blocked_writes[cycle & 63]
         return word & 3 if word >> 2 == cycle else 0
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what the port does next, in cycles relative to `now`."""
         rules: Rules = self.rules

@@ -41,6 +41,7 @@ def numbers(values: Any) -> Any:
     return array("q", values)
 
 
+@cython.final
 @cython.cclass
 class Repeated:
     """What each execution of an instruction takes: all entries once, and from `prefix` on again and again."""
@@ -53,6 +54,7 @@ class Repeated:
         self.entries, self.count, self.prefix = numbers(entries), len(entries), prefix
 
 
+@cython.final
 @cython.cclass
 class Instruction:
     """One instruction with its times: see `simulator.timing.model.TimedOperation`, which has the same fields.
@@ -137,6 +139,7 @@ class Instruction:
 NO_BANK = cython.declare(cython.longlong, 4)  # of a written register that is not named: neither bank
 
 
+@cython.final
 @cython.cclass
 class LoopEnd:
     """The end of a loop: see `simulator.timing.model.TimedLoop`, which has the same fields.
@@ -167,6 +170,7 @@ class LoopEnd:
         return self.timed
 
 
+@cython.final
 @cython.cclass
 class Program:
     """The code of some warps.
@@ -211,6 +215,7 @@ class Program:
                 end.count = end.timed.count
 
 
+@cython.final
 @cython.cclass
 class Words:
     """A list of integers that grows: the state of a machine, for comparison."""
@@ -224,6 +229,7 @@ class Words:
         self.words = numbers([0]) * 4096
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def add(self, word: cython.longlong) -> cython.void:
         if self.count == self.room:
             self.grow()
@@ -231,6 +237,7 @@ class Words:
         self.count += 1
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def grow(self) -> cython.void:
         longer = numbers(self.words) + numbers([0]) * self.room
         self.words, self.room = longer, 2 * self.room

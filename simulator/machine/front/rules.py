@@ -9,6 +9,7 @@ import cython
 from simulator.machine.front.program import numbers
 
 
+@cython.final
 @cython.cclass
 class Rules:
     """Numbers of the config with these names (docs/configs.md), and what follows from them.

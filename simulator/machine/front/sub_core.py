@@ -40,6 +40,7 @@ LEAST_ISSUED = cython.declare(cython.int, 4)
 MOST_STORES = cython.declare(cython.longlong, 3)  # stores that a matrix instruction leaves a gap for, at most
 
 
+@cython.final
 @cython.cclass
 class TensorPipe:
     """A tensor pipe: when it takes the next matrix instruction, and `result_until` of the last one. Results leave it in
@@ -52,16 +53,19 @@ class TensorPipe:
         self.free, self.result_until = 0, 0
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def free_from(self, instruction: Instruction) -> cython.longlong:
         """The cycle from which it can take this instruction."""
         return self.free + max(self.result_until - instruction.result_from, 0)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def take(self, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Occupies it."""
         self.free, self.result_until = now + instruction.interval, instruction.result_until
 
 
+@cython.final
 @cython.cclass
 class UnitQueue:
     """The queue of an SM's tcgen05 unit: whether it is full, and since when it has room."""
@@ -81,6 +85,7 @@ class UnitQueue:
         self.full, self.room_since = False, now
 
 
+@cython.final
 @cython.cclass
 class SubCore(Clocked):
     """One sub-core.
@@ -154,6 +159,7 @@ class SubCore(Clocked):
         self.due_from = NEVER
 
     @cython.cfunc
+    @cython.inline
     def warp(self, place: cython.int) -> Warp:
         return cython.cast(Warp, self.warps[place])
 
@@ -162,15 +168,16 @@ class SubCore(Clocked):
     @cython.cfunc
     def next_tensor(self) -> TensorPipe:
         """The tensor pipe that takes the next matrix instruction: the one that is free first."""
-        first: TensorPipe = self.tensor[0]
+        first: TensorPipe = cython.cast(TensorPipe, self.tensor[0])
         k: cython.int
         for k in range(1, self.rules.tensor_pipes):
-            other: TensorPipe = self.tensor[k]
+            other: TensorPipe = cython.cast(TensorPipe, self.tensor[k])
             if other.free < first.free or (other.free == first.free and other.result_until < first.result_until):
                 first = other
         return first
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def pipe_free(self, instruction: Instruction) -> cython.longlong:
         """The cycle from which the instruction's unit can take it."""
         unit: cython.int = instruction.unit
@@ -184,6 +191,7 @@ class SubCore(Clocked):
         return self.free[unit]
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def unit_free(self, instruction: Instruction) -> cython.longlong:
         """The same, with the queue of the tcgen05 unit."""
         if instruction.unit == TCGEN05:
@@ -191,6 +199,7 @@ class SubCore(Clocked):
         return self.pipe_free(instruction)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def take(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Occupies the pipe of a matrix, integer, float or control instruction, which enters the read stages."""
         unit: cython.int = instruction.unit
@@ -226,6 +235,7 @@ class SubCore(Clocked):
         return self.port.granted_at
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def stalls(self, warp: Warp) -> cython.bint:
         """Whether the warp's next instruction finds no room in the queue of the tcgen05 unit."""
         return self.unit_queue.full and warp.next.unit == TCGEN05
@@ -236,6 +246,7 @@ class SubCore(Clocked):
         return max(self.pipe_free(warp.next), warp.operands_ready, warp.issue_not_before)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def next_issue(self, soonest: cython.longlong) -> cython.longlong:
         """The first cycle, from `soonest` on, in which a warp can issue; NEVER if all wait for others."""
         first: cython.longlong = NEVER
@@ -254,6 +265,7 @@ class SubCore(Clocked):
         return first
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def able(self, warp: Warp, now: cython.longlong) -> cython.bint:
         """Whether the warp can issue its next instruction in this cycle."""
         if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
@@ -297,6 +309,7 @@ class SubCore(Clocked):
         return warp
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def pick(self, now: cython.longlong, with_able: cython.bint) -> cython.int:
         """The place of the warp that the policy prefers among those whose next instruction can issue (`with_able`) and
         those whose loop overhead is due; -1 for none. `picked_due` says whether it is its overhead that issues."""
@@ -317,6 +330,7 @@ class SubCore(Clocked):
         return best
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def rank(self, warp: Warp, place: cython.int, due: cython.bint, now: cython.longlong) -> cython.longlong:
         """The order in which the policy prefers warps, the smallest first: the favourite, if it goes on; then those
         whose last instruction had no yield hint; of these by what the policy counts."""
@@ -340,6 +354,7 @@ class SubCore(Clocked):
         return behind if behind else n
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def goes_on(self, warp: Warp, due: cython.bint, now: cython.longlong) -> cython.bint:
         """Whether the warp that issued last, without the yield hint, goes before all others: for `greedy` cycles. Where
         issues are counted, also behind that unless its unit has just become free, to which it has no more right than
@@ -366,6 +381,7 @@ class SubCore(Clocked):
         return warp
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def note_hint(self, warp: Warp, hinted: cython.bint) -> cython.void:
         """Notes whether what the warp issues has the yield hint."""
         warp.gives_way = hinted
@@ -373,6 +389,7 @@ class SubCore(Clocked):
             self.collector.let_go(warp)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def see(self, now: cython.longlong) -> cython.void:
         """Counts what has issued up to `counted_behind` cycles before this one."""
         while self.issues_seen < self.issues_made:
@@ -392,11 +409,13 @@ class SubCore(Clocked):
     # Loop overhead
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def issued_in(self, now: cython.longlong) -> cython.longlong:
         """How many instructions have issued in this cycle."""
         return self.issues if self.last_issue == now else 0
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def first_due(self) -> cython.longlong:
         """When the first overhead instruction of a warp is due."""
         first: cython.longlong = NEVER
@@ -408,6 +427,7 @@ class SubCore(Clocked):
         return first
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def issue_upkeep(self, place: cython.int, now: cython.longlong) -> cython.void:
         """Lets an overhead instruction of the warp issue in this cycle."""
         warp: Warp = self.act(place, now)
@@ -418,6 +438,7 @@ class SubCore(Clocked):
         warp.end_upkeep()
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def postpone(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions that are due in this cycle come a cycle later."""
         if not self.hinted or self.due_from > now:
@@ -428,7 +449,7 @@ class SubCore(Clocked):
                 self.warp(k).put_off(1)
 
     @cython.cfunc
-    @cython.exceptval(check=True)
+    @cython.exceptval(check=False)
     def settle(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle, registers be read, and counts see what has
         issued."""
@@ -439,6 +460,7 @@ class SubCore(Clocked):
             self.see(now)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def settle_upkeep(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle."""
         while True:
@@ -457,6 +479,7 @@ class SubCore(Clocked):
             self.postpone(cycle)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def catch_up(self, now: cython.longlong) -> cython.void:
         """Lets the read stages go on to this cycle; where they stand still, nothing issues, and the waits of all warps
         and for the pipes last a cycle longer."""
@@ -466,6 +489,7 @@ class SubCore(Clocked):
                 self.stand_still(cycle)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         """Lets nothing issue in this cycle."""
         k: cython.int
@@ -487,6 +511,7 @@ class SubCore(Clocked):
     # The state, for comparison
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what this sub-core does next, in cycles relative to `now`, to which it has settled."""
         oldest: cython.longlong = now
@@ -522,6 +547,7 @@ class SubCore(Clocked):
         self.port.state(words, now)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def policy_state(self, words: Words, now: cython.longlong, alone: cython.bint) -> cython.void:
         """What the issue policy remembers. A warp that has the sub-core for itself goes first whatever is counted."""
         words.add(0 if self.policy == OLDEST else self.favourite)
@@ -544,6 +570,7 @@ class SubCore(Clocked):
         words.add(-1)
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def older_than(self, warp: Warp) -> cython.longlong:
         """How many warps have an older last instruction."""
         count: cython.longlong = 0

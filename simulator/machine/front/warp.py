@@ -29,6 +29,7 @@ from simulator.machine.front.program import (
 from simulator.machine.front.rules import Rules
 
 
+@cython.final
 @cython.cclass
 class Warp:
     """One warp.
@@ -210,6 +211,7 @@ class Warp:
         self.operands_ready, self.operands_reason = latest, cython.cast(cython.int, rules.produced_by[source])
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def branch_ready(self, end: LoopEnd) -> cython.longlong:
         """When the branch at the end of a loop is done that waits for accesses."""
         latest: cython.longlong = 0
@@ -224,6 +226,7 @@ class Warp:
         return latest + end.branch
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def begin_upkeep(self, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Notes the loop overhead and NOPs that issue behind an instruction that issues now."""
         self.upkeep_seen, self.upkeep_count = 0, instruction.upkeep_count
@@ -234,12 +237,14 @@ class Warp:
         self.due = self.upkeep[0] >> 1 if self.upkeep_count else NEVER
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def end_upkeep(self) -> cython.void:
         """Notes that the overhead instruction that was due has issued."""
         self.upkeep_seen += 1
         self.due = self.upkeep[self.upkeep_seen] >> 1 if self.upkeep_seen < self.upkeep_count else NEVER
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def put_off(self, cycles: cython.longlong) -> cython.void:
         """Lets its overhead instructions and what follows come so many cycles later."""
         k: cython.int
@@ -250,6 +255,7 @@ class Warp:
         self.issue_not_before += cycles
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         """Lets compiled waits and overhead instructions that are not over by `cycle` come a cycle later. A jump waits
         only while it is in the read stages. A NOP with the yield hint that would issue in the next cycle comes later,
@@ -273,9 +279,10 @@ class Warp:
             self.operands_not_before += 1
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def wavefronts(self) -> cython.longlong:
         """How many wavefronts this execution of its next instruction takes."""
-        repeated: Repeated = self.costs[self.pc]
+        repeated: Repeated = cython.cast(Repeated, self.costs[self.pc])
         if repeated.count == 1:
             return repeated.entries[0]
         position: cython.longlong = self.turns[self.pc]
@@ -336,6 +343,7 @@ class Warp:
         return self.blocked == reason
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def values_come(self, instruction: Instruction, before: cython.longlong, ready: cython.longlong) -> cython.void:
         """Notes when the values of an access are there; `before`: what has stood for that until now."""
         k: cython.int
@@ -346,6 +354,7 @@ class Warp:
             self.boards[instruction.fills] = ready
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def read_later(self, instruction: Instruction, read: cython.longlong, cycles: cython.longlong) -> cython.void:
         """Lets the registers of an access, which would have been read by `read`, be read so many cycles later."""
         k: cython.int
@@ -360,6 +369,7 @@ class Warp:
             self.prepare()
 
     @cython.cfunc
+    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong, accesses: cython.longlong) -> cython.void:
         """All that decides what it does next, in cycles relative to `now`, but for the counts of its loops.
 
