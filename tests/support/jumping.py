@@ -1,4 +1,4 @@
-"""Jumps, NOPs and reads of the clock, as tests/hardware/fetched.py writes and measures them, in the simulation."""
+"""Jumps, NOPs and reads of the clock, as measurements/fetched.py writes and measures them, in the simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from isa.forms.record import Unit
 from simulator.studies.validation.slots import read_from
 from simulator.timing.model import TimedOperation
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT
 from tests.support.straight_code import CLOCK, H100, KNOWN, read_clocks
 
 INTEGERS = {"S": Unit.ALU, "T": Unit.ALU, "M": Unit.FMA, "U": Unit.FMA}  # of three registers of one bank
@@ -24,7 +24,7 @@ Item = tuple[str, int, bool]  # kind, cycles until the next, yield hint
 @cache
 def codes() -> list[dict[str, Any]]:
     """The codes that were measured, with their clocks."""
-    path = TESTS / "hardware" / "results" / "fetched.json.gz"
+    path = ROOT / "measurements" / "results" / "fetched.json.gz"
     found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["codes"]
     return found
 

@@ -1,4 +1,4 @@
-"""Loops with a clock in the place of an instruction, as tests/hardware/stepped.py and called.py measure them, in the
+"""Loops with a clock in the place of an instruction, as measurements/stepped.py and called.py measure them, in the
 simulation: behind a known start, so that it is known when each warp begins and what it has issued before."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.observer import TimingObserver
 from simulator.timing.operands import MEMBER, PROGRAM, Reads
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT
 from tests.support.straight_code import END, H100, KNOWN
 
 CLOCK, BEGIN = 77, 200  # the line of the clock; the cycle of the first
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 
 def loops(name: str) -> list[Loop]:
     """Those of a file of results."""
-    found: list[Loop] = json.loads(gzip.decompress((TESTS / "hardware" / "results" / name).read_bytes()))["loops"]
+    found: list[Loop] = json.loads(gzip.decompress((ROOT / "measurements" / "results" / name).read_bytes()))["loops"]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Straight code of warps with reads of the clock, as tests/hardware/iterations.py and waiting.py write and measure it,
+"""Straight code of warps with reads of the clock, as measurements/iterations.py and waiting.py write and measure it,
 in the simulation."""
 
 from __future__ import annotations

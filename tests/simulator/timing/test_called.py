@@ -1,5 +1,5 @@
 """Loops that call a routine, on two warps of a sub-core, instruction by instruction: against a clock in the place of
-each in turn, on an H200 (tests/hardware/called.py)."""
+each in turn, on an H200 (measurements/called.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How warps that jump get their instructions: against clocks of an H200 (tests/hardware/fetched.py), and machine code
+"""How warps that jump get their instructions: against clocks of an H200 (measurements/fetched.py), and machine code
 at other places of the memory (placed.py) on an H100."""
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
 from simulator.timing.config import load_config
 from tests.support.jumping import codes, items, segments
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
-RESULTS = TESTS / "hardware" / "results"
+RESULTS = ROOT / "measurements" / "results"
 CODES = codes()
 PLACED = read_rows(RESULTS / "placed.csv")
 LENGTHS = {"mma_mma_m8n8k32_s32_s4_s4_c1_none": 11, "mma_mma_m8n8k32_s32_s4_s4_c2_none": 27}  # of loops; others: 43

@@ -1,5 +1,5 @@
 """How warps read instructions from their lines: reads of two warps of a sub-core that meet, against clocks of an H200
-(tests/hardware/fetched.py, `beside`)."""
+(measurements/fetched.py, `beside`)."""
 
 from __future__ import annotations
 

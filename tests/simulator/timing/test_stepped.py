@@ -1,5 +1,5 @@
 """Loops of two warps of a sub-core, instruction by instruction: against a clock in the place of each in turn, on an
-H200 (tests/hardware/stepped.py)."""
+H200 (measurements/stepped.py)."""
 
 from __future__ import annotations
 

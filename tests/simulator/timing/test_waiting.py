@@ -1,5 +1,5 @@
 """Which warp of a sub-core goes first if one waits for a scoreboard, clock by clock, against an H200, the same SM
-(tests/hardware/results/waiting.csv.gz, written by tests/hardware/waiting.py)."""
+(measurements/results/waiting.csv.gz, written by measurements/waiting.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from simulator.tables import read_rows
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT
 from tests.support.straight_code import HINTED, Step, clocks_of, steps
 
 NEAR = 1  # cycles by which a clock may be off where warps share the port to shared memory
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 def rows(kind: str) -> list[Row]:
     found = []
-    for row in read_rows(TESTS / "hardware" / "results" / "waiting.csv.gz"):
+    for row in read_rows(ROOT / "measurements" / "results" / "waiting.csv.gz"):
         if row["kind"] == kind:
             warps = {}
             for text in row["warps"].split("; "):

@@ -22,7 +22,7 @@ import programs as p
 import sass
 
 HERE = Path(__file__).resolve().parent
-TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_shared_memory.json.xz"
+TARGET = HERE.parent / "configs" / "measurements" / "h100_shared_memory.json.xz"
 SEEN = ("memory_fresh", "memory_held", "memory_last", "memory_later", "memory_unseen", "memory_blind")
 BLIND = "memory_sealed"  # measured when all rules were fixed
 GROUPS = ("shared", "gemm", "memory", *SEEN, BLIND)

@@ -1,8 +1,8 @@
 """What a GPU gives for each instruction between registers: golden data for every row that a lane or a warp executes.
 
-    python -m tests.hardware.opcodes build --output DIR    # texts and modules; needs ptxas
+    python -m measurements.opcodes build --output DIR    # texts and modules; needs ptxas
     python opcodes.py run --output DIR                     # needs a GPU and its driver; seconds; numpy, not tcsim
-    python -m tests.hardware.opcodes golden --output DIR   # tests/golden/opcodes_h200.csv.gz from what `run` wrote
+    python -m measurements.opcodes golden --output DIR   # tests/golden/opcodes_h200.csv.gz from what `run` wrote
 
 Each instruction is executed by 16 CTAs of 128 threads, each on operands of its own (`operands`: random bits, small
 numbers, and the edges of every type), 2,048 times in all. What it gives is multiplied by an odd number that is another
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "opcodes_h200.csv.gz"
+GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "opcodes_h200.csv.gz"
 TARGET = "sm_90a"
 THREADS, CTAS, WARPS, OPERANDS = 128, 16, 4, 3
 IN_KERNEL = 200  # instructions of a kernel

@@ -177,7 +177,7 @@ class Loop:
 
     def rows(self) -> tuple[list[list[Any]], int, list[int]]:
         """Rows from the first clock on, how many are in front of the loop, and the address of each."""
-        from tests.hardware import machine_code as ours
+        from measurements import machine_code as ours
 
         head = list[list[Any]]()
         for i in range(self.start, self.first):

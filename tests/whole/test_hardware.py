@@ -11,22 +11,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-HERE = Path(__file__).resolve().parent
-GOLDEN = HERE.parent / "golden"
+from tests.support.paths import GOLDEN, ROOT
+
+MEASUREMENTS = ROOT / "measurements"
 
 pytestmark = pytest.mark.hardware
 
 
 def step(script: str, *arguments: str | Path) -> str:
-    """Runs a program of this folder; `tests.hardware.X` as a module, from the root."""
-    what = ["-m", script] if script.startswith("tests.") else [str(HERE / script)]
+    """Runs a program of measurements/; `measurements.X` as a module, from the root."""
+    what = ["-m", script] if script.startswith("measurements.") else [str(MEASUREMENTS / script)]
     command = [sys.executable, *what, *map(str, arguments)]
     done = subprocess.run(
         command,
         capture_output=True,
         text=True,
         check=False,
-        cwd=HERE.parents[1] if script.startswith("tests.") else None,
+        cwd=ROOT if script.startswith("measurements.") else None,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -51,7 +52,7 @@ def test_matrix_streams_take_the_recorded_cycles(tmp_path: Path) -> None:
             lines = [line for line in stream if not line.startswith("#")]
         return {(row["program"], row["warps"]): float(row["cycles_per_iteration"]) for row in csv.DictReader(lines)}
 
-    recorded, measured = rows(HERE / "results"), rows(tmp_path / "results")
+    recorded, measured = rows(MEASUREMENTS / "results"), rows(tmp_path / "results")
     assert measured.keys() == recorded.keys()
     errors = sorted(abs(measured[key] / recorded[key] - 1) for key in recorded)
     assert errors[len(errors) // 2] < 0.01
@@ -59,8 +60,8 @@ def test_matrix_streams_take_the_recorded_cycles(tmp_path: Path) -> None:
 
 def test_faults_in_metadata_give_the_recorded_bits(tmp_path: Path) -> None:
     folders = ("--build", tmp_path / "build", "--output", tmp_path / "out")
-    step("tests.hardware.faults", "build", "--recorded", *folders)
-    step("tests.hardware.faults", "run", *folders)
+    step("measurements.faults", "build", "--recorded", *folders)
+    step("measurements.faults", "run", *folders)
     assert ", 0 bits differ from those recorded, digests and errors the same" in step(
-        "tests.hardware.faults", "again", *folders
+        "measurements.faults", "again", *folders
     )

@@ -1,7 +1,7 @@
 """What a GPU gives for lop3, bfi, fma.rn.f32 and shfl.sync.bfly: golden data for the executors of scalar instructions.
 
-    python -m tests.hardware.scalar_ops run --output DIR     # needs nvcc and a GPU; seconds; numpy, not tcsim
-    python -m tests.hardware.scalar_ops golden --output DIR  # tests/golden/scalar_ops_h100.npz from what `run` wrote
+    python -m measurements.scalar_ops run --output DIR     # needs nvcc and a GPU; seconds; numpy, not tcsim
+    python -m measurements.scalar_ops golden --output DIR  # tests/golden/scalar_ops_h100.npz from what `run` wrote
 
 `run` writes the inputs, compiles `scalar_ops.cu` and executes it. Recorded on one H100 80GB HBM3,
 driver 580.159.04, nvcc 13.0.88,
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 HERE = Path(__file__).resolve().parent
-GOLDEN = HERE.parent / "golden" / "scalar_ops_h100.npz"
+GOLDEN = HERE.parent / "tests" / "golden" / "scalar_ops_h100.npz"
 Words = NDArray[np.uint32]
 
 LOP3_TRIPLES = 32

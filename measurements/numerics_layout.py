@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.hardware.numerics_forms import BITS, Form
-from tests.hardware.numerics_inputs import k_of
+from measurements.numerics_forms import BITS, Form
+from measurements.numerics_inputs import k_of
 
 Registers = NDArray[np.uint32]
 Integers = NDArray[np.int64]

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.hardware.numerics_forms import BITS, Form
+from measurements.numerics_forms import BITS, Form
 
 Words = NDArray[np.uint64]
 LANES = 32

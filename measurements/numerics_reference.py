@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.hardware.numerics_forms import BITS, Form
-from tests.hardware.numerics_inputs import FLOATS
-from tests.hardware.numerics_layout import (
+from measurements.numerics_forms import BITS, Form
+from measurements.numerics_inputs import FLOATS
+from measurements.numerics_layout import (
     LANE,
     LANES,
     Integers,

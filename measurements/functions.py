@@ -1,8 +1,8 @@
 """Measures the approximate functions, and finds the coefficients of `simulator.arithmetic.interpolation` from that.
 
-    python -m tests.hardware.functions build --output DIR    # functions.cubin; needs ptxas
-    python -m tests.hardware.functions run --output DIR      # NAME.npy for each sweep; needs a GPU and its driver
-    python -m tests.hardware.functions fit --output DIR      # functions.csv, from the sweeps; half a minute
+    python -m measurements.functions build --output DIR    # functions.cubin; needs ptxas
+    python -m measurements.functions run --output DIR      # NAME.npy for each sweep; needs a GPU and its driver
+    python -m measurements.functions fit --output DIR      # functions.csv, from the sweeps; half a minute
 
 A sweep is what the chip gives for every significand of a binade; of sine for every 2^-25 of the first quarter of a
 turn. `fit` looks for integers c0, c1 and c2 of each segment that give every result of a sweep, or ends with the segment
@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from measurements.opcodes import opened
 from simulator.arithmetic.interpolation import UNIT, squares, width
-from tests.hardware.opcodes import opened
 
 Words = NDArray[np.uint32]
 Whole = NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 WARPS, SETS, LANES = 4, 4, 32
 """Warps of a CTA, sets of operands that the instructions of a warp take in turn, lanes."""
 Words = NDArray[np.uint32]

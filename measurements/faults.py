@@ -1,11 +1,11 @@
 """Faults in the metadata of every `mma.sp` of an H100, run on one: what `tests/golden/faults_h100.npz` holds.
 
-    python -m tests.hardware.faults list                # the faults: build/faults/list.npz, .json
-    python -m tests.hardware.faults build               # kernels and their inputs; needs ptxas, no GPU
-    python -m tests.hardware.faults run --output DIR    # needs the GPU and cupy, not tcsim; seconds
-    python -m tests.hardware.faults compare --output DIR  # against the simulator
-    python -m tests.hardware.faults golden --output DIR   # tests/golden/faults_h100.npz, .json
-    python -m tests.hardware.faults again --output DIR    # against the golden files; `build --recorded` takes the
+    python -m measurements.faults list                # the faults: build/faults/list.npz, .json
+    python -m measurements.faults build               # kernels and their inputs; needs ptxas, no GPU
+    python -m measurements.faults run --output DIR    # needs the GPU and cupy, not tcsim; seconds
+    python -m measurements.faults compare --output DIR  # against the simulator
+    python -m measurements.faults golden --output DIR   # tests/golden/faults_h100.npz, .json
+    python -m measurements.faults again --output DIR    # against the golden files; `build --recorded` takes the
     faults from there
 
 From the root of the repository. Every fault of one form and selector is one warp of one launch. The operands of case 0
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tests.golden.compare_faults import Recording
 
 HERE = Path(__file__).resolve().parent
-GOLDEN = HERE.parent / "golden" / "faults_h100"
+GOLDEN = HERE.parent / "tests" / "golden" / "faults_h100"
 SEED = 20261121
 
 CASES = (

@@ -5,8 +5,8 @@
     needs no tcsim)
     python run_traces.py compare [--build DIR] [--output DIR] [--date DATE]      differing bits; writes
     results/traces.csv
-    python run_traces.py golden  [--build DIR] [--output DIR]                    writes ../golden/digits_h100.npz and
-    random_traces.npz
+    python run_traces.py golden  [--build DIR] [--output DIR]                    writes digits_h100.npz and
+    random_traces.npz of tests/golden
 
 The traces: the five of traces/digits, random ones (`random_trace`), and one that reads the special registers. `run`
 starts a process of its own again and again, since a kernel that faults takes everything after it in its process with
@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 HERE = Path(__file__).resolve().parent
-REPOSITORY = HERE.parent.parent
-GOLDEN = HERE.parent / "golden"
+REPOSITORY = HERE.parent
+GOLDEN = HERE.parent / "tests" / "golden"
 DIGITS = ("f16", "bf16", "tf32", "s8", "e4m3")
 RANDOM = 120
 KEPT = 40

@@ -29,7 +29,7 @@ SUB_CORES = 4
 SETS = {"random": "random", "held out": "held"} | {
     group: group for group in ("fresh", "later", "unseen", "blind", "sealed", "closed", "apart", "abreast")
 }
-TARGET = HERE.parent.parent / "configs" / "measurements" / "h100_programs.json.xz"
+TARGET = HERE.parent / "configs" / "measurements" / "h100_programs.json.xz"
 SOURCE = (
     "measured: given, H100 80GB, November 2026; the others, H100 80GB HBM3, 2026-11-25 and (closed, apart, abreast) "
     "2026-11-26; cycles of an iteration from two loop counts, one CTA on one SM"

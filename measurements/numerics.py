@@ -1,12 +1,12 @@
 """Measures what the matrix instructions of an H100 compute: every form of `numerics_forms.py` on the contents of
 `numerics_inputs.py`.
 
-    python -m tests.hardware.numerics build                 # kernels; needs ptxas, no GPU
-    python -m tests.hardware.numerics run --output DIR      # needs the GPU and cupy, not tcsim; a minute
-    python -m tests.hardware.numerics compare --output DIR  # against the simulator and the models of
+    python -m measurements.numerics build                 # kernels; needs ptxas, no GPU
+    python -m measurements.numerics run --output DIR      # needs the GPU and cupy, not tcsim; a minute
+    python -m measurements.numerics compare --output DIR  # against the simulator and the models of
     numerics_reference.py
-    python -m tests.hardware.numerics confirm --output DIR  # the same from digests of the results
-    python -m tests.hardware.numerics golden --output DIR   # tests/golden/h100_numerics.npz, results/numerics.csv
+    python -m measurements.numerics confirm --output DIR  # the same from digests of the results
+    python -m measurements.numerics golden --output DIR   # tests/golden/h100_numerics.npz, results/numerics.csv
 
 From the root of the repository. Results: README.md beside this file.
 """
@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.hardware.numerics_forms import BLOCKS, FORMS, Form, in_blocks, module
-from tests.hardware.numerics_inputs import KINDS, probes, random_cases
+from measurements.numerics_forms import BLOCKS, FORMS, Form, in_blocks, module
+from measurements.numerics_inputs import KINDS, probes, random_cases
 
 HERE = Path(__file__).resolve().parent
-GOLDEN = HERE.parent / "golden"
+GOLDEN = HERE.parent / "tests" / "golden"
 PARTS = {"mma": [f for f in FORMS.values() if not f.wgmma], "wgmma": [f for f in FORMS.values() if f.wgmma]}
 CASES = 24 * len(KINDS)
 BLOCK_CASES = 3 * len(KINDS)
@@ -88,7 +88,7 @@ def run(folder: Path, output: Path, seed: int) -> None:
         command = [
             sys.executable,
             "-m",
-            "tests.hardware.numerics",
+            "measurements.numerics",
             "worker",
             *folders,
             "--part",
@@ -96,7 +96,7 @@ def run(folder: Path, output: Path, seed: int) -> None:
             "--seed",
             str(seed),
         ]
-        done = subprocess.run(command, check=False, cwd=HERE.parents[1])
+        done = subprocess.run(command, check=False, cwd=HERE.parent)
         if done.returncode:
             failed[part] = done.returncode
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
@@ -196,7 +196,7 @@ def recorded(output: Path) -> Iterator[tuple[Form, str, Registers, Registers]]:
 
 
 def compare(output: Path, pattern: str) -> int:
-    from tests.hardware import numerics_reference as reference
+    from measurements import numerics_reference as reference
 
     wrong = total = 0
     for form, name, given, found in recorded(output):
@@ -225,7 +225,7 @@ def compare(output: Path, pattern: str) -> int:
 def confirm(facts_file: Path) -> int:
     """The same from digests alone, as numerics_device.json has them: of other seeds, or of code from another
     assembler."""
-    from tests.hardware import numerics_reference as reference
+    from measurements import numerics_reference as reference
 
     facts = json.loads(facts_file.read_text())
     made: dict[str, dict[str, Registers]] = {}

@@ -1,7 +1,7 @@
 """Writes configs/measurements/h100_machine_code.json.xz: measured loops as the machine code that ptxas wrote for them,
 and h100_emulated.csv: the same streams of emulated instructions without it, for `tcsim validate`.
 
-    python -m tests.hardware.machine_code [--build DIR] [--nvdisasm NVDISASM]
+    python -m measurements.machine_code [--build DIR] [--nvdisasm NVDISASM]
 
 Needs the cubins of `measure.py build --groups mma inserts operation`, the CSV files of these groups, and
 results/started.json.gz for the group `started`: the loops of mma behind a known start, with `ahead`, how many
@@ -33,11 +33,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.hardware import sass
-from tests.hardware.sequences import REGISTER, native, spread, words
+from measurements import sass
+from measurements.sequences import REGISTER, native, spread, words
 
 HERE = Path(__file__).resolve().parent
-MEASUREMENTS = HERE.parent.parent / "configs" / "measurements"
+MEASUREMENTS = HERE.parent / "configs" / "measurements"
 TARGET, STREAMS = MEASUREMENTS / "h100_machine_code.json.xz", MEASUREMENTS / "h100_emulated.csv"
 COLUMNS = ("program", "instruction", "chains", "fresh", "warps", "instructions", "cycles_per_iteration")
 SUB_CORES = 4
@@ -146,7 +146,7 @@ def started(forms: dict[str, int]) -> Iterator[dict[str, Any]]:
 def streams() -> str:
     """The rows of emulated instructions, without the columns that say how they were measured."""
     head, *lines = (HERE / "results" / "mma.csv").read_text().splitlines()
-    text = [f"# from tests/hardware/results/mma.csv: {head.removeprefix('# ')}", ",".join(COLUMNS)]
+    text = [f"# from measurements/results/mma.csv: {head.removeprefix('# ')}", ",".join(COLUMNS)]
     text += [",".join(row[name] for name in COLUMNS) for row in csv.DictReader(lines) if row["emulated"] == "1"]
     return "\n".join(text) + "\n"
 

@@ -1,7 +1,7 @@
 """What a GPU gives for random programs of products and sums that have no rounding, which ptxas contracts.
 
-    python -m tests.hardware.contraction build --output DIR    # contraction.cubin; needs ptxas
-    python -m tests.hardware.contraction run --output DIR      # contraction_h200.npz; needs a GPU and its driver
+    python -m measurements.contraction build --output DIR    # contraction.cubin; needs ptxas
+    python -m measurements.contraction run --output DIR      # contraction_h200.npz; needs a GPU and its driver
 
 Recorded on one H200, ptxas 13.0.88, sm_90a, 2026-11-23; copied to tests/golden/contraction_h200.npz. Each program runs
 in 64 threads, each on inputs of its own.
@@ -109,7 +109,7 @@ def build(folder: Path) -> None:
 
 def run(folder: Path) -> None:
     """Executes the programs and writes what they give."""
-    from tests.hardware.opcodes import opened
+    from measurements.opcodes import opened
 
     ask, module = opened(folder / "contraction.cubin")
     given, got = ctypes.c_uint64(), ctypes.c_uint64()

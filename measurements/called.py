@@ -107,7 +107,7 @@ class Loop(stepped.Loop):
                     yield row, [(place, word), self.copied(copy, saved, clock), self.copied(self.stop, target, saved)]
 
     def rows(self) -> tuple[list[list[Any]], int, list[int]]:
-        from tests.hardware import machine_code as ours
+        from measurements import machine_code as ours
 
         head = list[list[Any]]()
         for i in range(self.start, self.first):

@@ -1,6 +1,6 @@
 """What ptxas writes for matrix instructions that a chip does not have, as data: configs/sequences/TARGET.json.
 
-    python -m tests.hardware.sequences [--target sm_90a] [--ptxas PTXAS] [--nvdisasm NVDISASM]
+    python -m measurements.sequences [--target sm_90a] [--ptxas PTXAS] [--nvdisasm NVDISASM]
 
 Every such form is assembled in a kernel in which all its operands are loaded, and live afterwards. The instructions
 between the loads and the stores of the result, as the machine code issues them, become rows [kind, writes, reads]:
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from isa import MmaForm, mma_forms, parse_target
-from tests.hardware import sass
+from measurements import sass
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 STRIDE = 128  # bytes between the operands of a lane
 STORED = 8192  # where the result goes
 NO_RESULT = (
