@@ -3,7 +3,7 @@ a simulator to replay.
 
     python loops.py [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
 
-The SASS comes from the cubins in the build folder (`measure.py build`); without nvdisasm the file has none.
+The SASS comes from the cubins in the build folder (`measure_loops.py build`); without nvdisasm the file has none.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Writes configs/measurements/h100_programs.json.xz: measured loops of unlike matrix instructions, as the machine code
 issues them.
 
-    python loops_data.py --given timing_programs.json [--build DIR] [--results DIR] [--nvdisasm PROGRAM]
+    python loops_data.py  # --given timing_programs.json
 
 Sets: `given` (forty loops of nvcc, from the file), and those of the groups `random`, `held` (`held out`), `fresh`,
 `later`, `unseen`, `blind`, `sealed`, `closed`, `apart` and `abreast`, each first measured when rules had been fixed
-that the ones before had been looked at for (`mixed.py`); those of `abreast` as abreast.py measures them. A program is
-its body, as [form, d, a, b, c, e] or [null, d, source] for a move between registers, cycles of an iteration by number
-of warps, and, but for the given ones, `begins`: by number of warps where they share sub-cores, the cycle in which each
-begins (`ends_of_first` of measure.py, or 0), and `code`: for each instruction its wait, and its hints (`sass.hints`).
-"""
+that the ones before had been looked at for (`mixed.py`); those of `abreast` as measure_loops_behind_barrier.py measures
+them. A program is its body, as [form, d, a, b, c, e] or [null, d, source] for a move between registers, cycles of an
+iteration by number of warps, and, but for the given ones, `begins`: by number of warps where they share sub-cores, the
+cycle in which each begins (`ends_of_first` of measure_loops.py, or 0), and `code`: for each instruction its wait, and
+its hints (`sass.hints`)."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@ and h100_emulated.csv: the same streams of emulated instructions without it, for
 
     python -m measurements.machine_code [--build DIR] [--nvdisasm NVDISASM]
 
-Needs the cubins of `measure.py build --groups mma inserts operation`, the CSV files of these groups, and
-results/started.json.gz for the group `started`: the loops of mma behind a known start, with `ahead`, how many
+Needs the cubins of `measure_loops.py build --groups mma inserts operation`, the CSV files of these groups, and
+results/known_starts.json.gz for the group `started`: the loops of mma behind a known start, with `ahead`, how many
 instructions stand in front of the loop. An instruction
 is [kind, stall, writes, reads, hints, operands, boards, behind]: the kinds of `sequences.py` (for a matrix instruction
 of the chip, its number in `forms`), the cycles for which its warp then issues nothing, registers as numbers (predicates
@@ -16,7 +16,7 @@ cycles between the two, and 1 if that one has the hint. Operands are those of `s
 or -1, and those that it waits for, itself or by instructions before it that are left out; nothing if there are none.
 `behind` is by how many instructions of the kernel each lies behind the one before, the first behind its beginning.
 `begins` are, by number of warps, the cycles by which each warp comes later than the first to the second iteration
-(`ends_of_first` of measure.py), or, behind a known start, than the first to the first instruction.
+(`ends_of_first` of measure_loops.py), or, behind a known start, than the first to the first instruction.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def rows(code: list[tuple[sass.Instruction, int]]) -> list[Row]:
 
 def started(forms: dict[str, int]) -> Iterator[dict[str, Any]]:
     """The loops behind a known start. Of `forms`, each has its number, or gets one."""
-    data = json.loads(gzip.decompress((HERE / "results" / "started.json.gz").read_bytes()))
+    data = json.loads(gzip.decompress((HERE / "results" / "known_starts.json.gz").read_bytes()))
     for loop in data["loops"]:
         numbers = [forms.setdefault(opcode, len(forms)) for opcode in loop["forms"]]
         body = [[numbers[row[0]] if isinstance(row[0], int) else row[0], *row[1:]] for row in loop["code"]]

@@ -1,11 +1,10 @@
 """Writes configs/measurements/h100_shared_memory.json.xz: the measured loops that use shared memory, as the machine
 code has them, for `tcsim validate`.
 
-    python memory_loops.py [--build DIR] [--results DIR] [--nvdisasm PROGRAM] [--output FILE]
+    python memory_loops.py  #
 
-Needs the CSV files of the groups shared, gemm and memory, and their cubins (`measure.py build --groups shared gemm
-memory`).
-"""
+Needs the CSV files of the groups shared, gemm and memory, and their cubins (`measure_loops.py build --groups shared
+gemm memory`)."""
 
 from __future__ import annotations
 

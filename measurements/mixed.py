@@ -154,7 +154,7 @@ RANDOM = {  # group: the first seed, and how many; each first measured when the 
     "sealed": (190_000, 120),  # when that had been modelled, too; seen when reads of registers were
     "closed": (210_000, 120),  # when these had been modelled, too; looked at for kept operands and waits of all warps
     "apart": (230_000, 120),  # when these had been modelled; nothing was changed for them
-    "abreast": (250_000, 120),  # the same, in warps that leave a barrier together (abreast.py)
+    "abreast": (250_000, 120),  # the same, in warps that leave a barrier together (measure_loops_behind_barrier.py)
 }
 
 

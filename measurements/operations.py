@@ -2,7 +2,7 @@
 float additions.
 
 Chains (one register, each instruction needs the one before), streams (eight registers), streams of two kinds in turn,
-and beside matrix instructions. They are the group `operation` of `measure.py`.
+and beside matrix instructions. They are the group `operation` of `measure_loops.py`.
 """
 
 from __future__ import annotations

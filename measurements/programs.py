@@ -3,7 +3,7 @@
 A `Program` is one timed loop: the statements of its body in trace syntax (`%rN` registers, 32 lanes), what the
 registers and shared memory hold before it, and how many instructions of interest one iteration has. `ptx_module` wraps
 a list of them into kernels `NAME(in, shared, sink, start, stop, iterations)` of one CTA that time ONE run of the loop;
-`measure.py` launches each with two iteration counts and subtracts.
+`measure_loops.py` launches each with two iteration counts and subtracts.
 
 ptxas optimises PTX, so every body is written so that nothing in it can be folded, merged, hoisted or dropped: operands
 are loaded at run time, results are live after the loop, independent loads go to registers of their own, and operands of

@@ -1,4 +1,4 @@
-"""Jumps, NOPs and reads of the clock, as measurements/fetched.py writes and measures them, in the simulation."""
+"""Jumps, NOPs and reads of the clock, as measurements/measure_jumps.py writes and measures them, in the simulation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.paths import ROOT
 from tests.support.straight_code import CLOCK, H100, KNOWN, read_clocks
 
 INTEGERS = {"S": Unit.ALU, "T": Unit.ALU, "M": Unit.FMA, "U": Unit.FMA}  # of three registers of one bank
-READ, SEVERAL = 30, 24  # which these read in turn, as fetched.py has them
+READ, SEVERAL = 30, 24  # which these read in turn, as measure_jumps.py has them
 Stream = list[Any]  # of a warp: segments, [address, text]
 Item = tuple[str, int, bool]  # kind, cycles until the next, yield hint
 
@@ -24,7 +24,7 @@ Item = tuple[str, int, bool]  # kind, cycles until the next, yield hint
 @cache
 def codes() -> list[dict[str, Any]]:
     """The codes that were measured, with their clocks."""
-    path = ROOT / "measurements" / "results" / "fetched.json.gz"
+    path = ROOT / "measurements" / "results" / "jumps.json.gz"
     found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["codes"]
     return found
 

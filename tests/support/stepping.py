@@ -1,5 +1,6 @@
-"""Loops with a clock in the place of an instruction, as measurements/stepped.py and called.py measure them, in the
-simulation: behind a known start, so that it is known when each warp begins and what it has issued before."""
+"""Loops with a clock in the place of an instruction, as measurements/measure_loop_clocks.py and measure_calls.py
+measure them, in the simulation: behind a known start, so that it is known when each warp begins and what it has issued
+before."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Loops that call a routine, on two warps of a sub-core, instruction by instruction: against a clock in the place of
-each in turn, on an H200 (measurements/called.py)."""
+each in turn, on an H200 (measurements/measure_calls.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.cases import examples, exhaustive, over
 from tests.support.stepping import BEGIN, Loop, late, loops, operations, readings, reads, repeated
 from tests.support.straight_code import H100
 
-LOOPS = loops("called.json.gz")
+LOOPS = loops("calls.json.gz")
 EXACT = (
     "spo_m16n8k64_s32_s4_u4_c2",
     "spo_m16n8k64_s32_s4_u4_c4",

@@ -1,5 +1,5 @@
-"""How warps that jump get their instructions: against clocks of an H200 (measurements/fetched.py), and machine code
-at other places of the memory (placed.py) on an H100."""
+"""How warps that jump get their instructions: against clocks of an H200 (measurements/measure_jumps.py), and machine
+code at other places of the memory (measure_code_places.py) on an H100."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.support.paths import ROOT
 H100 = load_config("h100_sxm")
 RESULTS = ROOT / "measurements" / "results"
 CODES = codes()
-PLACED = read_rows(RESULTS / "placed.csv")
+PLACED = read_rows(RESULTS / "code_places.csv")
 LENGTHS = {"mma_mma_m8n8k32_s32_s4_s4_c1_none": 11, "mma_mma_m8n8k32_s32_s4_s4_c2_none": 27}  # of loops; others: 43
-FIRST = 60  # where a loop of placed.py begins that is moved on by nothing
+FIRST = 60  # where a loop of measure_code_places.py begins that is moved on by nothing
 
 
 def clocks(stream: list[Any]) -> list[int]:
@@ -70,7 +70,7 @@ def test_calls_of_sub_cores_do_not_meet() -> None:
 
 
 def moved(name: str, place: int) -> Loop:
-    """A loop of placed.py: loop and routine so many instructions further on."""
+    """A loop of measure_code_places.py: loop and routine so many instructions further on."""
     forms, known = loops()
     body = [list(row) for row in next(entry for entry in known if entry["name"] == name)["body"]]
     first = body[0][ADDRESS]

@@ -1,5 +1,5 @@
 """Warps that load, store and multiply again and again, clock by clock, against an H200, the same SM
-(measurements/results/iterations.csv.gz, written by measurements/iterations.py)."""
+(measurements/results/shared_memory_iterations.csv.gz, written by measurements/measure_shared_memory_iterations.py)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 def rows() -> Iterator[Row]:
     """The rows with several iterations."""
-    for row in read_rows(ROOT / "measurements" / "results" / "iterations.csv.gz"):
+    for row in read_rows(ROOT / "measurements" / "results" / "shared_memory_iterations.csv.gz"):
         clocks = [list(map(int, own.split("/"))) for own in row["clocks"].split("; ")]
         begins = [(int(warp), int(at)) for warp, at in (own.split("+") for own in row["begins"].split("; "))]
         found = Row(list(steps(row["body"])), begins, clocks)

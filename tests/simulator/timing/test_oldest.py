@@ -1,5 +1,5 @@
 """Loads of one, two and four sub-cores that begin in the same cycle, clock by clock, against an H200, the same SM
-(measurements/results/oldest.json.gz, written by measurements/oldest.py)."""
+(measurements/results/load_order.json.gz, written by measurements/measure_load_order.py)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNITS = {"fma": Unit.FMA, "alu": Unit.ALU}
 @cache
 def codes() -> list[dict[str, Any]]:
     """The codes of the table."""
-    path = ROOT / "measurements" / "results" / "oldest.json.gz"
+    path = ROOT / "measurements" / "results" / "load_order.json.gz"
     found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["codes"]
     return found
 

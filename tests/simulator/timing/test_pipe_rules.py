@@ -1,5 +1,5 @@
 """The rules of the tensor pipe against an H100: distances of matrix instructions that no wait protects
-(measurements/patched.py)."""
+(measurements/measure_mma_distances.py)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from simulator.timing.warp import Warp
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
-MEASURED = ROOT / "measurements" / "results" / "patched.csv"
+MEASURED = ROOT / "measurements" / "results" / "mma_distances.csv"
 
 
 def rows(kind: str) -> list[dict[str, str]]:

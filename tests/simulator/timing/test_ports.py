@@ -1,5 +1,5 @@
 """What accesses and integer instructions cost a stream of matrix instructions, against an H100
-(measurements/results/ports.csv, written by measurements/ports.py)."""
+(measurements/results/shared_memory_port.csv, written by measurements/measure_shared_memory_port.py)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ MATRIX = {name: opcode for name, opcode in pieces.FORMS.items() if name != "smal
 
 
 def rows(kind: str) -> Iterator[dict[str, str]]:
-    return (row for row in read_rows(ROOT / "measurements" / "results" / "ports.csv") if row["kind"] == kind)
+    return (
+        row for row in read_rows(ROOT / "measurements" / "results" / "shared_memory_port.csv") if row["kind"] == kind
+    )
 
 
 def operation(name: str, stall: int) -> TimedOperation:

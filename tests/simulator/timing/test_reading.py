@@ -1,5 +1,5 @@
 """How warps read instructions from their lines: reads of two warps of a sub-core that meet, against clocks of an H200
-(measurements/fetched.py, `beside`)."""
+(measurements/measure_jumps.py, `beside`)."""
 
 from __future__ import annotations
 

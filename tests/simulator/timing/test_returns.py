@@ -1,5 +1,5 @@
 """Returns that wait for each other, and jumps of two warps of a sub-core that meet: against clocks of an H200
-(measurements/fetched.py)."""
+(measurements/measure_jumps.py)."""
 
 from __future__ import annotations
 
@@ -217,9 +217,9 @@ def test_repetitions_of_returns_are_skipped(warps: int, iterations: int) -> None
 @pytest.mark.parametrize(("iteration", "exact"), [(1, 248), pytest.param(2, 201, marks=pytest.mark.exhaustive)])
 def test_reads_that_matrix_instructions_wait_for(iteration: int, exact: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four sub-cores return in one cycle, and matrix instructions wait for what they read: clocks of eight warps in all
-    four calls (measurements/started.py). Those that are not as measured in the first iteration stand in the place
-    of its last copies."""
-    (loop,) = (loop for loop in clocked("started.json.gz") if loop["clocks"])
+    four calls (measurements/measure_known_starts.py). Those that are not as measured in the first iteration stand in
+    the place of its last copies."""
+    (loop,) = (loop for loop in clocked("known_starts.json.gz") if loop["clocks"])
     found, every = reads(monkeypatch), list(readings(loop, iteration))
     late = [cycles for reading in every for _, cycles in off(loop, reading, found, range(2 * SUB_CORES))]
     assert len(late) == 256

@@ -1,5 +1,5 @@
 """What an instruction that is no operation costs where the tensor pipe is never idle: loops whose machine code was
-rewritten, as an H100 ran them (measurements/slots.py)."""
+rewritten, as an H100 ran them (measurements/measure_issue_slots.py)."""
 
 import isa
 from simulator.studies.validation.streams import Loop, repeated, stream
@@ -50,7 +50,9 @@ def test_costs_of_instructions_in_a_busy_pipe() -> None:
     """Against 966 measured costs. An instruction that its warp can issue just when the pipe takes the next matrix
     instruction takes the slot of that one, unless the instruction before had the yield hint; a comparison finds the
     register ports taken for some cycles behind the matrix instruction of any warp."""
-    rows = [row for row in read_rows(ROOT / "measurements" / "results" / "slots.csv") if row["warps"] == str(WARPS)]
+    rows = [
+        row for row in read_rows(ROOT / "measurements" / "results" / "issue_slots.csv") if row["warps"] == str(WARPS)
+    ]
     measured = {row["form"]: float(row["cycles"]) for row in rows if row["kind"] == "none"}
     simulated = {form: cycles(form) for form in measured}
     errors: dict[str, list[float]] = {"others": [], "comparisons": [], "comparisons, ports never free": []}

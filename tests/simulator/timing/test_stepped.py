@@ -1,5 +1,5 @@
 """Loops of two warps of a sub-core, instruction by instruction: against a clock in the place of each in turn, on an
-H200 (measurements/stepped.py)."""
+H200 (measurements/measure_loop_clocks.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.support.cases import over
 from tests.support.stepping import PAIR, Loop, late, loops, readings, reads
 
-LOOPS = loops("stepped.json.gz")
+LOOPS = loops("loop_clocks.json.gz")
 DRIFT = ("k32_f16_e4m3_e4m3_c2_all", "k16_f32_e4m3_e4m3_c1_all")  # they come to differ by a few cycles an iteration
 
 

@@ -1,5 +1,5 @@
 """Which warp of a sub-core goes first if one waits for a scoreboard, clock by clock, against an H200, the same SM
-(measurements/results/waiting.csv.gz, written by measurements/waiting.py)."""
+(measurements/results/scoreboard_waits.csv.gz, written by measurements/measure_scoreboard_waits.py)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
 def rows(kind: str) -> list[Row]:
     found = []
-    for row in read_rows(ROOT / "measurements" / "results" / "waiting.csv.gz"):
+    for row in read_rows(ROOT / "measurements" / "results" / "scoreboard_waits.csv.gz"):
         if row["kind"] == kind:
             warps = {}
             for text in row["warps"].split("; "):

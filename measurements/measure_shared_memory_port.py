@@ -1,8 +1,8 @@
 """What accesses to shared memory and integer instructions cost a stream of matrix instructions, cycle by cycle: the
-loop of a cubin is rewritten, as `patched.py` does, with the stall counts in question.
+loop of a cubin is rewritten, as `measure_mma_distances.py` does, with the stall counts in question.
 
-    python ports.py build [--build DIR] [--nvcc NVCC] [--nvdisasm NVDISASM]    the cubin and the loops (no GPU needed)
-    python ports.py run   [--build DIR] [--results DIR] [--date D]             results/ports.csv (needs cupy; 5 seconds)
+    python measure_shared_memory_port.py build  # the cubin and the loops (no GPU needed)
+    python measure_shared_memory_port.py run    # results/shared_memory_port.csv (needs cupy; 5 seconds)
 
 Kinds: `stream`: 9 matrix instructions, one an interval; `third`: every third has an access or an integer instruction
 `at` cycles behind it; `free`: matrix instructions and `count` accesses in turn, waits of one cycle; `sub-cores`: 24
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import sass
-from patched import branch_back, command, control, halves, machine_code
+from machine_code_patch import branch_back, command, control, halves, machine_code
 
 COUNTS = (8, 72)
 PAD = [("NOP", 15)] * 3
@@ -240,7 +240,7 @@ def run(folder: Path, results: Path, date: str) -> None:
     out, values = cupy.zeros(128, dtype=cupy.uint64), cupy.zeros(128, dtype=cupy.uint32)
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     columns = ("kind", "matrix", "other", "at", "count", "warps", "sub_cores", "cycles")
-    with (results / "ports.csv").open("w", newline="") as file:
+    with (results / "shared_memory_port.csv").open("w", newline="") as file:
         file.write(
             f"# {device}, {date}; one CTA on one SM; cycles of an iteration, best of 4 launches for each count\n"
         )

@@ -1,8 +1,8 @@
 """What other instructions cost matrix instructions that keep the tensor pipe busy, by the cycle in which their warp can
-issue them: the loop of a cubin is rewritten, as `patched.py` does.
+issue them: the loop of a cubin is rewritten, as `measure_mma_distances.py` does.
 
-    python patched.py build [--build DIR]                          the cubin and the encodings (no GPU needed)
-    python slots.py [--build DIR] [--results DIR] [--date D]       results/slots.csv (needs cupy; 5 seconds)
+    python measure_mma_distances.py build  # the cubin and the encodings (no GPU needed)
+    python measure_issue_slots.py          # results/issue_slots.csv (needs cupy; 5 seconds)
 
 A loop has 24 matrix instructions of one form, on 2 or more warps of each sub-core. Behind every `every`th stands an
 instruction of `kind` that its warp may issue `stall` cycles later, without the yield hint or with it (`hint`); kind
@@ -23,7 +23,8 @@ from typing import Any
 
 import mixed
 import programs as p
-from patched import Bench, control, encode, interval
+from machine_code_patch import control
+from measure_mma_distances import Bench, encode, interval
 
 HERE = Path(__file__).resolve().parent
 COUNTS, WARPS, LENGTH = (16, 144), (8, 16, 32), 24
@@ -73,7 +74,7 @@ def run(folder: Path, results: Path, date: str) -> None:
     bench = Bench(folder)
     add, compare = bench.data["add"], bench.data["compare"]
     counter = [(add[0], control(add[1], 5)), (compare[0], control(compare[1], 1))]
-    with (results / "slots.csv").open("w", newline="") as file:
+    with (results / "issue_slots.csv").open("w", newline="") as file:
         file.write(f"# {bench.name}, {date}; one CTA on one SM; best of 3 launches for each loop count\n")
         columns = ("form", "kind", "hint", "every", "stall", "before", "warps", "cycles")
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")

@@ -1,7 +1,7 @@
 """Which of four sub-cores goes first at shared memory, and when it matters who does.
 
-    python oldest.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   oldest.cubin, oldest.json
-    python oldest.py run   [--build DIR] [--results DIR] [--date D]              results/oldest.json.gz; needs cupy
+    python measure_load_order.py build  # oldest.cubin, oldest.json
+    python measure_load_order.py run    # results/load_order.json.gz; needs cupy
 
 One warp of each sub-core runs the same code, begun in the same cycle, on one, two or all four of them. Before that each
 has loaded once, far apart from the others, in one of all orders: so it is known whose last access is how old. All runs
@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import programs as p
 import sass
-from patched import command, control
+from machine_code_patch import command, control
 
 LOADS = {
     "b32": ("ld.volatile.shared.b32", 1),
@@ -157,9 +157,9 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device = measure.Device()
+    device = measure_loops.Device()
     cupy = device.cupy
     module, table = cupy.RawModule(path=str(folder / "oldest.cubin")), json.loads((folder / "oldest.json").read_text())
     target = cupy.zeros(1 << 10, dtype=cupy.uint64)
@@ -179,7 +179,7 @@ def run(folder: Path, results: Path, date: str) -> None:
             entry["launches"] = entry.get("launches", 0) + sum(each != found[0] for each in found)
     lines = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in table)
     text = f'{{"source": "{device.name}, {date}; one CTA on one SM", "codes": [\n{lines}\n]}}\n'
-    with gzip.GzipFile(results / "oldest.json.gz", "wb", mtime=0) as file:
+    with gzip.GzipFile(results / "load_order.json.gz", "wb", mtime=0) as file:
         file.write(text.encode())
     print(len(table), "codes;", sum(entry["launches"] for entry in table), "launches differ from the first")
 

@@ -1,9 +1,9 @@
 """What the yield hint of machine code does: the loops of groups `random` and `pairs` as compiled, with the hint in no
 instruction, and with the hint in all of them.
 
-    python yields.py build [--build DIR] [--nvdisasm PROGRAM]      NAME_none.cubin and NAME_all.cubin beside the cubins
-    of `measure.py build --groups random pairs` (no GPU needed)
-    python yields.py run   [--build DIR] [--results DIR] [--date D]    needs the GPU and cupy; results/yields.csv
+    python measure_yield_hints.py build  # NAME_none.cubin and NAME_all.cubin beside the cubins of `measure_loops.py
+                                         # build --groups random pairs` (no GPU needed)
+    python measure_yield_hints.py run    # needs the GPU and cupy; results/yield_hints.csv
 
 The hint changes no result and no wait: it says whether the scheduler of the sub-core should turn to another warp behind
 the instruction. So what differs between the three is the order in which warps issue.
@@ -15,10 +15,10 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import measure
+import measure_loops
 import programs as p
 import sass
-from patched import command
+from machine_code_patch import command
 
 YIELD = 1 << 45  # of the upper half; the hint is there where the bit is not
 GROUPS = ("random", "pairs")
@@ -28,7 +28,7 @@ WARPS = (1, 8, 12, 16, 32)
 
 def programs(group: str) -> list[p.Program]:
     """The loops that are measured: all random ones, and each pair of forms in turn."""
-    chosen = measure.wanted([group])
+    chosen = measure_loops.wanted([group])
     return chosen if group == "random" else [x for x in chosen if x.name.endswith("_p01")]
 
 
@@ -56,7 +56,7 @@ def build(folder: Path, nvdisasm: str) -> None:
 
 
 def run(folder: Path, results: Path, date: str, launches: int = 5) -> None:
-    device = measure.Device()
+    device = measure_loops.Device()
     cupy = device.cupy
     rows: list[dict[str, Any]] = []
     image = cupy.zeros(p.SHARED_BYTES // 4, dtype=cupy.uint32)
@@ -74,7 +74,7 @@ def run(folder: Path, results: Path, date: str, launches: int = 5) -> None:
                     cycles = round((min(high) - min(low)) / 64, 3)
                     rows.append({"program": program.name, "variant": variant, "warps": warps, "cycles": cycles})
     results.mkdir(parents=True, exist_ok=True)
-    with (results / "yields.csv").open("w", newline="") as file:
+    with (results / "yield_hints.csv").open("w", newline="") as file:
         file.write(
             f"# {device.name}, {date}; cycles of an iteration, best of {launches} launches for each loop count\n"
         )

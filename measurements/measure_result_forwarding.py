@@ -1,13 +1,12 @@
 """When integer and float instructions can read what another one has written, and what a matrix instruction whose C is
-RZ leaves to others: more sequences as those of `banks.py`.
+RZ leaves to others: more sequences as those of `measure_register_banks.py`.
 
-    python dependent.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    after `measure.py build` of all
-    python dependent.py run   [--build DIR] [--results DIR] [--date D]               dependent.csv.gz; needs cupy
+    python measure_result_forwarding.py build  # after `measure_loops.py build` of all
+    python measure_result_forwarding.py run    # result_forwarding.csv.gz; needs cupy
 
-`tcsim validate --group registers` has every 24th of them behind those of `banks.py`. All took the same cycles in each
-of three launches. `full f32@c255`: C is RZ. Every integer or float instruction but a comparison writes register 80 and
-the remainder by 8 of its place in the sequence.
-"""
+`tcsim validate --group registers` has every 24th of them behind those of `measure_register_banks.py`. All took the same
+cycles in each of three launches. `full f32@c255`: C is RZ. Every integer or float instruction but a comparison writes
+register 80 and the remainder by 8 of its place in the sequence."""
 
 from __future__ import annotations
 
@@ -16,8 +15,9 @@ from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
-import pieces  # type: ignore[import-not-found]
-from banks import (  # type: ignore[import-not-found]
+import measure_short_sequences as pieces  # type: ignore[import-not-found]
+from machine_code_patch import command
+from measure_register_banks import (  # type: ignore[import-not-found]
     BESIDE,
     FIRST,
     KINDS,
@@ -36,9 +36,8 @@ from banks import (  # type: ignore[import-not-found]
     random_events,
     write,
 )
-from patched import command
-from pieces import FORMS as MATRIX
-from pieces import Piece
+from measure_short_sequences import FORMS as MATRIX
+from measure_short_sequences import Piece
 
 FIRST_PIPE = ("lop3", "iadd3", "compare")
 LATENCY = 4  # cycles until the next can read a result, one more if it is in another pipe
@@ -165,7 +164,7 @@ def run(folder: Path, results: Path, date: str) -> None:
     name, cycles = measured(folder / "dependent")
     assert all(len(found) == 1 for found in cycles.values()), "a sequence took other cycles in another launch"
     found = [(piece, *cycles[n]) for n, piece in enumerate(everything())]
-    write(results / "dependent.csv.gz", found, f"{name}, {date}")
+    write(results / "result_forwarding.csv.gz", found, f"{name}, {date}")
 
 
 if __name__ == "__main__":

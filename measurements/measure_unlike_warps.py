@@ -1,8 +1,8 @@
 """Two or three warps of a sub-core that run unlike code: which of them issues when several can, and what happens to the
 waits of one while the other holds up the reading of registers.
 
-    python unlike.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    the cubin and its loops; no GPU
-    python unlike.py run   [--build DIR] [--results DIR] [--date D]               results/unlike.csv; needs cupy
+    python measure_unlike_warps.py build  # the cubin and its loops; no GPU
+    python measure_unlike_warps.py run    # results/unlike_warps.csv; needs cupy
 
 Each warp of a sub-core runs a loop of its own: reads of the clock with waits of so many cycles (all with the yield
 hint, or none), or a matrix instruction, an integer one a cycle behind it, and a read of the clock. The last run's
@@ -30,11 +30,11 @@ from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
 from typing import Any
 
+import machine_code_patch
 import mixed
-import patched
 import programs as p
-from clocked import Coded, template
-from patched import command, control, guarded, halves, machine_code, replaced
+from clock_template import Coded, template
+from machine_code_patch import command, control, guarded, halves, machine_code, replaced
 
 CLOCKS, SLOTS, FIRST = 86, 300, 28  # the loops use registers below FIRST
 COUNTER, OTHER, RUNS, MORE, LAUNCHES = 24, 26, 10, 30, 2
@@ -67,8 +67,8 @@ class Room(Coded):
 
     def __init__(self, folder: Path, ptxas: str, nvdisasm: str) -> None:
         super().__init__(folder / "unlike.cubin", nvdisasm, FIRST)
-        patched.build(folder, ptxas, nvdisasm)
-        self.matrix = tuple(json.loads((folder / "patched.json").read_text())["forms"][mixed.short(MATRIX)])
+        machine_code_patch.build(folder, ptxas, nvdisasm)
+        self.matrix = tuple(json.loads((folder / "mma_template.json").read_text())["forms"][mixed.short(MATRIX)])
 
     def loop(self, code: list[Item], kept: bool) -> list[tuple[int, int]]:
         """The instructions of a loop whose clocks are kept, or not; the number of runs stands in the comparison."""
@@ -86,7 +86,7 @@ class Room(Coded):
             else:
                 words.append(self.compare(COUNTER, 7, wait) if kind == "compare" else self.add(20, 22, 1, wait))
         words += [self.add(COUNTER, COUNTER, 1, 6), self.compare(COUNTER, 0, 13)]
-        return [*words, patched.branch_back(self.jump, len(words))]
+        return [*words, machine_code_patch.branch_back(self.jump, len(words))]
 
     def code(self, each: Code) -> tuple[bytes, list[list[int]]]:
         """The code of all warps, and for each warp where the numbers of runs of its two loops stand."""
@@ -187,16 +187,20 @@ def measured(device: Any, data: dict[str, Any], cubin: bytes, loop: dict[str, An
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device = measure.Device()
+    device = measure_loops.Device()
     data, cubin = json.loads((folder / "unlike.json").read_text()), (folder / "unlike.cubin").read_bytes()
     found = Counter[tuple[str, str, str]]()
     for loop in data["loops"]:
         told = orders if loop["kind"] == "order" else stills
         for clocks in measured(device, data, cubin, loop):
             found.update((loop["kind"], " ".join(loop["code"]), what) for what in told(tuple(loop["code"]), clocks))
-    write(results / "unlike.csv", found, f"{device.name}, {date}; {LAUNCHES} launches, 4 sub-cores, 16 numbers of runs")
+    write(
+        results / "unlike_warps.csv",
+        found,
+        f"{device.name}, {date}; {LAUNCHES} launches, 4 sub-cores, 16 numbers of runs",
+    )
 
 
 def write(path: Path, found: Counter[tuple[str, str, str]], note: str) -> None:

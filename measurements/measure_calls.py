@@ -1,16 +1,15 @@
 """A clock in the place of each instruction of a routine, in turn, and of the loop that calls it: emulated 4-bit forms.
 
-    python called.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   the cubin and its codes; no GPU
-    python called.py run   [--build DIR] [--results DIR] [--date D]              results/called.json.gz; needs cupy
+    python measure_calls.py build  # the cubin and its codes; no GPU
+    python measure_calls.py run    # results/calls.json.gz; needs cupy
 
-`build` needs the root of the repository in PYTHONPATH. The loops are those of `measure.py` behind a known start, as in
-`stepped.py`; each calls one routine several times in an iteration. A clock in the routine is read in every call, and
-the loop saves what has been read in one of them, in the place of its next copy of a register.
+`build` needs the root of the repository in PYTHONPATH. The loops are those of `measure_loops.py` behind a known start,
+as in `measure_loop_clocks.py`; each calls one routine several times in an iteration. A clock in the routine is read in
+every call, and the loop saves what has been read in one of them, in the place of its next copy of a register.
 
-In the results, of each loop: `forms`, `code`, `loop` and `clocks` as in `stepped.py`, with the routine in the place of
-each call, for one iteration; `cycles`, by number of warps: those of an iteration, the difference of two runs, and, for
-each of these warps, when it begins.
-"""
+In the results, of each loop: `forms`, `code`, `loop` and `clocks` as in `measure_loop_clocks.py`, with the routine in
+the place of each call, for one iteration; `cycles`, by number of warps: those of an iteration, the difference of two
+runs, and, for each of these warps, when it begins."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import measure_loop_clocks as stepped
 import programs as p
 import sass
-import stepped
-from patched import MARK, Word, command
+from machine_code_patch import MARK, Word, command
 
 SPARE = 10  # registers that a kernel keeps for clocks
 STEP = 5  # of how many instructions of a routine one has a clock in its place, but for the first few

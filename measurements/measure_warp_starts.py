@@ -1,12 +1,11 @@
 """Measures when the warps of a CTA begin the timed loop of `programs.py`: they leave a barrier together, and then take
 turns on their sub-core to read the clock and to come to the loop.
 
-    python starts.py [--build DIR] [--results DIR]
+    python measure_warp_starts.py  #
 
-Needs the GPU, cupy and the cubin of group `random` (`measure.py build --groups random`). Writes results/starts.csv:
-for each number of warps and each of them, the cycles by which its clock is later than the first of the CTA: the median
-of all programs and launches, and the 10th and 90th percentile.
-"""
+Needs the GPU, cupy and the cubin of group `random` (`measure_loops.py build --groups random`). Writes
+results/warp_starts.csv: for each number of warps and each of them, the cycles by which its clock is later than the
+first of the CTA: the median of all programs and launches, and the 10th and 90th percentile."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ import argparse
 import csv
 from pathlib import Path
 
-import measure
+import measure_loops
 import numpy as np
 import programs as p
 
@@ -28,9 +27,9 @@ def main() -> None:
     parser.add_argument("--build", type=Path, default=HERE / "build")
     parser.add_argument("--results", type=Path, default=HERE / "results")
     options = parser.parse_args()
-    device = measure.Device()
+    device = measure_loops.Device()
     module = device.cupy.RawModule(path=str(options.build / "random.cubin"))
-    programs = measure.wanted(["random"])
+    programs = measure_loops.wanted(["random"])
     zeros = device.cupy.zeros(p.SHARED_BYTES // 4, dtype=device.cupy.uint32)
     offsets: dict[int, list[np.ndarray]] = {warps: [] for warps in WARPS}
     for program in programs:
@@ -43,7 +42,7 @@ def main() -> None:
                 if launch:  # the first one fetches the code
                     offsets[warps].append(start - start.min())
     options.results.mkdir(parents=True, exist_ok=True)
-    with (options.results / "starts.csv").open("w", newline="") as file:
+    with (options.results / "warp_starts.csv").open("w", newline="") as file:
         file.write(f"# {device.name}; {len(programs)} programs of group random, {LAUNCHES} launches of each\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["warps", "warp", "median_cycles", "percentile_10_cycles", "percentile_90_cycles"])

@@ -1,7 +1,7 @@
 """Jumps, by where they stand and where they lead, in one to four warps of a sub-core: the clock behind them.
 
-    python fetched.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   the cubin and its codes; no GPU
-    python fetched.py run   [--build DIR] [--results DIR] [--date D]              results/fetched.json.gz; needs cupy
+    python measure_jumps.py build  # the cubin and its codes; no GPU
+    python measure_jumps.py run    # results/jumps.json.gz; needs cupy
 
 Each warp runs a stream of segments three times: straight code of NOPs and reads of the clock with waits and hints of
 our own, at addresses of our own, each with a jump to the next. Kept are the clocks of the last round.
@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import sass
-from clocked import Coded, template
-from patched import Word, command, control, guarded, halves, machine_code, replaced
+from clock_template import Coded, template
+from machine_code_patch import Word, command, control, guarded, halves, machine_code, replaced
 
 CLOCKS, SLOTS, FIRST, ROUNDS = 100, 900, 28, 6
 READ, SEVERAL = 30, 24  # the registers that S, M, T and U read in turn: the first, and how many of even number
@@ -520,16 +520,16 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
         found.append({"kind": code.kind, "raw": raw.hex(), "streams": texts, "warps": code.warps, "cores": code.cores})
     cubin.write_bytes(room.raw)
     data = {"offset": room.offset, "stored": [place for place, *_ in room.clocks], "codes": found}
-    (folder / "fetched.json.gz").write_bytes(gzip.compress(json.dumps(data).encode(), mtime=0))
+    (folder / "jumps.json.gz").write_bytes(gzip.compress(json.dumps(data).encode(), mtime=0))
     print(len(found), "codes")
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device = measure.Device()
+    device = measure_loops.Device()
     cupy = device.cupy
-    data = json.loads(gzip.decompress((folder / "fetched.json.gz").read_bytes()))
+    data = json.loads(gzip.decompress((folder / "jumps.json.gz").read_bytes()))
     cubin = (folder / "fetched.cubin").read_bytes()
     source, target = cupy.zeros(1 << 18, dtype=cupy.uint32), cupy.zeros(1 << 15, dtype=cupy.uint32)
     rows = []
@@ -561,7 +561,7 @@ def run(folder: Path, results: Path, date: str) -> None:
             )
     head = json.dumps({"gpu": device.name, "date": date})[:-1]
     text = head + ', "codes": [\n' + ",\n".join(json.dumps(x, separators=(",", ":")) for x in rows) + "\n]}\n"
-    (results / "fetched.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    (results / "jumps.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     print(len(rows), "rows")
 
 

@@ -1,9 +1,7 @@
 """Measures the programs of `programs.py` on the NVIDIA GPU at hand.
 
-    python measure.py build [--build DIR] [--ptxas PTXAS]              PTX and cubins, one of each for a group of
-    programs (no GPU needed)
-    python measure.py run   [--build DIR] [--results DIR] [--date D]   every program on one SM: results/GROUP.csv and
-    results/device.json
+    python measure_loops.py build  # PTX and cubins, one of each for a group of programs (no GPU needed)
+    python measure_loops.py run    # every program on one SM: results/GROUP.csv and results/device.json
 
 `run` needs cupy. Each program is launched with two loop counts, each several times; the smallest of each counts, and
 their difference divided by the difference of the loop counts is what one iteration costs. `ends_of_first` are the

@@ -1,8 +1,8 @@
 """Emulated 4-bit instructions at other places of the instruction memory: the same machine code, in warps that leave a
 barrier together, some instructions further on.
 
-    python placed.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    after `measure.py build` of group mma
-    python placed.py run   [--build DIR] [--results DIR] [--date D]               results/placed.csv; needs cupy
+    python measure_code_places.py build  # after `measure_loops.py build` of group mma
+    python measure_code_places.py run    # results/code_places.csv; needs cupy
 
 Columns: `program` of group mma, `place` (instructions of 16 bytes by which loop and routine lie further on), `warps`,
 and cycles of an iteration from two loop counts, best of `LAUNCHES` launches each.
@@ -16,9 +16,9 @@ import subprocess
 from pathlib import Path
 
 import sass
-from abreast import BEGIN, LAST, LIVE, Room, into_branch, measured, waits, write
-from clocked import template
-from patched import Word, command, control, machine_code
+from clock_template import template
+from machine_code_patch import Word, command, control, machine_code
+from measure_loops_behind_barrier import BEGIN, LAST, LIVE, Room, into_branch, measured, waits, write
 
 NAMES = (
     "mma_mma_m8n8k32_s32_s4_s4_c1_none",
@@ -116,13 +116,13 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device, data = measure.Device(), json.loads((folder / "placed.json").read_text())
+    device, data = measure_loops.Device(), json.loads((folder / "placed.json").read_text())
     found = measured(device, folder / "placed.cubin", data, data["loops"], WARPS, COUNTS)
     rows = [[*name.split(), warps, cycles] for name, warps, cycles, _ in found]
     columns = ["program", "place", "warps", "cycles_per_iteration"]
-    write(results / "placed.csv", f"{device.name}, {date}", COUNTS, columns, rows)
+    write(results / "code_places.csv", f"{device.name}, {date}", COUNTS, columns, rows)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // In which order an SM serves accesses to shared memory. Some warps send six accesses each, as soon as they may, and
-// read the clock whenever the next value has arrived. Usage: arbitration > results/arbitration.csv
+// read the clock whenever the next value has arrived. Usage: load_arrivals > results/load_arrivals.csv
 //
-//     nvcc -O3 -arch=sm_90a -o arbitration arbitration.cu
+//     nvcc -O3 -arch=sm_90a -o load_arrivals measure_load_arrivals.cu
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

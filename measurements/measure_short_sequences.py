@@ -4,9 +4,8 @@ with stall counts of our own, between idle cycles and two reads of the clock.
 An instruction can have other registers, `st.b32%97/89` (address, value), and a matrix instruction can keep A or B,
 `full f32@a`, or add to nothing (C is RZ), `full f32@z`.
 
-    python pieces.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   after `measure.py build` of memory,
-                                                                                 operation
-    python pieces.py run   [--build DIR] [--results DIR] [--date D]              pieces.csv.xz; needs cupy
+    python measure_short_sequences.py build  # after `measure_loops.py build` of memory, operation
+    python measure_short_sequences.py run    # short_sequences.csv.xz; needs cupy
 
 `tcsim validate --group pieces` reads the result as configs/measurements/h100_pieces.csv.xz. One warp; the code runs
 twice, so that the second time it is there; four launches, on all sub-cores: every sequence took the same cycles in all
@@ -31,12 +30,12 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import machine_code_patch
 import mixed
-import patched
 import programs as p
 import sass
-from clocked import Clocked, timed_part
-from patched import Word, command, guarded, halves, machine_code, replaced
+from clock_template import Clocked, timed_part
+from machine_code_patch import Word, command, guarded, halves, machine_code, replaced
 
 MATRIX = {
     "sp full f32": (p.SPARSE_FULL, 8),
@@ -244,7 +243,7 @@ def template(clocks: int = CLOCKS, slots: int = SLOTS, rounds: int = 2, *, apart
 
 def coded(word: Word, stall: int, *, wrote: int = 7, read: int = 7, awaits: int = 0) -> Word:
     """An instruction with other control bits: its stall, the scoreboards that it frees, and those that it waits for."""
-    upper = word[1] & ~patched.MARK & ~(15 << 58)
+    upper = word[1] & ~machine_code_patch.MARK & ~(15 << 58)
     return word[0], upper | stall << 41 | (stall < HINTED) << 45 | wrote << 46 | read << 49 | awaits << 52
 
 
@@ -261,8 +260,8 @@ class Room(Clocked):
             name: next(halves(x) for x in few if isinstance(x, sass.Instruction) and re.match(pattern, x.text))
             for name, pattern in others.items()
         }
-        patched.build(folder, "ptxas", nvdisasm)
-        forms = json.loads((folder / "patched.json").read_text())["forms"]
+        machine_code_patch.build(folder, "ptxas", nvdisasm)
+        forms = json.loads((folder / "mma_template.json").read_text())["forms"]
         self.words |= {name: tuple(forms[mixed.short(form)]) for name, (form, _) in FORMS.items()}
         cubins = (sass.listings(folder / f"{name}.cubin", nvdisasm) for name in ("memory", "operation"))
         known = [x for listings in cubins for lines in listings.values() for x in lines]
@@ -403,13 +402,15 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device = measure.Device()
+    device = measure_loops.Device()
     cycles = clocked(device, folder / "pieces", table(), LAUNCHES)
     assert all(len(found) == 1 for found in cycles.values()), "a sequence took other cycles in another launch"
     write(
-        results / "pieces.csv.xz", [(piece, *cycles[n]) for n, piece in enumerate(pieces())], f"{device.name}, {date}"
+        results / "short_sequences.csv.xz",
+        [(piece, *cycles[n]) for n, piece in enumerate(pieces())],
+        f"{device.name}, {date}",
     )
 
 

@@ -1,10 +1,10 @@
 """A clock in the place of each instruction of a loop, in turn: emulated dense FP8 in two warps of a sub-core.
 
-    python stepped.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   the cubin and its codes; no GPU
-    python stepped.py run   [--build DIR] [--results DIR] [--date D]              results/stepped.json.gz; needs cupy
+    python measure_loop_clocks.py build  # the cubin and its codes; no GPU
+    python measure_loop_clocks.py run    # results/loop_clocks.json.gz; needs cupy
 
-`build` needs the root of the repository in PYTHONPATH. The loops are those of `measure.py`, behind a barrier at which
-their warps wait while another warp of each sub-core issues NOPs: whenever its count comes to 15 those of all are
+`build` needs the root of the repository in PYTHONPATH. The loops are those of `measure_loops.py`, behind a barrier at
+which their warps wait while another warp of each sub-core issues NOPs: whenever its count comes to 15 those of all are
 halved, to 0 in the end. Ten NOPs later a warp reads the clock, and the loop begins. All that happens twice, and the
 second time is kept. So it is known how far apart warps begin and how many instructions each has issued before.
 
@@ -27,7 +27,7 @@ from typing import Any
 
 import programs as p
 import sass
-from patched import MARK, Word, command, control, halves, machine_code
+from machine_code_patch import MARK, Word, command, control, halves, machine_code
 
 EVENT, NOP = 0x100007801, 0x7918  # lower halves of `pmevent 0` and of a NOP
 PAUSE, ISSUED, LOOPS, ROUNDS = 10, 6, 32, 2  # NOPs before the clock, and in the loop of other warps, and its iterations
@@ -258,9 +258,9 @@ class Bench:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        import measure
+        import measure_loops
 
-        self.device, self.name = measure.Device(), name
+        self.device, self.name = measure_loops.Device(), name
         self.cubin = (folder / f"{name}.cubin").read_bytes()
         self.loops: list[dict[str, Any]] = json.loads((folder / f"{name}.json").read_text())
         self.base = int(json.loads((Path(__file__).parent / "results" / "device.json").read_text())["shared_base"])

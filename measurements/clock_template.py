@@ -13,7 +13,7 @@ from pathlib import Path
 
 import programs as p
 import sass
-from patched import Word, branch, control, guarded, halves, machine_code
+from machine_code_patch import Word, branch, control, guarded, halves, machine_code
 
 
 def template(clocks: int, live: range, slots: int, rounds: int = 2) -> str:

@@ -1,80 +1,34 @@
 """Matrix instructions in an order and with stall counts of our own: the loop of a cubin is rewritten, instruction by
 instruction.
 
-    python patched.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    the cubin, and the encodings of all
-    native forms (no GPU needed)
-    python patched.py run   [--build DIR] [--results DIR] [--date D]               results/patched.csv
+    python measure_mma_distances.py build  # the cubin, and the encodings of all native forms (no GPU needed)
+    python measure_mma_distances.py run    # results/mma_distances.csv
 
 ptxas orders instructions and writes their waits; what the hardware does by itself is seen only with waits of one cycle.
 The loop is: addition, comparison, the sequence in question, NOPs, branch. Results are wrong, since no wait protects
 them; times are what is asked for. `cycles` is an iteration's; kind `nothing` is the loop with NOPs alone.
 
 Kinds: `run` (n of one form, waits of s cycles), `pair` and `triple` (one after the other, then nothing for 45 cycles:
-    distances), `alternate` and
-`stream` (back to back), `compare` (a comparison a cycles after every instruction), `registers` (random register
-numbers).
+distances), `alternate` and `stream` (back to back), `compare` (a comparison a cycles after every instruction),
+`registers` (random register numbers).
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
-import datetime
 import json
 import random
-import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import mixed
 import programs as p
-import sass
+from machine_code_patch import Word, branch_back, build, command, control, machine_code, replaced
 
-HERE = Path(__file__).resolve().parent
-MARK = (1 << 21) - 1 << 41  # control bits of the upper half: stall, yield, scoreboards, reuse
 COUNTS = (8, 72)
 PAD = (("NOP", 15),) * 3
-ALWAYS = 7  # the predicate that is true
-Word = tuple[int, int]  # the lower and the upper half of an instruction
 Item = tuple[Any, ...]  # ("NOP", stall) or (form, stall, d, a, b)
-
-
-def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    """The template is a loop of 96 instructions; a kernel for each form gives its encoding."""
-    folder.mkdir(parents=True, exist_ok=True)
-    kernels = [(mixed.SPARSE[6], 96, "template"), *((form, 12, f"form_{mixed.short(form)}") for form in mixed.ALL)]
-    source, cubin = folder / "patched.ptx", folder / "patched.cubin"
-    source.write_text(p.ptx_module([mixed.chain(form, count, name) for form, count, name in kernels]))
-    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
-    found = sass.listings(cubin, nvdisasm)
-    if not found:
-        raise SystemExit(f"{nvdisasm} is not there; legal: --nvdisasm with the path of the CUDA toolkit's")
-    loop = next(body for body in sass.loops(found["template"]) if sum("MMA" in x.text for x in body) == 96)
-    instructions = {name: [x for x in lines if isinstance(x, sass.Instruction)] for name, lines in found.items()}
-    raw = machine_code(map(halves, loop))
-    data = {
-        "offset": cubin.read_bytes().index(raw),
-        "slots": len(loop),
-        "add": next(halves(x) for x in loop if x.text.startswith("UIADD3")),
-        "compare": next(halves(x) for x in loop if x.text.startswith("ISETP")),
-        "branch": halves(loop[-1]),
-        "nop": next(halves(x) for x in instructions["template"] if x.text == "NOP"),
-        "forms": {
-            name[5:]: next(halves(x) for x in body if "MMA" in x.text)
-            for name, body in instructions.items()
-            if name.startswith("form_")
-        },
-    }
-    (folder / "patched.json").write_text(json.dumps(data))
-
-
-def halves(x: sass.Instruction) -> Word:
-    return x.lower, x.upper
-
-
-def control(high: int, stall: int, yields: bool = False) -> int:
-    return high & ~MARK | stall << 41 | (not yields) << 45 | 63 << 46
 
 
 def encode(item: Item, data: dict[str, Any]) -> Word:
@@ -89,38 +43,11 @@ def encode(item: Item, data: dict[str, Any]) -> Word:
     return low, control(high & ~0xFF | d, stall)
 
 
-def guarded(low: int, predicate: int = ALWAYS) -> int:
-    """The lower half of an instruction that a predicate guards."""
-    return low & ~(15 << 12) | predicate << 12
-
-
-def branch(word: Word, over: int) -> Word:
-    """A branch over so many instructions; less than none: back to one before it."""
-    offset = 4 * over
-    low = word[0] & ~(0xFF << 16) & (1 << 34) - 1 | (offset & 0xFF) << 16 | (offset >> 8) << 34 & (1 << 64) - 1
-    return low, control(word[1], 5, yields=True) & ~0x3FFFF | (offset >> 38) & 0x3FFFF
-
-
-def branch_back(word: Word, count: int) -> Word:
-    """The branch at the end of a loop of `count` instructions before it, to the first of them."""
-    return branch(word, -count - 1)
-
-
-def machine_code(words: Iterable[Word]) -> bytes:
-    """The bytes of instructions, from their halves."""
-    return b"".join(low.to_bytes(8, "little") + high.to_bytes(8, "little") for low, high in words)
-
-
 def rewritten(cubin: bytes, words: list[Word], data: dict[str, Any]) -> bytes:
     """The cubin with this loop, to which the branch is added."""
     words = [*words, branch_back(data["branch"], len(words))]
     assert len(words) <= data["slots"]
     return replaced(cubin, machine_code(words), data)
-
-
-def replaced(cubin: bytes, raw: bytes, data: dict[str, Any]) -> bytes:
-    """The cubin with these bytes where its code is rewritten."""
-    return cubin[: data["offset"]] + raw + cubin[data["offset"] + len(raw) :]
 
 
 def loop(sequence: list[Item], data: dict[str, Any]) -> list[Word]:
@@ -138,13 +65,13 @@ class Bench:
     """
 
     def __init__(self, folder: Path) -> None:
-        import measure
+        import measure_loops
 
-        self.device = measure.Device()
+        self.device = measure_loops.Device()
         self.name, cupy = self.device.name, self.device.cupy
         self.data, self.cubin = (
-            json.loads((folder / "patched.json").read_text()),
-            (folder / "patched.cubin").read_bytes(),
+            json.loads((folder / "mma_template.json").read_text()),
+            (folder / "mma_template.cubin").read_bytes(),
         )
         program = mixed.chain(mixed.SPARSE[6], 96, "template")
         self.inputs = cupy.asarray(p.register_table(program, 1024)), cupy.asarray(p.image("data", 0))
@@ -211,7 +138,7 @@ def experiments() -> Iterator[tuple[dict[str, Any], tuple[int, ...], list[Item]]
 def run(folder: Path, results: Path, date: str) -> None:
     bench = Bench(folder)
     columns = ("kind", "first", "second", "third", "n", "stall", "warps", "cycles")
-    with (results / "patched.csv").open("w", newline="") as file:
+    with (results / "mma_distances.csv").open("w", newline="") as file:
         what = "cycles of an iteration, best of 3 launches for each loop count"
         file.write(f"# {bench.name}, {date}; one CTA on one SM; {what}\n")
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
@@ -219,25 +146,6 @@ def run(folder: Path, results: Path, date: str) -> None:
         for labels, numbers, sequence in experiments():
             for warps, cycles in bench.cycles(loop(sequence, bench.data), numbers, COUNTS):
                 writer.writerow({**labels, "warps": warps, "cycles": cycles})
-
-
-def command(
-    description: str | None, build: Callable[..., None], run: Callable[[Path, Path, str], None], tools: tuple[str, ...]
-) -> None:
-    """The command line of a measurement in two steps: `build` takes the folder and the programs that `tools` names,
-    `run` the folder, that of the results and the date."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("build", "run"))
-    parser.add_argument("--build", type=Path, default=HERE / "build")
-    parser.add_argument("--results", type=Path, default=HERE / "results")
-    for tool in tools:
-        parser.add_argument(f"--{tool}", default=tool)
-    parser.add_argument("--date", default=datetime.date.today().isoformat())
-    options = parser.parse_args()
-    if options.step == "build":
-        build(options.build, *(getattr(options, tool) for tool in tools))
-    else:
-        run(options.build, options.results, options.date)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
 """In which cycles instructions read the two banks of the register file: short sequences of integer, float and matrix
 instructions with registers and stall counts of our own, between idle cycles and two reads of the clock.
 
-    python banks.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    after `measure.py build` of all
-    python banks.py run   [--build DIR] [--results DIR] [--date D]               banks.csv.gz; needs cupy
+    python measure_register_banks.py build  # after `measure_loops.py build` of all
+    python measure_register_banks.py run    # register_banks.csv.gz; needs cupy
 
 `tcsim validate --group registers` reads configs/measurements/h100_registers.csv.gz, which is every eighth of the
 sequences of seven predecessors of this script. They made the same kinds in another order, with other random ones: five
 in six are the same here, but a run of this script does not keep the same ones. One warp; the code runs twice, so that
 the second time it is there; three launches. Left out: the few sequences that took other cycles in another launch, and
 those that `told` leaves out. Columns: `sequence`, each instruction with the cycles until the next issues at the
-soonest; `cycles`: by how much later than the stall counts say an instruction issues behind all, as in `pieces.py`.
+soonest; `cycles`: by how much later than the stall counts say an instruction issues behind all, as in
+`measure_short_sequences.py`.
 
 `lop3 60 62r 64`: registers of the operands; 255 is RZ, r the compiler's `.reuse`. `full f32@b9,ra`: B is in register 9,
 and A is kept for the next matrix instruction; A, B and metadata are in 4, 8 and 2 where no a, b or e says otherwise.
-Sequences in which instructions read what others write are in `dependent.py`.
+Sequences in which instructions read what others write are in `measure_result_forwarding.py`.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
-import pieces  # type: ignore[import-not-found]
+import measure_short_sequences as pieces  # type: ignore[import-not-found]
 import sass
-from patched import command, halves
-from pieces import FORMS as MATRIX
-from pieces import Piece
+from machine_code_patch import command, halves
+from measure_short_sequences import FORMS as MATRIX
+from measure_short_sequences import Piece
 
 THREE = {
     "lop3": r"LOP3\.LUT R\d+, R\d+, R\d+, R\d+, 0x6a",
@@ -297,7 +298,7 @@ def everything() -> Iterator[Piece]:
 
 
 class Room(pieces.Room):
-    """The room of `pieces.py`, with more instructions, and registers by their names."""
+    """The room of `measure_short_sequences.py`, with more instructions, and registers by their names."""
 
     def __init__(self, folder: Path, nvdisasm: str) -> None:
         super().__init__(folder, nvdisasm)
@@ -339,10 +340,10 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
 
 def measured(path: Path) -> tuple[str, dict[int, set[int]]]:
     """The GPU, and the cycles that each sequence of the modules at `path` took in all launches."""
-    import measure
+    import measure_loops
     import numpy as np
 
-    device = measure.Device()
+    device = measure_loops.Device()
     return device.name, pieces.clocked(device, path, np.zeros(pieces.TABLE // 2, np.uint32), LAUNCHES)
 
 
@@ -350,7 +351,7 @@ def run(folder: Path, results: Path, date: str) -> None:
     name, cycles = measured(folder / "banks")
     alike = [(piece, *cycles[n]) for n, piece in enumerate(everything()) if len(cycles[n]) == 1]
     print(len(cycles) - len(alike), "of", len(cycles), "sequences took other cycles in another launch")
-    write(results / "banks.csv.gz", alike[::KEPT], f"{name}, {date}")
+    write(results / "register_banks.csv.gz", alike[::KEPT], f"{name}, {date}")
 
 
 def write(path: Path, found: Iterable[tuple[Piece, int]], head: str) -> None:

@@ -1,8 +1,8 @@
 """Which of two warps of a sub-core issues the next matrix instruction, seen directly: loops of groups `random`, `held`
 and `fresh` as straight code, copy behind copy, with a read of the clock behind every matrix instruction.
 
-    python orders.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]    after `measure.py build` of the groups
-    python orders.py run   [--build DIR] [--results DIR] [--date D]               results/orders.csv; needs cupy
+    python measure_mma_issue_order.py build  # after `measure_loops.py build` of the groups
+    python measure_mma_issue_order.py run    # results/mma_issue_order.csv; needs cupy
 
 The code runs twice, so that the second time it is there; warps leave a barrier together. The read takes one cycle of
 the wait of its matrix instruction, and its hint. It takes ports of the register file, too: f32 instructions come up to
@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import sass
-from clocked import Clocked, template
-from patched import command, control, machine_code, replaced
+from clock_template import Clocked, template
+from machine_code_patch import command, control, machine_code, replaced
 
 GROUPS = ("random", "held", "fresh")
 CLOCKS, SLOTS, LAUNCHES, COPIES, LOOPS = 186, 300, 5, 10, 120
@@ -145,9 +145,9 @@ def decisions(body: list[Any], two: list[list[int]]) -> Counter[tuple[int, int, 
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device = measure.Device()
+    device = measure_loops.Device()
     cupy = device.cupy
     data, cubin = json.loads((folder / "orders.json").read_text()), (folder / "orders.cubin").read_bytes()
     source, target = cupy.zeros(1 << 18, dtype=cupy.uint32), cupy.zeros(1 << 15, dtype=cupy.uint32)
@@ -163,7 +163,7 @@ def run(folder: Path, results: Path, date: str) -> None:
             for core in range(4 if launch else 0):  # the first one fetches the code
                 two = clocks[[core, core + 4]]
                 counts += decisions(loop["body"], (two - two.min()).tolist())
-    with (results / "orders.csv").open("w", newline="") as file:
+    with (results / "mma_issue_order.csv").open("w", newline="") as file:
         file.write(f"# {device.name}, {date}; {len(data['loops'])} loops, {LAUNCHES} launches, 4 sub-cores\n")
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["last", "other", "interval", "ago", "again", "turned"])

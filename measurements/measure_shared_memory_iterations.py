@@ -1,11 +1,11 @@
 """How warps that load, store and compute again and again come together or apart: a clock behind each iteration.
 
-    python iterations.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   after `measure.py build` of memory,
-                                                                                     operation
-    python iterations.py run   [--build DIR] [--results DIR] [--date D]              iterations.csv.gz; needs cupy
+    python measure_shared_memory_iterations.py build  # after `measure_loops.py build` of memory, operation
+    python measure_shared_memory_iterations.py run    # shared_memory_iterations.csv.gz; needs cupy
 
 Each warp runs straight code: a body some times over, of accesses and matrix instructions with waits of our own, some
-cycles after it has left a barrier with the others, as in `turns.py`. All runs four times, the last one counts.
+cycles after it has left a barrier with the others, as in `measure_shared_memory_order.py`. All runs four times, the
+last one counts.
 
 Columns: `body`, each step with the cycles until the next may issue, behind `&` the accesses whose scoreboards it waits
 for (`&0.2`: the first and the third of the body; `&` alone: all); `begins`, of each warp its number and the cycle of
@@ -27,10 +27,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pieces  # type: ignore[import-not-found]
-import turns  # type: ignore[import-not-found]
-from patched import Word, command, replaced
-from pieces import coded
+import measure_shared_memory_order as turns  # type: ignore[import-not-found]
+import measure_short_sequences as pieces  # type: ignore[import-not-found]
+from machine_code_patch import Word, command, replaced
+from measure_short_sequences import coded
 
 CLOCKS, SLOTS, ROUNDS = 50, 6200, 4
 WARPS, LEAD, BOARDS, TIMES = 12, 4, 6, 8
@@ -261,9 +261,9 @@ def outcome(scene: Scene, clocks: list[list[int]]) -> str:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device = measure.Device()
+    device = measure_loops.Device()
     cupy = device.cupy
     data = json.loads(gzip.decompress((folder / "iterations.json.gz").read_bytes()))
     cubin = (folder / "iterations.cubin").read_bytes()
@@ -277,7 +277,7 @@ def run(folder: Path, results: Path, date: str) -> None:
         clocks = cupy.asnumpy(target)[: 256 * WARPS].reshape(-1, 256)[:, data["stored"]].astype("int64")
         count = 1 + scene.times * sum(name == "clock" for name, *_ in steps(scene.body))
         found.append(outcome(scene, [clocks[warp, :count].tolist() for warp, _ in scene.warps]))
-    with gzip.GzipFile(results / "iterations.csv.gz", "wb", mtime=0) as raw:
+    with gzip.GzipFile(results / "shared_memory_iterations.csv.gz", "wb", mtime=0) as raw:
         raw.write(f"# {device.name}, {date}; one CTA on one SM\nbody,begins,clocks,alike\n{''.join(found)}".encode())
     print(len(found), "rows")
 

@@ -1,6 +1,6 @@
 """Stores to shared memory among matrix instructions: what do they wait for?
 
-python stores.py [--results results]      # needs nvcc and the GPU; ten seconds
+python measure_stores.py [--results results]      # needs nvcc and the GPU; ten seconds
 
 Each loop has stores of one or four registers and matrix instructions in turn. Operands of the matrix instructions and
 the stored values are registers, or RZ, which no port of the register file has to read. results/stores.csv: cycles of an

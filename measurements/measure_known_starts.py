@@ -1,21 +1,20 @@
 """What an iteration takes of loops of emulated matrix instructions behind a known start.
 
-    python started.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   the cubin and its loops; no GPU
-    python started.py run   [--build DIR] [--results DIR] [--date D]      results/started.json.gz and moved; needs cupy
+    python measure_known_starts.py build  # the cubin and its loops; no GPU
+    python measure_known_starts.py run    # results/known_starts.json.gz and moved; needs cupy
 
-`build` needs the root of the repository in PYTHONPATH. The loops are those of `measure.py`, behind a barrier as in
-`stepped.py`: it is known how far apart warps begin, how many instructions each has issued before, and in which order
-the sub-cores have used shared memory and returned from a routine (`stepped.in_order`).
+`build` needs the root of the repository in PYTHONPATH. The loops are those of `measure_loops.py`, behind a barrier as
+in `measure_loop_clocks.py`: it is known how far apart warps begin, how many instructions each has issued before, and in
+which order the sub-cores have used shared memory and returned from a routine (`stepped.in_order`).
 
-In the results, of each loop: `forms`, `code` and `loop` as in `stepped.py`; and `cycles`, by number of warps: those of
-an iteration, the difference of two runs; for each warp when it begins; and by how much three launches differ, of which
-the fastest is kept. Of the loops `CLOCKED`, on eight warps, also `clocks` as in `stepped.py`, in the places of copies
-of registers.
+In the results, of each loop: `forms`, `code` and `loop` as in `measure_loop_clocks.py`; and `cycles`, by number of
+warps: those of an iteration, the difference of two runs; for each warp when it begins; and by how much three launches
+differ, of which the fastest is kept. Of the loops `CLOCKED`, on eight warps, also `clocks` as in
+`measure_loop_clocks.py`, in the places of copies of registers.
 
-`moved.json.gz` has `cycles` of the same loops `moved` by some instructions in memory: where what is in front of them
-takes the address that it loads from out of a register, ptxas needs fewer. Loops whose own code differs then are left
-out.
-"""
+`moved_loops.json.gz` has `cycles` of the same loops `moved` by some instructions in memory: where what is in front of
+them takes the address that it loads from out of a register, ptxas needs fewer. Loops whose own code differs then are
+left out."""
 
 from __future__ import annotations
 
@@ -25,10 +24,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import measure_loop_clocks as stepped
 import programs as p
 import sass
-import stepped
-from patched import command
+from machine_code_patch import command
 
 WARPS = (5, 8, 12, 16, 24, 28)
 COUNTS = (8, 72)

@@ -1,13 +1,12 @@
 """In which order an SM serves accesses to shared memory of several warps and sub-cores, and how many wait where, to the
 cycle.
 
-    python turns.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   after `measure.py build` of memory,
-                                                                                operation
-    python turns.py run   [--build DIR] [--results DIR] [--date D]              turns.csv.gz; needs cupy
+    python measure_shared_memory_order.py build  # after `measure_loops.py build` of memory, operation
+    python measure_shared_memory_order.py run    # shared_memory_order.csv.gz; needs cupy
 
-Each warp runs a sequence of machine code of its own, as in `pieces.py`, some cycles after it has left a barrier with
-the others. All runs four times, the last one counts: then the code is there. `tcsim validate --group turns` reads the
-result as configs/measurements/h100_turns.csv.gz.
+Each warp runs a sequence of machine code of its own, as in `measure_short_sequences.py`, some cycles after it has left
+a barrier with the others. All runs four times, the last one counts: then the code is there. `tcsim validate --group
+turns` reads the result as configs/measurements/h100_turns.csv.gz.
 
 Columns: `asked`; `accesses`, of each warp its number, the cycle in which its first access issues, and its accesses with
 the cycles until the next may issue; `cycles`, of each warp. Of every fourth scene the table has what came of one
@@ -28,9 +27,9 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import pieces  # type: ignore[import-not-found]
-from patched import ALWAYS, Word, branch, command, control, guarded, halves, machine_code, replaced
-from pieces import coded
+import measure_short_sequences as pieces  # type: ignore[import-not-found]
+from machine_code_patch import ALWAYS, Word, branch, command, control, guarded, halves, machine_code, replaced
+from measure_short_sequences import coded
 
 CLOCKS, SLOTS, ROUNDS = 60, 6200, 4
 WARPS, ACCESSES, LEAD = 12, 6, 4
@@ -176,9 +175,9 @@ def outcome(scene: Scene, clocks: list[list[int]]) -> str:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device, every = measure.Device(), list(scenes())
+    device, every = measure_loops.Device(), list(scenes())
     cupy = device.cupy
     data = json.loads(gzip.decompress((folder / "turns.json.gz").read_bytes()))
     cubin = (folder / "turns.cubin").read_bytes()
@@ -194,7 +193,7 @@ def run(folder: Path, results: Path, date: str) -> None:
             if number % KEPT == 0:
                 warps = every[number].warps
                 found.append(outcome(every[number], [clocks[own.warp, part].tolist() for own in warps]))
-    with gzip.GzipFile(results / "turns.csv.gz", "wb", mtime=0) as raw:
+    with gzip.GzipFile(results / "shared_memory_order.csv.gz", "wb", mtime=0) as raw:
         raw.write(f"# {device.name}, {date}; one CTA on one SM\nasked,accesses,cycles\n{''.join(found)}".encode())
     print(len(found), "rows")
 

@@ -1,7 +1,7 @@
 """Two to four warps of a sub-core: which of them issues next, by the clock behind each instruction.
 
-    python least_issued.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   the cubin and its codes; no GPU
-    python least_issued.py run   [--build DIR] [--results DIR] [--date D]   results/least_issued.csv.gz; needs cupy
+    python measure_issue_order.py build  # the cubin and its codes; no GPU
+    python measure_issue_order.py run    # results/issue_order.csv.gz; needs cupy
 
 Each warp runs straight code three times: matrix instructions and reads of the clock, with NOPs and integers between, of
 which each has a wait and perhaps the yield hint. The warps run the same code, or each of two its own. Kept are the
@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import patched
-from clocked import Coded, template
-from patched import Word, command, control, guarded, halves, machine_code, replaced
+import machine_code_patch
+from clock_template import Coded, template
+from machine_code_patch import Word, command, control, guarded, halves, machine_code, replaced
 
 CLOCKS, SLOTS, FIRST, ROUNDS, LENGTH = 100, 420, 28, 3, 72
 LEAD = (("nop", 15, False),) * 6  # so that warps with code of their own meet
@@ -81,8 +81,8 @@ class Room(Coded):
 
     def __init__(self, folder: Path, ptxas: str, nvdisasm: str) -> None:
         super().__init__(folder / "least_issued.cubin", nvdisasm, FIRST)
-        patched.build(folder, ptxas, nvdisasm)
-        self.forms = json.loads((folder / "patched.json").read_text())["forms"]
+        machine_code_patch.build(folder, ptxas, nvdisasm)
+        self.forms = json.loads((folder / "mma_template.json").read_text())["forms"]
 
     def instructions(self, items: Iterable[Item]) -> list[Word]:
         """The code of a warp."""
@@ -141,9 +141,9 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device = measure.Device()
+    device = measure_loops.Device()
     cupy = device.cupy
     data = json.loads((folder / "least_issued.json").read_text())
     cubin = (folder / "least_issued.cubin").read_bytes()
@@ -164,7 +164,7 @@ def run(folder: Path, results: Path, date: str) -> None:
             rows.append(
                 f"{code.text()},{warps},{'; '.join('/'.join(str(c - first) for c in found) for found in own)}\n"
             )
-    with gzip.GzipFile(results / "least_issued.csv.gz", "wb", mtime=0) as file:
+    with gzip.GzipFile(results / "issue_order.csv.gz", "wb", mtime=0) as file:
         file.write(
             f"# {device.name}, {date}; the first sub-core of one SM\ncode,warps,clocks\n{''.join(rows)}".encode()
         )

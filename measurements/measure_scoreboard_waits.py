@@ -1,16 +1,15 @@
 """Which warp of a sub-core goes first if one waits for a scoreboard: a clock behind matrix instructions.
 
-    python waiting.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   after `measure.py build` of memory,
-                                                                                  operation
-    python waiting.py run   [--build DIR] [--results DIR] [--date D]              waiting.csv.gz; needs cupy
+    python measure_scoreboard_waits.py build  # after `measure_loops.py build` of memory, operation
+    python measure_scoreboard_waits.py run    # scoreboard_waits.csv.gz; needs cupy
 
-Each warp runs straight code of its own, as in `iterations.py`: accesses and matrix instructions with waits of our own.
-Two or three warps of one sub-core; the others have nothing to do and wait at the next barrier before these begin, so
-that nothing else issues. All runs four times, the last one counts: then the code is there.
+Each warp runs straight code of its own, as in `measure_shared_memory_iterations.py`: accesses and matrix instructions
+with waits of our own. Two or three warps of one sub-core; the others have nothing to do and wait at the next barrier
+before these begin, so that nothing else issues. All runs four times, the last one counts: then the code is there.
 
-Columns: `kind`; `warps`, of each its number, the cycle of its first clock and its body, as in iterations.csv.gz;
-`clocks`, of each warp those of the body from the first clock of all on (the body begins 30 cycles behind that of its
-warp).
+Columns: `kind`; `warps`, of each its number, the cycle of its first clock and its body, as in
+shared_memory_iterations.csv.gz; `clocks`, of each warp those of the body from the first clock of all on (the body
+begins 30 cycles behind that of its warp).
 
 `stream`: one warp multiplies; another waits with a matrix instruction or a clock for a load just before.
 `phase`: the same with other instructions between, at every distance from the matrix instructions of the other warp.
@@ -28,11 +27,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import iterations  # type: ignore[import-not-found]
-import pieces  # type: ignore[import-not-found]
-from iterations import FORMS, steps
-from patched import Word, command, machine_code, replaced
-from pieces import coded
+import measure_shared_memory_iterations as iterations  # type: ignore[import-not-found]
+import measure_short_sequences as pieces  # type: ignore[import-not-found]
+from machine_code_patch import Word, command, machine_code, replaced
+from measure_shared_memory_iterations import FORMS, steps
+from measure_short_sequences import coded
 
 CLOCKS, SLOTS, ROUNDS = 50, 2000, 4
 PAUSE = 22  # NOPs of 15 cycles, in which warps that have nothing to do come to the next barrier
@@ -185,9 +184,9 @@ def outcome(scene: Scene, clocks: list[list[int]]) -> str:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device = measure.Device()
+    device = measure_loops.Device()
     cupy = device.cupy
     data = json.loads(gzip.decompress((folder / "waiting.json.gz").read_bytes()))
     cubin = (folder / "waiting.cubin").read_bytes()
@@ -201,7 +200,7 @@ def run(folder: Path, results: Path, date: str) -> None:
         counts = [1 + sum(name == "clock" for name, *_ in steps(own.body)) for own in scene.warps]
         own = [clocks[own.warp, :count].tolist() for own, count in zip(scene.warps, counts, strict=True)]
         found.append(outcome(scene, own))
-    with gzip.GzipFile(results / "waiting.csv.gz", "wb", mtime=0) as raw_file:
+    with gzip.GzipFile(results / "scoreboard_waits.csv.gz", "wb", mtime=0) as raw_file:
         raw_file.write(f"# {device.name}, {date}; one CTA on one SM\nkind,warps,clocks\n{''.join(found)}".encode())
     print(len(found), "rows")
 

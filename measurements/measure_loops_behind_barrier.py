@@ -1,11 +1,11 @@
 """Loops of unlike matrix instructions in warps that leave a barrier together, their code fetched before.
 
-    python abreast.py build [--build DIR] [--ptxas PTXAS] [--nvdisasm NVDISASM]   after `measure.py build` of the groups
-    python abreast.py run   [--build DIR] [--results DIR] [--date D]              results/abreast.csv; needs cupy
+    python measure_loops_behind_barrier.py build  # after `measure_loops.py build` of the groups
+    python measure_loops_behind_barrier.py run    # results/abreast.csv; needs cupy
 
-In `measure.py` the first iteration waits for its instructions, so that warps come to the second one apart, and by how
-much is known but for some cycles; two warps of a sub-core keep one rhythm or another for it. Here the machine code of
-each loop, as ptxas wrote it, stands in a template and runs twice behind a barrier; the second time is measured.
+In `measure_loops.py` the first iteration waits for its instructions, so that warps come to the second one apart, and by
+how much is known but for some cycles; two warps of a sub-core keep one rhythm or another for it. Here the machine code
+of each loop, as ptxas wrote it, stands in a template and runs twice behind a barrier; the second time is measured.
 
 Columns: cycles of an iteration from two loop counts, best of `LAUNCHES` launches each, and by how many cycles the
 slowest launch of the larger count took longer. Loops that count otherwise than with UIADD3 and ISETP are left out.
@@ -22,11 +22,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import machine_code_patch
 import mixed
-import patched
 import sass
-from clocked import template
-from patched import Word, command, control, guarded, halves, machine_code, replaced
+from clock_template import template
+from machine_code_patch import Word, command, control, guarded, halves, machine_code, replaced
 
 SLOTS, COUNTS, LAUNCHES = 160, (40, 168), 5
 WARPS = (1, 8, 12, 16, 24, 32)
@@ -75,12 +75,12 @@ class Room:
         move = self.number(self.begin, 0)
         words = [*words, self.now(self.end), (move[0] & ~(0xFF << 24) | BEGIN << 24, move[1])]
         assert len(words) < self.slots, f"{len(words)} instructions, room for {self.slots}"
-        low, high = patched.branch(self.jump, self.slots - len(words) - 1)
+        low, high = machine_code_patch.branch(self.jump, self.slots - len(words) - 1)
         return [*words, (guarded(low), high)]
 
     def back(self, x: sass.Instruction, over: int) -> Word:
         """A loop's branch over so many instructions, less than none, by the predicate of the template's branch."""
-        low, high = patched.branch((guarded(self.jump[0], 1), self.jump[1]), over)
+        low, high = machine_code_patch.branch((guarded(self.jump[0], 1), self.jump[1]), over)
         return low, control(high, x.stall, x.yields)
 
     def loop(self, body: list[sass.Instruction]) -> list[Word]:
@@ -184,9 +184,9 @@ def write(path: Path, note: str, counts: tuple[int, int], columns: list[str], ro
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    import measure
+    import measure_loops
 
-    device, data = measure.Device(), json.loads((folder / "abreast.json").read_text())
+    device, data = measure_loops.Device(), json.loads((folder / "abreast.json").read_text())
     rows = [
         list(row) for row in measured(device, folder / "abreast_template.cubin", data, data["loops"], WARPS, COUNTS)
     ]
