@@ -121,7 +121,7 @@ class Loop(stepped.Loop):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    cubin = folder / "called.cubin"
+    cubin = folder / "calls.cubin"
     raw = stepped.assembled(cubin, stepped.module(wanted(), around), ptxas, len(wanted()))
     listings = sass.listings(cubin, nvdisasm)
     loops = []
@@ -139,11 +139,11 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
             if kept:
                 codes.append((kept[loop.body[:place].count(address)], words))
         loops.append(stepped.described(loop, rows, first, codes))
-    (folder / "called.json").write_text(json.dumps(loops))
+    (folder / "calls.json").write_text(json.dumps(loops))
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    bench, programs, rows = stepped.Bench(folder, "called"), {x.name: x for x in wanted()}, []
+    bench, programs, rows = stepped.Bench(folder, "calls"), {x.name: x for x in wanted()}, []
     for loop in bench.loops:
         memory, plain = bench.memory(programs[loop["name"]]), bench.kernel(loop)
         clocks = [

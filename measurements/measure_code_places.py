@@ -98,7 +98,7 @@ def _offset(lower: int, upper: int, offset: int) -> Word:
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    source, cubin = folder / "placed.ptx", folder / "placed.cubin"
+    source, cubin = folder / "code_places.ptx", folder / "code_places.cubin"
     source.write_text(template(4, LIVE, SLOTS))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room = Room(cubin, nvdisasm)
@@ -111,15 +111,15 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
         for place in range(PLACES):
             loops[f"{name} {place}"] = moved(room, first, known[name], place).hex()
     cubin.write_bytes(room.raw)
-    (folder / "placed.json").write_text(json.dumps({"offset": room.offset, "loops": loops}))
+    (folder / "code_places.json").write_text(json.dumps({"offset": room.offset, "loops": loops}))
     print(len(loops), "loops")
 
 
 def run(folder: Path, results: Path, date: str) -> None:
     import measure_loops
 
-    device, data = measure_loops.Device(), json.loads((folder / "placed.json").read_text())
-    found = measured(device, folder / "placed.cubin", data, data["loops"], WARPS, COUNTS)
+    device, data = measure_loops.Device(), json.loads((folder / "code_places.json").read_text())
+    found = measured(device, folder / "code_places.cubin", data, data["loops"], WARPS, COUNTS)
     rows = [[*name.split(), warps, cycles] for name, warps, cycles, _ in found]
     columns = ["program", "place", "warps", "cycles_per_iteration"]
     write(results / "code_places.csv", f"{device.name}, {date}", COUNTS, columns, rows)

@@ -80,7 +80,7 @@ class Room(Coded):
     """Where the code goes, and the instructions that it needs."""
 
     def __init__(self, folder: Path, ptxas: str, nvdisasm: str) -> None:
-        super().__init__(folder / "least_issued.cubin", nvdisasm, FIRST)
+        super().__init__(folder / "issue_order.cubin", nvdisasm, FIRST)
         machine_code_patch.build(folder, ptxas, nvdisasm)
         self.forms = json.loads((folder / "mma_template.json").read_text())["forms"]
 
@@ -129,14 +129,14 @@ class Room(Coded):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    source, cubin = folder / "least_issued.ptx", folder / "least_issued.cubin"
+    source, cubin = folder / "issue_order.ptx", folder / "issue_order.cubin"
     source.write_text(template(CLOCKS, range(12, 24), SLOTS, ROUNDS))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room = Room(folder, ptxas, nvdisasm)
     found = [room.code(code).hex() for code in codes()]
     cubin.write_bytes(room.raw)
     data = {"offset": room.offset, "stored": [place for place, *_ in room.clocks], "codes": found}
-    (folder / "least_issued.json").write_text(json.dumps(data))
+    (folder / "issue_order.json").write_text(json.dumps(data))
     print(len(found), "codes")
 
 
@@ -145,8 +145,8 @@ def run(folder: Path, results: Path, date: str) -> None:
 
     device = measure_loops.Device()
     cupy = device.cupy
-    data = json.loads((folder / "least_issued.json").read_text())
-    cubin = (folder / "least_issued.cubin").read_bytes()
+    data = json.loads((folder / "issue_order.json").read_text())
+    cubin = (folder / "issue_order.cubin").read_bytes()
     source, target = cupy.zeros(1 << 18, dtype=cupy.uint32), cupy.zeros(1 << 15, dtype=cupy.uint32)
     rows = []
     for code, raw in zip(codes(), data["codes"], strict=True):

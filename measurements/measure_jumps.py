@@ -393,8 +393,8 @@ class Room(Coded):
     """
 
     def __init__(self, folder: Path, nvdisasm: str) -> None:
-        super().__init__(folder / "fetched.cubin", nvdisasm, FIRST)
-        lines = sass.listings(folder / "fetched.cubin", nvdisasm)["integers"]
+        super().__init__(folder / "jumps.cubin", nvdisasm, FIRST)
+        lines = sass.listings(folder / "jumps.cubin", nvdisasm)["integers"]
         self.integers = {
             kind: next(halves(x) for x in lines if isinstance(x, sass.Instruction) and x.text.startswith(opcode))
             for kinds, opcode in (("ST", "LOP3.LUT R"), ("MU", "IMAD R"))
@@ -510,7 +510,7 @@ def _offset(word: Word, offset: int, wait: int, hint: bool) -> Word:
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    source, cubin = folder / "fetched.ptx", folder / "fetched.cubin"
+    source, cubin = folder / "jumps.ptx", folder / "jumps.cubin"
     source.write_text(template(CLOCKS, range(12, 24), SLOTS, ROUNDS) + INTEGERS)
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room, found = Room(folder, nvdisasm), []
@@ -530,7 +530,7 @@ def run(folder: Path, results: Path, date: str) -> None:
     device = measure_loops.Device()
     cupy = device.cupy
     data = json.loads(gzip.decompress((folder / "jumps.json.gz").read_bytes()))
-    cubin = (folder / "fetched.cubin").read_bytes()
+    cubin = (folder / "jumps.cubin").read_bytes()
     source, target = cupy.zeros(1 << 18, dtype=cupy.uint32), cupy.zeros(1 << 15, dtype=cupy.uint32)
     rows = []
     for code in data["codes"]:

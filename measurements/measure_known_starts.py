@@ -62,7 +62,7 @@ def built(cubin: Path, around: Around, ptxas: str, nvdisasm: str) -> Iterator[tu
 
 def build_started(folder: Path, ptxas: str, nvdisasm: str) -> None:
     """The cubin of the loops, and that with clocks in some."""
-    cubin = folder / "started.cubin"
+    cubin = folder / "known_starts.cubin"
     loops, clocked = list[dict[str, Any]](), list[dict[str, Any]]()
     for loop, described in built(cubin, stepped.in_order, ptxas, nvdisasm):
         loops.append(described)
@@ -75,24 +75,24 @@ def build_started(folder: Path, ptxas: str, nvdisasm: str) -> None:
         stepped.registers(larger, name)
     (folder / "clocked.cubin").write_bytes(larger)
     (folder / "clocked.json").write_text(json.dumps(clocked))
-    (folder / "started.json").write_text(json.dumps(loops))
+    (folder / "known_starts.json").write_text(json.dumps(loops))
 
 
 def build_moved(folder: Path, ptxas: str, nvdisasm: str) -> None:
     """The cubin of the loops at other addresses, and by how many instructions each has moved."""
-    loops, known = list[dict[str, Any]](), json.loads((folder / "started.json").read_text())
+    loops, known = list[dict[str, Any]](), json.loads((folder / "known_starts.json").read_text())
     around = partial(stepped.in_order, address="%base")
-    for (_, loop), before in zip(built(folder / "moved.cubin", around, ptxas, nvdisasm), known, strict=True):
+    for (_, loop), before in zip(built(folder / "moved_loops.cubin", around, ptxas, nvdisasm), known, strict=True):
         moved = loop["code"][0][-1] - before["code"][0][-1]
         if [[*row[:-1], row[-1] - moved] for row in loop["code"]] == before["code"]:
             loops.append({**loop, "moved": moved})
         else:
             print(loop["name"], "is left out: its code is another one")
-    (folder / "moved.json").write_text(json.dumps(loops))
+    (folder / "moved_loops.json").write_text(json.dumps(loops))
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    bench, rows = stepped.Bench(folder, "started"), []
+    bench, rows = stepped.Bench(folder, "known_starts"), []
     clocked = stepped.Bench(folder, "clocked")
     codes = {loop["name"]: loop["codes"] for loop in clocked.loops}
     for loop, memory, cycles in measured(bench):
@@ -102,7 +102,7 @@ def run(folder: Path, results: Path, date: str) -> None:
             clocks += ([row, count, *clocked.times(kernel, memory, CLOCKED_ON, count)] for count in ITERATIONS)
         rows.append({**loop, "clocks": clocks, "cycles": cycles})
     bench.write(results, date, rows)
-    bench = stepped.Bench(folder, "moved")
+    bench = stepped.Bench(folder, "moved_loops")
     found = [(loop, cycles) for loop, _, cycles in measured(bench)]
     rows = [{"name": loop["name"], "moved": loop["moved"], "cycles": cycles} for loop, cycles in found]
     bench.write(results, date, rows)

@@ -1,6 +1,6 @@
 """Which of four sub-cores goes first at shared memory, and when it matters who does.
 
-    python measure_load_order.py build  # oldest.cubin, oldest.json
+    python measure_load_order.py build  # the cubin and its codes; no GPU
     python measure_load_order.py run    # results/load_order.json.gz; needs cupy
 
 One warp of each sub-core runs the same code, begun in the same cycle, on one, two or all four of them. Before that each
@@ -137,7 +137,7 @@ def row(x: sass.Instruction) -> list[Any]:
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     names = {f"code{number}": code for number, code in enumerate(codes())}
-    source, cubin = folder / "oldest.ptx", folder / "oldest.cubin"
+    source, cubin = folder / "load_order.ptx", folder / "load_order.cubin"
     source.write_text(p.HEADER + "".join(kernel(*each) for each in names.items()))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     listings, table = sass.listings(cubin, nvdisasm), []
@@ -152,7 +152,7 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
     words = np.frombuffer(raw[: len(raw) // 16 * 16], np.uint64).reshape(-1, 2).copy()
     words[words[:, 0] == EVENT] = NOP, control(0, 15, yields=True)
     cubin.write_bytes(words.tobytes() + raw[words.nbytes :])
-    (folder / "oldest.json").write_text(json.dumps(table))
+    (folder / "load_order.json").write_text(json.dumps(table))
     print(len(table), "codes")
 
 
@@ -161,7 +161,10 @@ def run(folder: Path, results: Path, date: str) -> None:
 
     device = measure_loops.Device()
     cupy = device.cupy
-    module, table = cupy.RawModule(path=str(folder / "oldest.cubin")), json.loads((folder / "oldest.json").read_text())
+    module, table = (
+        cupy.RawModule(path=str(folder / "load_order.cubin")),
+        json.loads((folder / "load_order.json").read_text()),
+    )
     target = cupy.zeros(1 << 10, dtype=cupy.uint64)
     for entry in table:
         kernel, count = module.get_function(entry.pop("name")), entry["code"].count("clock") + 1

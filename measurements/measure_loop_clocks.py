@@ -237,7 +237,7 @@ def registers(raw: bytearray, name: str) -> None:
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    cubin = folder / "stepped.cubin"
+    cubin = folder / "loop_clocks.cubin"
     raw = bytearray(assembled(cubin, p.ptx_module(wanted(), AROUND), ptxas))
     listings = sass.listings(cubin, nvdisasm)
     loops = []
@@ -247,7 +247,7 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
         loops.append(described(loop, rows, first, [(addresses.index(at), loop.words(at)) for at in loop.places()]))
         registers(raw, name)
     cubin.write_bytes(raw)
-    (folder / "stepped.json").write_text(json.dumps(loops))
+    (folder / "loop_clocks.json").write_text(json.dumps(loops))
 
 
 class Bench:
@@ -311,7 +311,7 @@ class Bench:
 
 
 def run(folder: Path, results: Path, date: str) -> None:
-    bench, programs, rows = Bench(folder, "stepped"), {x.name: x for x in wanted()}, []
+    bench, programs, rows = Bench(folder, "loop_clocks"), {x.name: x for x in wanted()}, []
     for loop in bench.loops:
         memory, clocks = bench.memory(programs[loop["name"]]), []
         for row, words in loop["codes"]:

@@ -126,7 +126,7 @@ def fits(body: list[sass.Instruction]) -> bool:
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    source, cubin = folder / "abreast_template.ptx", folder / "abreast_template.cubin"
+    source, cubin = folder / "loops_behind_barrier_template.ptx", folder / "loops_behind_barrier_template.cubin"
     source.write_text(template(4, LIVE, SLOTS))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room, loops, left = Room(cubin, nvdisasm), {}, []
@@ -142,7 +142,7 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
                 left.append(name)
     data = {"offset": room.offset, "loops": loops, "left": left}
     cubin.write_bytes(room.raw)
-    (folder / "abreast.json").write_text(json.dumps(data))
+    (folder / "loops_behind_barrier.json").write_text(json.dumps(data))
     print(len(loops), "loops; left out:", *left)
 
 
@@ -186,9 +186,10 @@ def write(path: Path, note: str, counts: tuple[int, int], columns: list[str], ro
 def run(folder: Path, results: Path, date: str) -> None:
     import measure_loops
 
-    device, data = measure_loops.Device(), json.loads((folder / "abreast.json").read_text())
+    device, data = measure_loops.Device(), json.loads((folder / "loops_behind_barrier.json").read_text())
     rows = [
-        list(row) for row in measured(device, folder / "abreast_template.cubin", data, data["loops"], WARPS, COUNTS)
+        list(row)
+        for row in measured(device, folder / "loops_behind_barrier_template.cubin", data, data["loops"], WARPS, COUNTS)
     ]
     columns = ["program", "warps", "cycles_per_iteration", "slowest_minus_best"]
     write(results / "abreast.csv", f"{device.name}, {date}", COUNTS, columns, rows)

@@ -75,7 +75,7 @@ class Room(Clocked):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    source, cubin = folder / "orders.ptx", folder / "orders.cubin"
+    source, cubin = folder / "mma_issue_order.ptx", folder / "mma_issue_order.cubin"
     source.write_text(template(CLOCKS, range(20, 68), SLOTS))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room, loops = Room(cubin, nvdisasm), {}
@@ -95,7 +95,7 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
         "loops": dict(list(loops.items())[::step]),
     }
     cubin.write_bytes(room.raw)
-    (folder / "orders.json").write_text(json.dumps(data))
+    (folder / "mma_issue_order.json").write_text(json.dumps(data))
     print(len(data["loops"]), "loops")
 
 
@@ -149,7 +149,10 @@ def run(folder: Path, results: Path, date: str) -> None:
 
     device = measure_loops.Device()
     cupy = device.cupy
-    data, cubin = json.loads((folder / "orders.json").read_text()), (folder / "orders.cubin").read_bytes()
+    data, cubin = (
+        json.loads((folder / "mma_issue_order.json").read_text()),
+        (folder / "mma_issue_order.cubin").read_bytes(),
+    )
     source, target = cupy.zeros(1 << 18, dtype=cupy.uint32), cupy.zeros(1 << 15, dtype=cupy.uint32)
     counts = Counter[tuple[int, int, int, int, bool]]()
     for loop in data["loops"].values():

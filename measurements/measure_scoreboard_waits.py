@@ -130,7 +130,7 @@ class Room(iterations.Room):  # type: ignore[misc]
     """Where the code goes, and the instructions that it needs."""
 
     def __init__(self, folder: Path, nvdisasm: str) -> None:
-        super().__init__(folder, nvdisasm, "waiting.cubin")
+        super().__init__(folder, nvdisasm, "scoreboard_waits.cubin")
 
     def part(self, own: Own | None) -> list[Word]:
         """What a warp does from the barrier on."""
@@ -165,14 +165,14 @@ class Room(iterations.Room):  # type: ignore[misc]
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    source, cubin = folder / "waiting.ptx", folder / "waiting.cubin"
+    source, cubin = folder / "scoreboard_waits.ptx", folder / "scoreboard_waits.cubin"
     source.write_text(pieces.template(CLOCKS, SLOTS, ROUNDS, apart=True))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room = Room(folder, nvdisasm)
     modules = [room.module(scene).hex() for scene in scenes()]
     cubin.write_bytes(room.raw)
     data = {"offset": room.offset, "stored": [place for place, *_ in room.clocks], "modules": modules}
-    (folder / "waiting.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
+    (folder / "scoreboard_waits.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
     print(len(modules), "scenes")
 
 
@@ -188,8 +188,8 @@ def run(folder: Path, results: Path, date: str) -> None:
 
     device = measure_loops.Device()
     cupy = device.cupy
-    data = json.loads(gzip.decompress((folder / "waiting.json.gz").read_bytes()))
-    cubin = (folder / "waiting.cubin").read_bytes()
+    data = json.loads(gzip.decompress((folder / "scoreboard_waits.json.gz").read_bytes()))
+    cubin = (folder / "scoreboard_waits.cubin").read_bytes()
     source, target = cupy.asarray(pieces.table()), cupy.zeros(1 << 16, dtype=cupy.uint32)
     found = []
     for scene, raw in zip(scenes(), data["modules"], strict=True):

@@ -201,7 +201,7 @@ def alternating(source: random.Random) -> Iterator[Scene]:
 class Room(turns.Room):
     """Where the code goes, and the instructions that it needs."""
 
-    def __init__(self, folder: Path, nvdisasm: str, cubin: str = "iterations.cubin") -> None:
+    def __init__(self, folder: Path, nvdisasm: str, cubin: str = "shared_memory_iterations.cubin") -> None:
         super().__init__(folder, nvdisasm, cubin)
 
     def lead(self, after: int | None) -> list[Word]:
@@ -241,14 +241,14 @@ class Room(turns.Room):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    source, cubin = folder / "iterations.ptx", folder / "iterations.cubin"
+    source, cubin = folder / "shared_memory_iterations.ptx", folder / "shared_memory_iterations.cubin"
     source.write_text(pieces.template(CLOCKS, SLOTS, ROUNDS, apart=True))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room = Room(folder, nvdisasm)
     modules = [{"raw": room.module(scene).hex(), "scene": scene} for scene in scenes()]
     cubin.write_bytes(room.raw)
     data = {"offset": room.offset, "stored": [place for place, *_ in room.clocks], "modules": modules}
-    (folder / "iterations.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
+    (folder / "shared_memory_iterations.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
     print(len(modules), "scenes")
 
 
@@ -265,8 +265,8 @@ def run(folder: Path, results: Path, date: str) -> None:
 
     device = measure_loops.Device()
     cupy = device.cupy
-    data = json.loads(gzip.decompress((folder / "iterations.json.gz").read_bytes()))
-    cubin = (folder / "iterations.cubin").read_bytes()
+    data = json.loads(gzip.decompress((folder / "shared_memory_iterations.json.gz").read_bytes()))
+    cubin = (folder / "shared_memory_iterations.cubin").read_bytes()
     source, target = cupy.asarray(pieces.table()), cupy.zeros(1 << 16, dtype=cupy.uint32)
     found = []
     for entry in data["modules"]:

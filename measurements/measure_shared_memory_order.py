@@ -90,7 +90,7 @@ def scenes() -> Iterator[Scene]:
 class Room(pieces.Room):
     """Where the code goes, and the instructions that it needs."""
 
-    def __init__(self, folder: Path, nvdisasm: str, cubin: str = "turns.cubin") -> None:
+    def __init__(self, folder: Path, nvdisasm: str, cubin: str = "shared_memory_order.cubin") -> None:
         super().__init__(folder, nvdisasm, cubin, LANE)
         self.test = halves(self.word(r"ISETP\.LT\.U32\.AND P\d, PT, R\d+, 0x"))
         self.jump, self.barrier = halves(self.word(r"@P\d BRA")), halves(self.word("BAR"))
@@ -148,7 +148,7 @@ class Room(pieces.Room):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    source, cubin = folder / "turns.ptx", folder / "turns.cubin"
+    source, cubin = folder / "shared_memory_order.ptx", folder / "shared_memory_order.cubin"
     source.write_text(pieces.template(CLOCKS, SLOTS, ROUNDS, apart=True))
     subprocess.run([ptxas, "-arch=sm_90a", "-o", str(cubin), str(source)], check=True)
     room, wanted, modules = Room(folder, nvdisasm), list(scenes()), []
@@ -158,7 +158,7 @@ def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
         modules.append({"raw": raw.hex(), "scenes": [*range(begin, begin + len(part))]})
     cubin.write_bytes(room.raw)
     data = {"offset": room.offset, "stored": [place for place, *_ in room.clocks], "modules": modules}
-    (folder / "turns.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
+    (folder / "shared_memory_order.json.gz").write_bytes(gzip.compress(json.dumps(data).encode()))
     print(len(wanted), "scenes,", len(modules), "modules")
 
 
@@ -179,8 +179,8 @@ def run(folder: Path, results: Path, date: str) -> None:
 
     device, every = measure_loops.Device(), list(scenes())
     cupy = device.cupy
-    data = json.loads(gzip.decompress((folder / "turns.json.gz").read_bytes()))
-    cubin = (folder / "turns.cubin").read_bytes()
+    data = json.loads(gzip.decompress((folder / "shared_memory_order.json.gz").read_bytes()))
+    cubin = (folder / "shared_memory_order.cubin").read_bytes()
     source, target = cupy.asarray(pieces.table()), cupy.zeros(1 << 16, dtype=cupy.uint32)
     found = []
     for entry in data["modules"]:

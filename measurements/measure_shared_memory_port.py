@@ -188,7 +188,7 @@ def loads() -> Iterator[tuple[dict[str, Any], tuple[int, ...], tuple[int, ...], 
 
 def build(folder: Path, nvcc: str, nvdisasm: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    source, cubin = folder / "ports.cu", folder / "ports.cubin"
+    source, cubin = folder / "shared_memory_port.cu", folder / "shared_memory_port.cubin"
     source.write_text(template())
     subprocess.run([nvcc, "-w", "-arch=sm_90a", "-O3", "-cubin", "-o", str(cubin), str(source)], check=True)
     found = sass.listings(cubin, nvdisasm)
@@ -199,7 +199,7 @@ def build(folder: Path, nvcc: str, nvdisasm: str) -> None:
         loops.append([kernel, labels, warps, cores, encoded(body, *kernels[kernel])])
     code = cubin.read_bytes()
     offsets = {name: code.index(machine_code(map(halves, loop))) for name, (*_, loop) in kernels.items()}
-    (folder / "ports.json").write_text(json.dumps({"offsets": offsets, "loops": loops}))
+    (folder / "shared_memory_port.json").write_text(json.dumps({"offsets": offsets, "loops": loops}))
     print(len(loops), "loops")
 
 
@@ -236,7 +236,10 @@ def run(folder: Path, results: Path, date: str) -> None:
     import cupy
     import numpy as np
 
-    data, cubin = json.loads((folder / "ports.json").read_text()), (folder / "ports.cubin").read_bytes()
+    data, cubin = (
+        json.loads((folder / "shared_memory_port.json").read_text()),
+        (folder / "shared_memory_port.cubin").read_bytes(),
+    )
     out, values = cupy.zeros(128, dtype=cupy.uint64), cupy.zeros(128, dtype=cupy.uint32)
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     columns = ("kind", "matrix", "other", "at", "count", "warps", "sub_cores", "cycles")

@@ -250,7 +250,7 @@ def coded(word: Word, stall: int, *, wrote: int = 7, read: int = 7, awaits: int 
 class Room(Clocked):
     """Where the code goes, and the instructions that it needs."""
 
-    def __init__(self, folder: Path, nvdisasm: str, cubin: str = "pieces.cubin", lane: int = LANE) -> None:
+    def __init__(self, folder: Path, nvdisasm: str, cubin: str = "short_sequences.cubin", lane: int = LANE) -> None:
         super().__init__(folder / cubin, nvdisasm, FIRST, LANE)
         self.lane = lane
         few = sass.listings(folder / cubin, nvdisasm)["words"]
@@ -343,8 +343,11 @@ def _shared(name: str) -> bool:
 
 def template_cubin(folder: Path, ptxas: str) -> None:
     """Compiles the kernel that makes room for the sequences."""
-    (folder / "pieces.ptx").write_text(template())
-    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(folder / "pieces.cubin"), str(folder / "pieces.ptx")], check=True)
+    (folder / "short_sequences.ptx").write_text(template())
+    subprocess.run(
+        [ptxas, "-arch=sm_90a", "-o", str(folder / "short_sequences.cubin"), str(folder / "short_sequences.ptx")],
+        check=True,
+    )
 
 
 def assemble(room: Room, sequences: Iterable[Piece], longest: int, path: Path) -> None:

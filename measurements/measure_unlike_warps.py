@@ -66,7 +66,7 @@ class Room(Coded):
     """Where the code goes, and the instructions that it needs."""
 
     def __init__(self, folder: Path, ptxas: str, nvdisasm: str) -> None:
-        super().__init__(folder / "unlike.cubin", nvdisasm, FIRST)
+        super().__init__(folder / "unlike_warps.cubin", nvdisasm, FIRST)
         machine_code_patch.build(folder, ptxas, nvdisasm)
         self.matrix = tuple(json.loads((folder / "mma_template.json").read_text())["forms"][mixed.short(MATRIX)])
 
@@ -113,16 +113,18 @@ class Room(Coded):
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:
-    (folder / "unlike.ptx").write_text(template(CLOCKS, range(12, 24), SLOTS, 4))
-    subprocess.run([ptxas, "-arch=sm_90a", "-o", str(folder / "unlike.cubin"), str(folder / "unlike.ptx")], check=True)
+    (folder / "unlike_warps.ptx").write_text(template(CLOCKS, range(12, 24), SLOTS, 4))
+    subprocess.run(
+        [ptxas, "-arch=sm_90a", "-o", str(folder / "unlike_warps.cubin"), str(folder / "unlike_warps.ptx")], check=True
+    )
     room = Room(folder, ptxas, nvdisasm)
     found = []
     for kind, each in codes():
         raw, marks = room.code(each)
         found.append({"kind": kind, "code": each, "raw": raw.hex(), "marks": marks})
     data = {"offset": room.offset, "stored": [place for place, *_ in room.clocks], "loops": found}
-    (folder / "unlike.cubin").write_bytes(room.raw)
-    (folder / "unlike.json").write_text(json.dumps(data))
+    (folder / "unlike_warps.cubin").write_bytes(room.raw)
+    (folder / "unlike_warps.json").write_text(json.dumps(data))
     print(len(found), "loops")
 
 
@@ -190,7 +192,7 @@ def run(folder: Path, results: Path, date: str) -> None:
     import measure_loops
 
     device = measure_loops.Device()
-    data, cubin = json.loads((folder / "unlike.json").read_text()), (folder / "unlike.cubin").read_bytes()
+    data, cubin = json.loads((folder / "unlike_warps.json").read_text()), (folder / "unlike_warps.cubin").read_bytes()
     found = Counter[tuple[str, str, str]]()
     for loop in data["loops"]:
         told = orders if loop["kind"] == "order" else stills
