@@ -1,5 +1,5 @@
 """Straight code of warps with reads of the clock, as measurements/measure_shared_memory_iterations.py and
-measure_scoreboard_waits.py write and measure it, in the simulation."""
+measure_kept_operands.py write and measure it, in the simulation."""
 
 from __future__ import annotations
 

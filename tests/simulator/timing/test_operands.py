@@ -95,8 +95,8 @@ def test_reuse_saves_a_read() -> None:
 
 def test_reuse_is_lost_to_a_hinted_nop_of_another_warp() -> None:
     """What an instruction keeps is read again if another warp issues a NOP with the yield hint before the next one has
-    issued, and not for a NOP without: as routines of emulated instructions on two warps show, clock by clock
-    (measurements/measure_calls.py)."""
+    issued, and not for a NOP without: as routines of emulated instructions on two warps showed, clock by clock, on an
+    H200 (docs/findings.md, In the history: called.py)."""
 
     def clock(reuse: str, hinted: bool, at: int) -> int:
         """When the clock is read behind instructions of a warp, of which the first issues in cycle 100, beside a NOP of
