@@ -1,5 +1,5 @@
-"""Straight code of warps with reads of the clock, as tests/hardware/iterations.py and waiting.py write and measure it,
-in the simulation."""
+"""Straight code of warps with reads of the clock, as measurements/measure_shared_memory_iterations.py and
+measure_kept_operands.py write and measure it, in the simulation."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def dram_bytes(tile: Tile, m: int, n: int, k: int, chip: Config, *, rows: bool =
     results once. CTAs are taken in blocks of a wave as near to squares as pays, as libraries order theirs.
 
     Args:
-        rows: CTAs are taken row by row, as the kernels of tests/hardware/gemm take theirs.
+        rows: CTAs are taken row by row, as the kernels of measurements/gemm take theirs.
     """
     assert chip.l2 is not None
     down, across = m // tile.bm, n // tile.bn

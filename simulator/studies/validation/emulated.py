@@ -89,7 +89,7 @@ GROUPS = {
         Group(
             "emulated",
             "streams of instructions for which ptxas writes sequences, cycles of an iteration",
-            "measured: H100 80GB, 2026-11-25, tests/hardware (mma.csv)",
+            "measured: H100 80GB, 2026-11-25, measurements (mma.csv)",
             rows,
             ("kind", "fresh", "load"),
             seconds=32,

@@ -7,10 +7,9 @@ as far apart as measured. In the measurement and in the simulation alike, cycles
 two runs.
 
 Two warps of a sub-core keep one of several rhythms, and which one depends on how many instructions each has issued
-before. So emulated instructions on 5 to 28 warps are measured behind a known start (`tests/hardware/started.py`), where
-that is known, and the chip does the same in each launch. On fewer warps it makes no difference; on 32 there is no room
-for the warp of each sub-core that makes the start known.
-"""
+before. So emulated instructions on 5 to 28 warps are measured behind a known start
+(`measurements/measure_known_starts.py`), where that is known, and the chip does the same in each launch. On fewer warps
+it makes no difference; on 32 there is no room for the warp of each sub-core that makes the start known."""
 
 from __future__ import annotations
 
@@ -148,7 +147,8 @@ GROUPS = {
         Group(
             "machine",
             "the streams of group emulated as the machine code that ran, cycles of an iteration",
-            "measured: H100 80GB, tests/hardware: 2026-11-25, mma.csv (start unknown), and 2026-11-28, started.py",
+            "measured: H100 80GB, measurements: 2026-11-25, mma.csv (start unknown), and 2026-11-28, "
+            "measure_known_starts.py",
             emulated,
             ("set", "load", "start"),
             seconds=60,
@@ -156,7 +156,7 @@ GROUPS = {
         Group(
             "integers",
             "machine code of integers, floats and shuffles, alone and among matrix instructions, cycles an iteration",
-            "measured: H100 80GB, 2026-11-25, tests/hardware (inserts, operation)",
+            "measured: H100 80GB, 2026-11-25, measurements (inserts, operation)",
             integers,
             ("set", "load"),
             seconds=25,

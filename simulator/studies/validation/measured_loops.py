@@ -1,7 +1,7 @@
 """Loops of real machine code that were measured, and are simulated here as they were measured: with two loop counts,
 whose difference gives the cycles of each iteration.
 
-A file of loops is JSON, packed with xz (tests/hardware/memory_loops.py writes one). It has `shared_bytes`, `images`
+A file of loops is JSON, packed with xz (measurements/memory_loops.py writes one). It has `shared_bytes`, `images`
 (what shared memory holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take
 part, `counts` (the two loop counts), `image`, `cycles` of an iteration by warps of the CTA, `begins` by warps of the
 CTA, and `parts`.

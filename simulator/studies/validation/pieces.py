@@ -185,7 +185,8 @@ GROUPS = {
         Group(
             "pieces",
             "short sequences of accesses, matrix and integer instructions, one warp: cycles",
-            "measured: H200 (the same SM) and, 22,148 of them, H100 80GB, 2026-11-26, tests/hardware/pieces.py",
+            "measured: H200 (the same SM) and, 22,148 of them, H100 80GB, 2026-11-26, "
+            "measurements/measure_short_sequences.py",
             rows,
             ("asked",),
             absolute=True,

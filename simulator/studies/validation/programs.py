@@ -97,7 +97,7 @@ _GROUP = Group(
     "programs",
     "loops of unlike matrix instructions, cycles of an iteration",
     "measured: H100 80GB, November 2026 (set given), 2026-11-25 and, closed, apart and abreast, 2026-11-26; abreast: "
-    "not looked at for a rule; which warp issues next comes from tests/hardware/least_issued.py, not from loops",
+    "not looked at for a rule; which warp issues next comes from measurements/measure_issue_order.py, not from loops",
     rows,
     ("set", "load", "warps"),
     seconds=47,

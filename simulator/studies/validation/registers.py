@@ -120,7 +120,8 @@ GROUPS = {
         Group(
             "registers",
             "short sequences of integer, float and matrix instructions on two banks of registers, one warp: cycles",
-            "measured: H100 80GB, 2026-11-26, and H200 (the same SM), 2026-11-27, tests/hardware/banks.py",
+            "measured: H100 80GB, 2026-11-26, and H200 (the same SM), 2026-11-27, "
+            "measurements/measure_register_banks.py",
             rows,
             ("kind",),
             absolute=True,

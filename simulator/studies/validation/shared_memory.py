@@ -141,7 +141,7 @@ def published(config: Config, short: bool) -> list[Row]:
 
 
 _H100 = (
-    "measured: NVIDIA H100 80GB HBM3, 2026-11-24, tests/hardware; held out: 2026-11-25, when the rules, the order of "
+    "measured: NVIDIA H100 80GB HBM3, 2026-11-24, measurements; held out: 2026-11-25, when the rules, the order of "
     "warps among them, had been fixed"
 )
 _LOOPS = (

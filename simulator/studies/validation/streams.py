@@ -27,7 +27,7 @@ from simulator.timing.tables import TensorClass
 
 BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then
 STAGGER = 20  # cycles by which warps of a sub-core begin a loop one after the other: behind a barrier they
-# read a clock, and clocks of 8 and 16 warps are 20 to 40 cycles apart (tests/hardware/results/starts.csv)
+# read a clock, and clocks of 8 and 16 warps are 20 to 40 cycles apart (measurements/results/warp_starts.csv)
 COUNTS = (9, 25)  # runs of the loop, of the two streams
 _FIRST = {"a": 0, "b": 8, "e": 16, "scale_a": 17, "scale_b": 18}
 _COUNTER, _ACCUMULATORS = 19, 20

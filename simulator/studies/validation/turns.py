@@ -128,7 +128,7 @@ GROUPS = {
         Group(
             "turns",
             "accesses of up to twelve warps at once: cycles until the last value, or the last issue",
-            "measured: H100 80GB, 2026-11-26, tests/hardware/turns.py",
+            "measured: H100 80GB, 2026-11-26, measurements/measure_shared_memory_order.py",
             rows,
             ("asked", "warps"),
             seconds=0.6,

@@ -342,8 +342,8 @@ def native(shape: tuple[str, str, str], first: int) -> str:
 
 @pytest.mark.parametrize(("one", "other", "wanted"), [row[1:] for row in UNLIKE], ids=[row[0] for row in UNLIKE])
 def test_unlike_instructions(folder: Path, one: tuple[str, str, str], other: tuple[str, str, str], wanted: int) -> None:
-    """As measured on the H100 (tests/hardware/results/sass.csv): when the second issues; what comes after a late start,
-    waits."""
+    """As measured on the H100 (measurements/results/mma_distances.csv): when the second issues; what comes after a late
+    start, waits."""
     alone = cycles(folder, native(other, 8))
     assert cycles(folder, native(one, 0) + native(other, 8)) - alone == wanted
     late = not one[0].startswith("sp") and other[0].startswith("sp") and wanted in (4, 6)

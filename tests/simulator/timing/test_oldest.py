@@ -1,5 +1,5 @@
 """Loads of one, two and four sub-cores that begin in the same cycle, clock by clock, against an H200, the same SM
-(tests/hardware/results/oldest.json.gz, written by tests/hardware/oldest.py)."""
+(measurements/results/load_order.json.gz, written by measurements/measure_load_order.py)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulator.studies.validation.slots import read_from, wait_for
 from simulator.timing.compile import odd_banks
 from simulator.timing.model import Periodic, TimedOperation
 from simulator.timing.shared_memory import SharedMemory
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT
 from tests.support.straight_code import CLOCK, KNOWN, read_clocks
 
 LOADS = {"b32": "ld.b32", "v2": "ld.v2", "v4": "ld.v4"} | {f"x{n}": f"ldmatrix.x{n}" for n in (1, 2, 4)}
@@ -26,7 +26,7 @@ UNITS = {"fma": Unit.FMA, "alu": Unit.ALU}
 @cache
 def codes() -> list[dict[str, Any]]:
     """The codes of the table."""
-    path = TESTS / "hardware" / "results" / "oldest.json.gz"
+    path = ROOT / "measurements" / "results" / "load_order.json.gz"
     found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["codes"]
     return found
 

@@ -1,5 +1,5 @@
 """Accesses and matrix instructions that meet at the port to shared memory, to the cycle, against an H100
-(configs/measurements/h100_pieces.csv.xz, written by tests/hardware/pieces.py)."""
+(configs/measurements/h100_pieces.csv.xz, written by measurements/measure_short_sequences.py)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The rules of the tensor pipe against an H100: distances of matrix instructions that no wait protects
-(tests/hardware/patched.py)."""
+(measurements/measure_mma_distances.py)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from simulator.timing.model import TimedCode, TimedOperation
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.pipes import Pipes
 from simulator.timing.warp import Warp
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
-MEASURED = TESTS / "hardware" / "results" / "patched.csv"
+MEASURED = ROOT / "measurements" / "results" / "mma_distances.csv"
 
 
 def rows(kind: str) -> list[dict[str, str]]:
