@@ -15,7 +15,7 @@ instructions one that waits two cycles has it, too, if none had it for 12 cycles
 NOPs and the branch have it, and they issue between the instructions of a trace, so they are noted with the one before
 them.
 
-Measured on an H100 (tests/hardware/README.md, "Unlike instructions"): waits, hints and places of the counter equal
+Measured on an H100 (measurements/README.md, "Unlike instructions"): waits, hints and places of the counter equal
 those in the machine code of 1,148 of 1,160 random loops (tests/simulator/timing/test_schedule_hints.py).
 """
 

@@ -1,6 +1,6 @@
 """The table `[sequences]` of a config: what ptxas writes for matrix instructions that a chip does not have.
 
-The table names a file in configs/sequences, which `tests/hardware/sequences.py` makes: for each such instruction the
+The table names a file in configs/sequences, which `measurements/sequences.py` makes: for each such instruction the
 machine instructions as rows [kind, writes, reads], in the order in which they are issued. Values are numbers, operands
 have names: a0, b1, c2, e, d3.
 """
