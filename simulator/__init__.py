@@ -139,7 +139,7 @@ _PACKAGES = {
     "sweep": "simulator.studies.sweep",
     "validation": "simulator.studies.validation",
 }
-"""Packages that users call by a short name; others are reached by their own: `simulator.timing.engine`."""
+"""Packages that users call by a short name; others are reached by their own: `simulator.timing.run`."""
 _INNER = ("arithmetic", "execute", "program", "simulation", "state", "studies", "timing", "views")
 
 

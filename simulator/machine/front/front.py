@@ -117,6 +117,14 @@ class Front:
         self.unfinished += 1
         return warp
 
+    def set_ages(self, order: Any) -> None:
+        """Lets the sub-cores have come to shared memory in this order, the first the longest ago."""
+        age: cython.longlong = -len(order)
+        for number in order:
+            core: SubCore = self.cores[number]
+            core.port.taken_at = core.port.granted_at = age
+            age += 1
+
     # Time
 
     @cython.ccall

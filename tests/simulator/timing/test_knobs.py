@@ -1,4 +1,4 @@
-"""What architects vary: each knob moves what it should, to its limit, and both engines agree on it."""
+"""What architects vary: each knob moves what it should, to its limit, compiled or not."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import pytest
 import simulator
 from simulator import load_config
 from simulator.simulation.session import Session
-from simulator.timing import compiled
 from simulator.timing.config import Config
 from simulator.timing.run import executions
 from simulator.views.timeline import Timeline
 from simulator.views.timeline.tracks import tracks
-from tests.simulator.timing.test_compiled_engine import check
+from tests.simulator.timing.test_front import check
 from tests.support.cases import PROGRAMS, case_of, examples, exhaustive, over
 from tests.support.random_traces import random_trace
 
@@ -157,12 +156,10 @@ def check_variant(number: int, seed: int, most: int = 20_000) -> int:
         return check(session).skipped
 
 
-@pytest.mark.skipif(not compiled.available(), reason="there is no compiled kernel")
 def test_both_engines() -> None:
     assert sum(check_variant(number, 500 + number, 4_000) for number in range(examples(3, 2) * len(VARIANTS))) > 0
 
 
-@pytest.mark.skipif(not compiled.available(), reason="there is no compiled kernel")
 @exhaustive
 @pytest.mark.parametrize("first", range(0, min(PROGRAMS, 200), 50))
 def test_both_engines_more(first: int) -> None:

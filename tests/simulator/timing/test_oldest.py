@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from isa.forms.record import Unit
+from simulator.machine.sm import Machine
 from simulator.studies.validation.slots import read_from, wait_for
+from simulator.timing import run
 from simulator.timing.compile import odd_banks
 from simulator.timing.model import Periodic, TimedOperation
-from simulator.timing.shared_memory import SharedMemory
 from tests.support.paths import ROOT
 from tests.support.straight_code import CLOCK, KNOWN, read_clocks
 
@@ -56,14 +57,14 @@ def operation(row: list[Any], warp: int) -> TimedOperation:
 @pytest.fixture
 def ages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sub-cores, that whose last access to shared memory is the oldest first."""
-    order, begin = [*range(4)], SharedMemory.__init__
+    order = [*range(4)]
 
-    def aged(memory: SharedMemory, *args: Any, **more: Any) -> None:
-        begin(memory, *args, **more)
-        for place, number in enumerate(order):
-            memory.cores[number].taken_at = memory.cores[number].granted_at = place - len(order)
+    class Aged(Machine):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            self.sms[0].front.set_ages(order)
 
-    monkeypatch.setattr(SharedMemory, "__init__", aged)
+    monkeypatch.setattr(run, "Machine", Aged)
     return order
 
 

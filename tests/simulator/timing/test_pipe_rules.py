@@ -17,11 +17,9 @@ from simulator.program.lowering import linearise
 from simulator.studies.validation import programs
 from simulator.timing.compile import compile_code, matrix
 from simulator.timing.config import load_config
-from simulator.timing.run import simulate
 from simulator.timing.model import TimedCode, TimedOperation
-from simulator.timing.observer import Stall, TimingObserver
-from simulator.timing.pipes import Pipes
-from simulator.timing.warp import Warp
+from simulator.timing.observer import Stall, TimingObserver, Waits
+from simulator.timing.run import simulate
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
@@ -51,7 +49,9 @@ class Last(TimingObserver):
 
     cycle = 0
 
-    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
+    def issue(
+        self, warp: int, core: int, operation: TimedOperation, now: int, stalls: Sequence[Stall], waits: Waits
+    ) -> None:
         self.cycle = now
 
 

@@ -1,5 +1,5 @@
-"""The compiled engine against Python's own rules: the same cycles, stalls, counters and skipped cycles, and the same
-states at the ends of loops."""
+"""The front of an SM, compiled and as it stands: the same cycles, stalls, counters and skipped cycles; and what is
+skipped changes nothing."""
 
 from __future__ import annotations
 
@@ -11,72 +11,58 @@ from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from types import FrameType
-from typing import Any
 from unittest import mock
 
 import pytest
 
 import simulator
+from simulator.machine import engine
+from simulator.machine.front import front as interpreted_front
 from simulator.resources import folder as data_folder
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
-from simulator.timing import compiled, engine
+from simulator.timing import run
 from simulator.timing.config import config_names, load_config
-from simulator.timing.run import simulate
-from simulator.timing.global_memory import GlobalMemory
-from simulator.timing.l2_path import is_copy
 from simulator.timing.model import Periodic, TimedOperation
 from simulator.timing.result import Timing
-from simulator.timing.shared_memory import SharedMemory
-from simulator.timing.skipper import Skipper
-from simulator.timing.tables import POLICIES
+from simulator.timing.run import executions, simulate
 from tests.support import config_values
 from tests.support.cases import PROGRAMS, case_of, examples, exhaustive
-from tests.support.paths import ROOT
 from tests.support.random_traces import random_trace
 
-needs_kernel = pytest.mark.skipif(not compiled.available(), reason="there is no compiled kernel")
+needs_compiled = pytest.mark.skipif(engine.compiled_front() is None, reason="the front has not been compiled")
 TRACES = sorted(path.relative_to(data_folder("traces")).as_posix() for path in data_folder("traces").rglob("*.trace"))
+INTERPRETED = 1500  # instructions, at most, of programs that run interpreted too: a hundredth of a second each hundred
 
 
 @contextmanager
-def python_alone() -> Iterator[None]:
-    with mock.patch.object(compiled, "available", return_value=False):
+def interpreted() -> Iterator[None]:
+    """Runs the front as it stands."""
+    with (
+        mock.patch("simulator.machine.sm.front_module", return_value=interpreted_front),
+        mock.patch.object(engine, "front_module", return_value=interpreted_front),
+    ):
         yield
 
 
-class Watched(Skipper):
-    """Compares what the compiled engine says about the state with what Python says."""
-
-    looks = 0
-
-    def __init__(self, sm: Any, words: Any = None) -> None:
-        super().__init__(sm, words)
-        if words is not None:
-            self.words = lambda: self.same(words())
-
-    def same(self, words: bytes) -> bytes:
-        assert words == self.collect()
-        Watched.looks += 1
-        return words
+def instructions(session: Session) -> int:
+    """How many instructions the warps of a program issue."""
+    return sum(len(code.warps) * executions(code) for code in session._compiled)
 
 
 def check(session: Session, sms: int = 1) -> Timing:
-    """The timing of a program on one of so many SMs, the same with and without the compiled engine, with and without
-    skipping, and where all sub-cores are timed together."""
+    """The timing of a program on one of so many SMs: the same with and without skipping, where all sub-cores are timed
+    together, and, if the program is short, where the front is interpreted."""
     executed = session.without_results()
-    found: dict[tuple[bool, bool], Timing] = {}
-    for skip in (True, False):
-        with mock.patch.object(engine, "Skipper", Watched):
-            found[True, skip] = session.time(executed, skip=skip, sms=sms)
-        with python_alone():
-            found[False, skip] = session.time(executed, skip=skip, sms=sms)
-        assert found[True, skip] == found[False, skip]
-    assert replace(found[True, True], skipped=0) == found[True, False]
-    with mock.patch.object(engine, "parts", return_value=[]):
-        assert replace(session.time(executed, sms=sms), skipped=0) == found[True, False]
-    return found[True, True]
+    found, whole = session.time(executed, sms=sms), session.time(executed, skip=False, sms=sms)
+    assert replace(found, skipped=0) == whole
+    with mock.patch.object(run, "parts", return_value=[]):
+        assert replace(session.time(executed, sms=sms), skipped=0) == whole
+    if instructions(session) <= INTERPRETED:
+        with interpreted():
+            assert session.time(executed, sms=sms) == found
+    return found
 
 
 def check_random(seed: int, most: int = 10_000) -> Timing | None:
@@ -85,23 +71,21 @@ def check_random(seed: int, most: int = 10_000) -> Timing | None:
     config = load_config(name)
     config = replace(config, issue=replace(config.issue, policy=policy))
     session = Session(text, config, arithmetic="none")
-    if sum(len(code.warps) * engine.executions(code) for code in session._compiled) > most:
+    if instructions(session) > most:
         return None
     with case_of(seed):
         return check(session)
 
 
-@needs_kernel
+@needs_compiled
 def test_random_programs() -> None:
-    Watched.looks = 0
     count = examples(40, 14)
     found = [timing for timing in map(check_random, range(count)) if timing is not None]
     assert len(found) > count // 2
     assert sum(timing.skipped for timing in found) > 0
-    assert Watched.looks
 
 
-@needs_kernel
+@needs_compiled
 @exhaustive
 @pytest.mark.parametrize("first", range(100, 100 + PROGRAMS, 25))
 def test_more_random_programs(first: int) -> None:
@@ -118,25 +102,25 @@ def check_values(seed: int, most: int = 1000) -> bool:
     overrides = config_values.draw(name, random, random.choice((1, 1, 2, 4)))
     try:
         session = Session(text, load_config(name, overrides), arithmetic="none")
-        if sum(len(code.warps) * engine.executions(code) for code in session._compiled) > most:
+        if instructions(session) > most:
             return False
     except simulator.Error:  # values that contradict each other
         return False
     executed = session.without_results()
     with case_of(f"{seed} {overrides}"):
         compiled_timing = session.time(executed, skip=False)
-        with python_alone():
+        with interpreted():
             assert session.time(executed, skip=False) == compiled_timing
     return True
 
 
-@needs_kernel
+@needs_compiled
 def test_random_values_of_configs() -> None:
-    """Both engines agree on chips that nobody has built."""
+    """The front agrees, compiled or not, on chips that nobody has built."""
     assert sum(map(check_values, range(70_000, 70_000 + examples(40, 14)))) > 3
 
 
-@needs_kernel
+@needs_compiled
 @exhaustive
 @pytest.mark.parametrize("first", range(71_000, 71_000 + 2 * PROGRAMS, 25))
 def test_more_random_values_of_configs(first: int) -> None:
@@ -145,7 +129,7 @@ def test_more_random_values_of_configs(first: int) -> None:
         check_values(seed)
 
 
-@needs_kernel
+@needs_compiled
 @pytest.mark.parametrize("key", ["shared.port_cycles", "loop.cycles", "loop.minimum"])
 def test_values_at_the_bounds_of_words(key: str) -> None:
     """What is moved down by 64 bits or more is nothing, in C, too; a chip has less."""
@@ -154,46 +138,29 @@ def test_values_at_the_bounds_of_words(key: str) -> None:
         text, _, _ = random_trace(seed)
         session = Session(text, load_config("h100_sxm", [f"{key}={most}"]), arithmetic="none")
         executed = session.without_results()
-        with python_alone():
+        with interpreted():
             expected = session.time(executed, skip=False)
         assert session.time(executed, skip=False) == expected
     with pytest.raises(simulator.ConfigError, match=f"legal: an integer from 0 to {most:,}"):
         load_config("h100_sxm", [f"{key}={most + 1}"])
 
 
-@needs_kernel
+@needs_compiled
 @pytest.mark.parametrize("name", ["digits/f16.trace", "gemm/f16_64x64x64.trace", "digits/f16_tcgen05_pair.trace"])
 def test_a_trace_of_each_kind(name: str) -> None:
     check(Session(data_folder("traces") / name, "b200" if "tcgen05" in name else "h100_sxm", arithmetic="none"))
 
 
-@needs_kernel
 @pytest.mark.parametrize(("name", "sms"), [("h100_sxm", 132), ("a100", 108), ("h100_sxm", 1)])
-def test_copies(name: str, sms: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two CTAs of a GEMM wait for copies of 16 bytes, and of 4 bytes of metadata; the compiled engine issues nearly all
-    of them: Python those for which the window of shared memory has no room."""
+def test_copies(name: str, sms: int) -> None:
+    """Two CTAs of a GEMM wait for copies of 16 bytes, and of 4 bytes of metadata."""
     config = load_config(name)
     text = kernel_trace(Tile("f16", 64, 64, 64, 2, 2, 3), 12 * 64, ctas=2, target=config.target)
     assert all(copy in text for copy in ("cp.async.cg.shared.global", "cp.async.ca.shared.global"))
-    launched: list[bool] = []
-    fetch = GlobalMemory.fetch
-
-    def told(memory: GlobalMemory, *args: Any) -> int:
-        launched.append(is_copy(args[3]))
-        return fetch(memory, *args)
-
-    session = Session(text, config, arithmetic="none")
-    check(session, sms)
-    monkeypatch.setattr(GlobalMemory, "fetch", told)
-    session.time(sms=sms)
-    left_to_python = sum(launched)
-    launched.clear()
-    with python_alone():
-        session.time(sms=sms)
-    assert left_to_python < sum(launched) // 20
+    check(Session(text, config, arithmetic="none"), sms)
 
 
-@needs_kernel
+@needs_compiled
 @exhaustive
 @pytest.mark.parametrize("name", TRACES)
 def test_every_trace(name: str) -> None:
@@ -212,27 +179,8 @@ def test_every_trace(name: str) -> None:
     assert ran
 
 
-@needs_kernel
-def test_a_short_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What shared memory remembers grows where it is too little, in either engine."""
-    monkeypatch.setattr("simulator.timing.slots.WINDOW", 4)
-    resized: list[int] = []
-    resize = SharedMemory.resize
-
-    def noted(memory: SharedMemory, window: int) -> None:
-        resized.append(window)
-        resize(memory, window)
-
-    with mock.patch.object(SharedMemory, "resize", noted):
-        wanted = check_random(10)
-    assert max(resized) > 4
-    monkeypatch.undo()
-    assert check_random(10) == wanted is not None
-
-
-@needs_kernel
+@needs_compiled
 def test_the_last_instruction_of_a_warp() -> None:
-    """Python takes that step: nothing has been put off for the decision that it makes anew."""
     product = f"mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {', '.join(['{%r0, %r1, %r2, %r3}'] * 4)}, %r0, 0;"
     warps = f".warp 0 {{ .repeat 4 {{ {product} }} }} .warp 1-4 {{ .repeat 4 {{ st.shared.b32 [%r0], %r0; }} }}"
     changes = {"sm.sub_cores": 1, "loop.cycles": 0, "loop.minimum": 0, "loop.drain": False}
@@ -247,15 +195,14 @@ ENDLESS = """.trace 1
 """
 
 
-@pytest.mark.parametrize("ahead", [pytest.param(True, marks=needs_kernel), False])
-def test_interrupted(ahead: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+@needs_compiled
+def test_interrupted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A run that takes long says how long, once, and can be ended at any time."""
 
     def interrupt(signal: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine, "PATIENCE", 0.2)
-    monkeypatch.setattr(compiled, "available", lambda: ahead)
+    monkeypatch.setattr(run, "PATIENCE", 0.2)
     caplog.set_level(logging.WARNING, logger="tcsim")  # a test before may have been told to be quiet
     config, session = load_config("h100_sxm"), Session(ENDLESS, "h100_sxm", arithmetic="none")
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -335,16 +282,7 @@ def test_costs_that_repeat(turns: int) -> None:
         Periodic([], 0)
 
 
-def test_numbers_of_c() -> None:
-    """The compiled engine numbers outcomes and policies as Python does."""
-    text = (ROOT / "simulator/timing/compiled/engine.c").read_text()
-    for outcome in compiled.Outcome:
-        assert f"{outcome.name} = {outcome.value}" in text
-    for number, policy in enumerate(POLICIES):
-        assert f"{policy.upper().replace('-', '_')} = {number}" in text
-
-
-@needs_kernel
+@needs_compiled
 def test_room_for_loads() -> None:
     """Where room for loads bounds a stream of `ldmatrix.x1`, which have a place from their wavefront until `freed`
     cycles behind the next: so many of them begin in that time."""
@@ -357,9 +295,9 @@ def test_room_for_loads() -> None:
         assert found.skipped > 0.5 * found.cycles
 
 
-@needs_kernel
+@needs_compiled
 def test_loads_that_pass() -> None:
-    """Three ldmatrix.x4 and a load of four registers that come together on six warps: both engines let others pass
+    """Three ldmatrix.x4 and a load of four registers that come together on six warps: others pass
     those that find no room."""
     loads = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%r20];" * 3
     body = f"{loads} ld.shared.v4.b32 {{%r4, %r5, %r6, %r7}}, [%r20];"
@@ -374,7 +312,7 @@ def test_loads_that_pass() -> None:
     assert min(cycles) > 500 * 6 * 16
 
 
-@needs_kernel
+@needs_compiled
 def test_wavefronts_of_any_length() -> None:
     """As many cycles for a wavefront as a config may ask for."""
     config = load_config("h100_sxm", {"shared.cycles": 100})
