@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.targets import Target, parse_target
+from simulator.chip.config import Config, load_config
 from simulator.errors import ConfigError
 from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.cta_state import CtaState
@@ -35,7 +36,6 @@ from simulator.state import RegisterFile, SharedMemory
 from simulator.state.carried import CarryingRegisters
 from simulator.state.global_memory import GlobalMemory
 from simulator.state.mbarrier import OrderedMemory
-from simulator.timing.config import Config, load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode
 from simulator.timing.observer import TimingObserver

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isa.forms.record import Unit
-from simulator.timing.config import Config
+from simulator.chip.config import Config
 from simulator.timing.model import StallReason, TimedCode, operations_of
 from simulator.timing.result import Timing
 

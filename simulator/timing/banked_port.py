@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from simulator.timing.memory_config import Shared
+from simulator.chip.memory import Shared
 from simulator.timing.model import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.port import Delay, Ring, Sent

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from isa.forms.record import Unit
-from simulator.timing.config import Config
+from simulator.chip.config import Config
 from simulator.timing.core_records import SmRecord
 from simulator.timing.model import StallReason
 from simulator.timing.reading import Reading

@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from simulator.chip.config import Config
 from simulator.errors import DeadlockError
 from simulator.progress import Pace, Progress
 from simulator.timing import compiled
 from simulator.timing.apart import alone, joined, parts
-from simulator.timing.config import Config
 from simulator.timing.cores import SubCore
 from simulator.timing.counters import REASONS
 from simulator.timing.model import StallReason, TimedCode, TimedLoop

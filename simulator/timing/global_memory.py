@@ -14,6 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from isa.forms.record import Unit
+from simulator.chip.memory import L2, Memory
 from simulator.execute.dynamic_info import (
     BulkFacts,
     CommitGroupFacts,
@@ -27,7 +28,6 @@ from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.events import LANDING, At
 from simulator.timing.l2_path import COPIES, L2Path
 from simulator.timing.machine import Machine
-from simulator.timing.memory_config import L2, Memory
 from simulator.timing.model import StallReason, TimedOperation
 from simulator.timing.observer import Issue
 from simulator.timing.pipes import Pipes

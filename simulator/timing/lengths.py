@@ -13,9 +13,9 @@ from ctypes import Structure, addressof, memmove
 from dataclasses import replace
 from functools import cache
 
+from simulator.chip.config import Config
 from simulator.timing import compiled
 from simulator.timing.apart import Part, alone, parts, settled
-from simulator.timing.config import Config
 from simulator.timing.engine import Engine, Watch, simulate
 from simulator.timing.model import TimedCode, TimedLoop
 from simulator.timing.records import fields

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from simulator.timing.config import Config
+from simulator.chip.config import Config
 from simulator.timing.core_records import SmRecord
 from simulator.timing.counters import Counters
 from simulator.timing.events import Calendar

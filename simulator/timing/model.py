@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.record import Time, Unit
+from simulator.chip import sequences
 from simulator.execute.dynamic_info import Fact
-from simulator.timing import sequences_config
 from simulator.timing.tcgen05 import Cost
 
 Entry = TypeVar("Entry")
@@ -202,7 +202,7 @@ class TimedOperation:
     counter: int = 0
     runs: int = 0
     place: int = 0
-    emulated: tuple[sequences_config.Sequence, dict[int | str, int]] | None = None
+    emulated: tuple[sequences.Sequence, dict[int | str, int]] | None = None
     part: bool = False
     early: bool = False
     movable: int = 0

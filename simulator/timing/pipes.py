@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 
 from isa.forms.record import Unit
-from simulator.timing.config import Config
+from simulator.chip.config import Config
 from simulator.timing.model import TimedOperation
 from simulator.timing.operands import Reads
 from simulator.timing.records import NEVER, link

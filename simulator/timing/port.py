@@ -22,11 +22,11 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from isa.forms.record import Unit
-from simulator.timing.memory_config import Shared
+from simulator.chip.memory import Shared
+from simulator.chip.tables import Pipe
 from simulator.timing.model import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import MORE_ACCESSES, NEVER, NO_MORE, SendingRecord
-from simulator.timing.tables import Pipe
 
 Delay = Callable[[SendingRecord, int], None]
 

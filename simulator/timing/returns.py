@@ -26,9 +26,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from simulator.chip.sequences import Sequences
 from simulator.timing.core_records import SmRecord
 from simulator.timing.records import NEVER, WarpRecord
-from simulator.timing.sequences_config import Sequences
 
 RECENT = 64  # cycles after which a return makes no other one late
 

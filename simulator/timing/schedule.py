@@ -27,9 +27,9 @@ from functools import lru_cache
 from itertools import count, islice, pairwise
 
 from isa.forms.record import Unit
-from simulator.timing.config import Config
+from simulator.chip.config import Config
+from simulator.chip.tables import Alu
 from simulator.timing.model import KEPT, StallReason, TimedCode, TimedLoop, TimedOperation, operand
-from simulator.timing.tables import Alu
 
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 _PIPE = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}

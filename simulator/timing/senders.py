@@ -12,9 +12,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 
+from simulator.chip.memory import Shared
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
-from simulator.timing.memory_config import Shared
 from simulator.timing.port import Ring
 from simulator.timing.records import SendingRecord, link
 

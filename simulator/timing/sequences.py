@@ -19,10 +19,10 @@ from heapq import heappop, heappush
 from typing import Any
 
 from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.chip.sequences import Row, Sequence, Sequences, Value
 from simulator.timing.compile import add_to_nothing, matrix, odd_banks, operands
-from simulator.timing.config import Config
 from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.timing.sequences_config import Row, Sequence, Sequences, Value
 from simulator.timing.sequences_order import in_order
 
 Item = TimedOperation | TimedLoop

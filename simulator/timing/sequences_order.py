@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from isa.forms.record import Unit
-from simulator.timing.config import Config
+from simulator.chip.config import Config
 from simulator.timing.model import TimedOperation
 from simulator.timing.schedule import extra
 

@@ -29,10 +29,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from isa.forms.record import Unit
+from simulator.chip.memory import Shared
 from simulator.timing.banked_port import BankedPort, connect
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
-from simulator.timing.memory_config import Shared
 from simulator.timing.model import TimedOperation
 from simulator.timing.observer import Issue, TimingObserver
 from simulator.timing.port import Port

@@ -13,8 +13,8 @@ import re
 from array import array
 from collections.abc import Callable
 
+from simulator.chip.memory import Shared
 from simulator.timing.core_records import SmRecord
-from simulator.timing.memory_config import Shared
 from simulator.timing.observer import TimingObserver
 from simulator.timing.records import link
 

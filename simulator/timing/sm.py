@@ -22,11 +22,11 @@ from array import array
 from collections.abc import Callable
 
 from isa.forms.record import Unit
+from simulator.chip.config import Config
 from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import CLUSTER
 from simulator.program.lowering import after_loop_end
 from simulator.timing.asynchronous import Asynchronous
-from simulator.timing.config import Config
 from simulator.timing.cores import SubCore
 from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.machine import Machine

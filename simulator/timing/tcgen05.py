@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from simulator.chip.config import Config
+from simulator.chip.tcgen05 import Shape, Tcgen05
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import CopyFacts, Fact, MmaFacts, MoveFacts, ShiftFacts
-from simulator.timing.config import Config
-from simulator.timing.tcgen05_config import Shape, Tcgen05
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 import isa
 import simulator
+from simulator.chip.config import load_config
 from simulator.execute.mma import execute_mma
 from simulator.faults import MmaTarget, single_bits
 from simulator.layout import form_layout
@@ -23,7 +24,6 @@ from simulator.studies.gemm import estimate
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.streams import stream
 from simulator.timing import compiled
-from simulator.timing.config import load_config
 from simulator.views.drawing.registers import matrix_panels
 from simulator.views.drawing.svg import figure
 from tests.benchmarks.bare_simpy import INSTRUCTIONS, Loop, bare_simpy

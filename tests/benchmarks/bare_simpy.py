@@ -9,10 +9,10 @@ from typing import Any
 import simpy
 
 import isa
+from simulator.chip.config import load_config
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
 from simulator.timing.compile import compile_code
-from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import Periodic
 from simulator.timing.result import Timing

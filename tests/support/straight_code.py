@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from simulator.chip.config import load_config
 from simulator.studies.validation import pieces, turns
-from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.observer import Stall, TimingObserver

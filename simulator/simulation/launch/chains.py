@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from isa.forms.synchronisation import is_atomic, sees_as_load
+from simulator.chip.config import Config
 from simulator.execute.dynamic_info import FetchFacts
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.batches import Setup, waits_for_others
 from simulator.simulation.launch.recording import Recording
-from simulator.timing.config import Config
 from simulator.timing.kernel.executed import Executed
 from simulator.timing.kernel.replay import Marks
 

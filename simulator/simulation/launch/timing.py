@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.chip.config import Config, config_label
 from simulator.errors import DeadlockError
 from simulator.program.kernel import Kernel
 from simulator.program.sass import Function
@@ -27,7 +28,6 @@ from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.recording import Recording, work_of_recordings
 from simulator.simulation.listing import listing_of_launch
 from simulator.simulation.observer import TimeView
-from simulator.timing.config import Config, config_label
 from simulator.timing.engine import simulate
 from simulator.timing.kernel.given import GivenCode
 from simulator.timing.kernel.machine import machine_code

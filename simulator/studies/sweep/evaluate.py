@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from isa.errors import Error, IsaError
+from simulator.chip.config import Config, load_config
 from simulator.errors import ConfigError
 from simulator.simulation.exact import exact_results
 from simulator.simulation.interpreter import Executed
@@ -25,7 +26,6 @@ from simulator.studies.gemm.tile import Tile
 from simulator.studies.sparselt.cost import Cost, cost
 from simulator.studies.sweep.keys import BEST, CONFIG, GEMM, TRACE, is_override
 from simulator.studies.sweep.spec import Sweep
-from simulator.timing.config import Config, load_config
 from simulator.timing.result import Timing
 
 SHARES = (

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 import isa
 from isa.forms.record import Unit
+from simulator.chip.config import Config
 from simulator.execute.cta_state import CtaState
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
@@ -43,7 +44,6 @@ from simulator.studies.validation.slots import Slots, both, read_from, wait_for
 from simulator.studies.validation.streams import repeated
 from simulator.timing.compile import compile_code
 from simulator.timing.compiled import Programs
-from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
 

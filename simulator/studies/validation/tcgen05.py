@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 
 from isa.forms.record import Unit
+from simulator.chip.config import Config
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row, assumed
 from simulator.tables import read_rows
 from simulator.timing.compile import asynchronous
-from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing

@@ -16,10 +16,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from isa import decode
+from simulator.chip.config import Config
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.pieces import ACCESSES, Events, events, operation, operations
-from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 

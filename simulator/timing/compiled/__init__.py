@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 
 from isa.forms.record import Unit
 from simulator.arithmetic.compiled import library
+from simulator.chip.tables import POLICIES
 from simulator.execute.dynamic_info import FetchFacts
 from simulator.timing.cores import SubCore
 from simulator.timing.l2_path import fetched_word, is_copy
@@ -22,7 +23,6 @@ from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, 
 from simulator.timing.records import ItemRecord, fields, link
 from simulator.timing.shared_memory import STORES
 from simulator.timing.sm import ASYNCHRONOUS, Sm
-from simulator.timing.tables import POLICIES
 from simulator.timing.warp import Warp
 
 STEPS = 1_000_000  # after which the compiled engine lets Python look whether somebody wants it to stop

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Protocol
 from isa.forms.record import Time, Unit
 from isa.forms.synchronisation import is_arrival
 from isa.ptx.instruction import Immediate, Instruction
+from simulator.chip.config import Config
 from simulator.execute.dynamic_info import STORES, Idle, PostFacts, WaitFacts
 from simulator.program import lowering
 from simulator.program.kernel import Item, Operation
 from simulator.state.registers import WARP_SIZE
 from simulator.timing.compile import asynchronous, mark_pipes, matrix, timed_operation
-from simulator.timing.config import Config
 from simulator.timing.kernel.executed import Executed, Segment
 from simulator.timing.kernel.machine import Micro, Region
 from simulator.timing.kernel.order import ordered

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simulator.chip.config import config_label
 from simulator.tables import Table, aligned
-from simulator.timing.config import config_label
 from simulator.timing.model import StallReason
 from simulator.views.timeline.recorded import RecordedRun
 

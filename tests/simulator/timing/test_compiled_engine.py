@@ -17,12 +17,13 @@ from unittest import mock
 import pytest
 
 import simulator
+from simulator.chip.config import config_names, load_config
+from simulator.chip.tables import POLICIES
 from simulator.resources import folder as data_folder
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.timing import compiled, engine
-from simulator.timing.config import config_names, load_config
 from simulator.timing.engine import simulate
 from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.l2_path import is_copy
@@ -30,7 +31,6 @@ from simulator.timing.model import Periodic, TimedOperation
 from simulator.timing.result import Timing
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.skipper import Skipper
-from simulator.timing.tables import POLICIES
 from tests.support import config_values
 from tests.support.cases import PROGRAMS, case_of, examples, exhaustive
 from tests.support.paths import ROOT

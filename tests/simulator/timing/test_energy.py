@@ -12,12 +12,12 @@ import pytest
 import simulator
 from isa import mma_form
 from simulator.arithmetic.convert import from_float64
+from simulator.chip.config import config_names, load_config
 from simulator.errors import ConfigError
 from simulator.resources import folder
 from simulator.simulation.energy import over_limit
 from simulator.simulation.energy_values import activity
 from simulator.studies.gemm import estimate, parse_tile
-from simulator.timing.config import config_names, load_config
 
 H100 = load_config("h100_sxm")
 TRACE = """.trace 1

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from simulator.chip.config import load_config
 from simulator.studies.validation.machine_code import ADDRESS, loops, machine_loop
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
 from tests.support.jumping import codes, items, segments
 from tests.support.paths import TESTS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 
 from isa.forms.record import Unit
+from simulator.chip.config import load_config
 from simulator.studies.validation.programs import programs
 from simulator.studies.validation.streams import Loop
-from simulator.timing.config import load_config
 from simulator.timing.model import KEPT, operations_of
 from tests.support.paths import TESTS
 

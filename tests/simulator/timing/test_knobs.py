@@ -6,9 +6,9 @@ import pytest
 
 import simulator
 from simulator import load_config
+from simulator.chip.config import Config
 from simulator.simulation.session import Session
 from simulator.timing import compiled
-from simulator.timing.config import Config
 from simulator.timing.engine import executions
 from simulator.views.timeline import Timeline
 from simulator.views.timeline.tracks import tracks

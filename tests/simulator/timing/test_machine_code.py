@@ -8,9 +8,9 @@ import json
 import pytest
 
 from isa.forms.record import Unit
+from simulator.chip.config import load_config
 from simulator.studies.validation.machine_code import ADDRESS, STARTED, emulated, loops, machine_loop, timed
 from simulator.studies.validation.programs import iteration
-from simulator.timing.config import load_config
 from simulator.timing.model import TimedOperation
 from tests.support.paths import TESTS
 

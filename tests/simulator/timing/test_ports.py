@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 import isa
+from simulator.chip.config import load_config
 from simulator.studies.validation import pieces
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from tests.support.paths import TESTS

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from simulator.chip.config import load_config
 from simulator.errors import ConfigError
-from simulator.timing.config import load_config
 from tests.support.cases import examples
 from tests.support.jumping import Segment, codes, later, operations, over_jump, segments
 from tests.support.straight_code import H100

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from simulator.chip.config import load_config
 from simulator.studies.validation.programs import iteration, programs
 from simulator.studies.validation.streams import Loop
-from simulator.timing.config import load_config
 from simulator.timing.model import operations_of
 
 H100 = load_config("h100_sxm")

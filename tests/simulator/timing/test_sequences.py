@@ -7,12 +7,12 @@ from dataclasses import replace
 import isa
 from isa import decode
 from isa.forms.record import Unit
+from simulator.chip.config import load_config
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
 from simulator.studies.validation.emulated import GROUPS, body, kind, measured
 from simulator.studies.validation.programs import cycles
 from simulator.timing.compile import compile_code
-from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.timing.recorder import Recorder

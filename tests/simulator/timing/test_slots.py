@@ -2,9 +2,9 @@
 rewritten, as an H100 ran them (tests/hardware/slots.py)."""
 
 import isa
+from simulator.chip.config import load_config
 from simulator.studies.validation.streams import Loop, repeated, stream
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
 from simulator.timing.engine import simulate
 from simulator.timing.model import KEPT, TimedOperation, operations_of
 from tests.support.paths import ROOT

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from isa import decode
 from isa.forms.record import Unit
 from simulator import ConfigError, load_config
+from simulator.chip.config import Config
+from simulator.chip.tables import Loop
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import (
     CLUSTER,
@@ -34,12 +36,10 @@ from simulator.execute.dynamic_info import (
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
 from simulator.timing.compile import asynchronous, compile_code
-from simulator.timing.config import Config
 from simulator.timing.engine import simulate
 from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
 from simulator.timing.schedule import schedule
-from simulator.timing.tables import Loop
 from simulator.timing.tcgen05 import cost, mma_cost, sources
 from tests.support.cases import examples
 from tests.support.serving import UNKNOWN, Access, Server

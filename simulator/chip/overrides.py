@@ -15,9 +15,9 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, NoReturn
 
+from simulator.chip.clock_domains import EARLIER, checked, clock_of, todays_key
+from simulator.chip.layers import changed_source, copied, is_rows, toml_value
 from simulator.errors import ConfigError, did_you_mean
-from simulator.timing.clock_domains import EARLIER, checked, clock_of, todays_key
-from simulator.timing.config_layers import changed_source, copied, is_rows, toml_value
 from simulator.toml_tables import Tables, slug
 
 Overrides = Iterable[str] | Mapping[str, Any]

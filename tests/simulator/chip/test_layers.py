@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simulator import ConfigError, load_config
-from simulator.timing.config import Config
+from simulator.chip.config import Config
 from tests.support.cases import over
 
 ROW = "sparse, full k, f32"

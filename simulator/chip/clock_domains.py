@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from simulator.timing.tables import LONGEST, Cycles
+from simulator.chip.tables import LONGEST, Cycles
 from simulator.toml_tables import Between, Tables, WrongValueError, convert, legal_values
 
 MOST_BYTES = 1_048_576

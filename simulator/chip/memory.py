@@ -1,21 +1,21 @@
 """The tables of a config on memory: the shared memory of an SM, how fast it reaches global memory, and how much of that
 the chip has. What has a clock of its own says GB/s and ns, which become cycles of the SMs in
-`simulator.timing.clock_domains`."""
+`simulator.chip.clock_domains`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from simulator.state.global_memory import LINE_BYTES
-from simulator.timing.clock_domains import (
+from simulator.chip.clock_domains import (
     BytesPerCycle,
     GigabytesPerSecond,
     Nanoseconds,
     bytes_a_cycle,
     cycles_of,
 )
-from simulator.timing.tables import Cycles, Delay, Slots
+from simulator.chip.tables import Cycles, Delay, Slots
+from simulator.state.global_memory import LINE_BYTES
 from simulator.toml_tables import Between
 
 MOST_PORT = 63  # cycles: what a sub-core reads lies within 64 cycles of its issue, and a chip takes 2 to 6

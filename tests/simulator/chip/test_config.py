@@ -12,11 +12,11 @@ import pytest
 from isa import mma_form, mma_forms, parse_target
 from isa.forms.tcgen05_rows import KIND_ROWS
 from simulator import ConfigError, load_config
+from simulator.chip.config import STATUSES, Config, config_names
+from simulator.chip.energy import TensorEnergy
+from simulator.chip.tables import POLICIES, TensorClass
+from simulator.chip.tcgen05 import Kind, Shape, Sparse
 from simulator.resources import folder
-from simulator.timing.config import STATUSES, Config, config_names
-from simulator.timing.energy_config import TensorEnergy
-from simulator.timing.tables import POLICIES, TensorClass
-from simulator.timing.tcgen05_config import Kind, Shape, Sparse
 from tests.support.cases import over
 
 SHIPPED = (folder("configs") / "h100_sxm.toml").read_text()

@@ -1,7 +1,7 @@
 """The config of a GPU: all numbers that the timing engine needs, read from a TOML file whose tables name their sources.
 
 The format is described in docs/configs.md. No number of a chip stands in the code; the legal values of a number stand
-beside its field (`simulator.timing.tables` and its neighbours).
+beside its field (`simulator.chip.tables` and its neighbours).
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from isa import IsaError, MmaForm, Target, parse_target
-from simulator.errors import ConfigError
-from simulator.floating_point import guarded
-from simulator.resources import folder
-from simulator.timing import tcgen05_config as tcgen05
-from simulator.timing.clock_domains import WrongClockError
-from simulator.timing.config_layers import WHAT_IF, read_layers, with_own_energies
-from simulator.timing.config_overrides import Overrides, apply, canonical, parse_overrides
-from simulator.timing.energy_config import Energy, EnergyLike, TensorEnergy
-from simulator.timing.memory_config import L2, Hbm, HbmTable, L2Table, Launch, Mbarrier, Memory, Shared
-from simulator.timing.sequences_config import Sequences, read_sequences
-from simulator.timing.tables import (
+from simulator.chip import tcgen05
+from simulator.chip.clock_domains import WrongClockError
+from simulator.chip.energy import Energy, EnergyLike, TensorEnergy
+from simulator.chip.layers import WHAT_IF, read_layers, with_own_energies
+from simulator.chip.memory import L2, Hbm, HbmTable, L2Table, Launch, Mbarrier, Memory, Shared
+from simulator.chip.overrides import Overrides, apply, canonical, parse_overrides
+from simulator.chip.sequences import Sequences, read_sequences
+from simulator.chip.tables import (
     NO_PIPE,
     NO_SCHEDULE,
     Alu,
@@ -39,6 +36,9 @@ from simulator.timing.tables import (
     Sm,
     TensorClass,
 )
+from simulator.errors import ConfigError
+from simulator.floating_point import guarded
+from simulator.resources import folder
 from simulator.toml_tables import Tables, fields_of, slug
 
 STATUSES = ("measured", "published", "assumed")

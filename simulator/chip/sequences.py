@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from isa import MmaForm, mma_forms
-from simulator.timing.tables import Cycles, Delay, Slots
+from simulator.chip.tables import Cycles, Delay, Slots
 from simulator.toml_tables import Between
 
 KINDS = ("alu", "imad", "float", "shuffle", "call", "return")

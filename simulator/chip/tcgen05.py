@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from simulator.timing.clock_domains import BytesPerCycle
-from simulator.timing.tables import Cycles, Slots
+from simulator.chip.clock_domains import BytesPerCycle
+from simulator.chip.tables import Cycles, Slots
 from simulator.toml_tables import Between, Choice
 
 KINDS = ("f16", "tf32", "f8f6f4", "i8", "mxf8f6f4", "mxf4", "mxf4nvf4")

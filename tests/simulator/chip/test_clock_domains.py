@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from simulator import ConfigError, gemm, load_config
+from simulator.chip.config import config_names
+from simulator.chip.entries import entries, select
 from simulator.resources import folder
 from simulator.tables import read_rows
-from simulator.timing.config import config_names
-from simulator.timing.config_entries import entries, select
 from tests.support.cases import over
 
 CYCLES = {  # L2 reads, L2 writes, device memory in bytes a cycle at the config's clock; device memory's latency

@@ -26,9 +26,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from simulator.chip.clock_domains import with_todays_keys
 from simulator.errors import ConfigError, did_you_mean
 from simulator.resources import folder
-from simulator.timing.clock_domains import with_todays_keys
 from simulator.toml_tables import Tables, read_toml, slug
 
 GUIDE = "docs/configs.md"

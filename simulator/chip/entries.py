@@ -16,11 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from simulator.chip.clock_domains import todays_key
+from simulator.chip.config import resolve
+from simulator.chip.layers import is_rows, toml_value
+from simulator.chip.overrides import Overrides
 from simulator.errors import ConfigError, did_you_mean
-from simulator.timing.clock_domains import todays_key
-from simulator.timing.config import resolve
-from simulator.timing.config_layers import is_rows, toml_value
-from simulator.timing.config_overrides import Overrides
 from simulator.toml_tables import fields_of, legal_values
 
 

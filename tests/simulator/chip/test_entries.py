@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from simulator import ConfigError, load_config
+from simulator.chip.config import config_names
+from simulator.chip.entries import as_toml, entries, select
 from simulator.cli.main import main
-from simulator.timing.config import config_names
-from simulator.timing.config_entries import as_toml, entries, select
 from tests.support.cases import exhaustive, over
 
 

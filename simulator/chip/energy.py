@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from isa import MmaForm
-from simulator.timing.tables import ElementTypes
+from simulator.chip.tables import ElementTypes
 from simulator.toml_tables import Between
 
 Nanojoules = Annotated[float, Between(0, 1_000_000, "nJ")]
