@@ -140,7 +140,7 @@ _PACKAGES = {
     "validation": "simulator.studies.validation",
 }
 """Packages that users call by a short name; others are reached by their own: `simulator.timing.engine`."""
-_INNER = ("arithmetic", "chip", "execute", "program", "simulation", "state", "studies", "timing", "views")
+_INNER = ("arithmetic", "chip", "compiler", "execute", "program", "simulation", "state", "studies", "timing", "views")
 
 
 def __getattr__(name: str) -> Any:

@@ -52,6 +52,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("simulator.state", "simulator.arithmetic", "simulator.layout"),
     ("simulator.execute",),
     ("simulator.program", "simulator.chip"),
+    ("simulator.machine", "simulator.compiler"),
     ("simulator.timing",),
     ("simulator.simulation",),
     ("simulator.applications",),

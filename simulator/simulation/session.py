@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from isa.targets import Target, parse_target
 from simulator.chip.config import Config, load_config
+from simulator.compiler.timed_code import TimedCode
 from simulator.errors import ConfigError
 from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.cta_state import CtaState
@@ -37,7 +38,6 @@ from simulator.state.carried import CarryingRegisters
 from simulator.state.global_memory import GlobalMemory
 from simulator.state.mbarrier import OrderedMemory
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode
 from simulator.timing.observer import TimingObserver
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing

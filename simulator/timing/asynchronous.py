@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from isa.forms.record import Unit
+from simulator.compiler.tcgen05 import Cost
+from simulator.compiler.timed_code import Job, StallReason, TimedOperation
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import (
     CLUSTER,
@@ -35,12 +37,10 @@ from simulator.execute.dynamic_info import (
 from simulator.state.mbarrier import PhaseCounter
 from simulator.timing.events import LANDING, QUEUE, At
 from simulator.timing.machine import Machine
-from simulator.timing.model import Job, StallReason, TimedOperation
 from simulator.timing.observer import Issue
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import link
 from simulator.timing.shared_memory import SharedMemory
-from simulator.timing.tcgen05 import Cost
 from simulator.timing.warp import Warp
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from simulator.chip.memory import Shared
-from simulator.timing.model import TimedOperation
+from simulator.compiler.timed_code import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.port import Delay, Ring, Sent
 from simulator.timing.records import NEVER, NO_MORE, SendingRecord

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
+from simulator.compiler.timed_code import StallReason
 from simulator.timing.core_records import SmRecord
-from simulator.timing.model import StallReason
 from simulator.timing.reading import Reading
 from simulator.timing.records import NEVER, left, link
 from simulator.timing.warp import Warp

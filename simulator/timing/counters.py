@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from simulator.timing.model import StallReason
+from simulator.compiler.timed_code import StallReason
 
 REASONS = len(StallReason)
 

@@ -19,18 +19,18 @@ from math import prod
 from typing import Any
 
 from simulator.chip.config import Config
+from simulator.compiler.schedule import scheduled
+from simulator.compiler.sequences import expand
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop
 from simulator.errors import DeadlockError
 from simulator.progress import Pace, Progress
 from simulator.timing import compiled
 from simulator.timing.apart import alone, joined, parts
 from simulator.timing.cores import SubCore
 from simulator.timing.counters import REASONS
-from simulator.timing.model import StallReason, TimedCode, TimedLoop
 from simulator.timing.observer import TimingObserver
 from simulator.timing.records import NEVER
 from simulator.timing.result import Timing
-from simulator.timing.schedule import scheduled
-from simulator.timing.sequences import expand
 from simulator.timing.skipper import Skipper
 from simulator.timing.sm import Sm
 from simulator.timing.warp import Warp

@@ -10,7 +10,7 @@ The compiled engine has the same rules (`simulator/timing/compiled/engine.c`, fu
 
 from __future__ import annotations
 
-from simulator.timing.model import TimedOperation
+from simulator.compiler.timed_code import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import LINES, NEVER, ROOMS
 from simulator.timing.warp import Warp

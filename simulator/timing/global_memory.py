@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from isa.forms.record import Unit
 from simulator.chip.memory import L2, Memory
+from simulator.compiler.timed_code import StallReason, TimedOperation
 from simulator.execute.dynamic_info import (
     BulkFacts,
     CommitGroupFacts,
@@ -28,7 +29,6 @@ from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.events import LANDING, At
 from simulator.timing.l2_path import COPIES, L2Path
 from simulator.timing.machine import Machine
-from simulator.timing.model import StallReason, TimedOperation
 from simulator.timing.observer import Issue
 from simulator.timing.pipes import Pipes
 from simulator.timing.shared_memory import SharedMemory

@@ -13,10 +13,10 @@ from __future__ import annotations
 from array import array
 
 from simulator.chip.memory import L2, Memory
+from simulator.compiler.timed_code import TimedOperation
 from simulator.execute.dynamic_info import Fact, FetchFacts
 from simulator.state.global_memory import SECTOR_BYTES
 from simulator.timing.machine import Machine
-from simulator.timing.model import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import BYTES_AT, CACHED_AT, link
 from simulator.timing.shared_memory import SharedMemory

@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import cache
 
 from simulator.chip.config import Config
+from simulator.compiler.timed_code import TimedCode, TimedLoop
 from simulator.timing import compiled
 from simulator.timing.apart import Part, alone, parts, settled
 from simulator.timing.engine import Engine, Watch, simulate
-from simulator.timing.model import TimedCode, TimedLoop
 from simulator.timing.records import fields
 from simulator.timing.sm import Sm
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from simulator.chip.config import Config
+from simulator.compiler.timed_code import StallReason
 from simulator.timing.core_records import SmRecord
 from simulator.timing.counters import Counters
 from simulator.timing.events import Calendar
-from simulator.timing.model import StallReason
 from simulator.timing.observer import TimingObserver
 from simulator.timing.records import plain
 from simulator.timing.warp import Warp

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from isa.forms.record import Unit
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedOperation
 from simulator.timing.counters import Counters
-from simulator.timing.model import StallReason, TimedCode, TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.warp import Warp
 

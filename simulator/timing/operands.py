@@ -37,8 +37,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from isa.forms.record import Unit
+from simulator.compiler.timed_code import AGAIN, KEPT, TimedOperation
 from simulator.timing.core_records import CoreRecord
-from simulator.timing.model import AGAIN, KEPT, TimedOperation
 from simulator.timing.records import NO_MORE, link
 from simulator.timing.returns import Returns
 from simulator.timing.warp import Warp

@@ -9,7 +9,7 @@ from array import array
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
-from simulator.timing.model import TimedOperation
+from simulator.compiler.timed_code import TimedOperation
 from simulator.timing.operands import Reads
 from simulator.timing.records import NEVER, link
 from simulator.timing.warp import Warp

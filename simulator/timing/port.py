@@ -24,7 +24,7 @@ from typing import NamedTuple
 from isa.forms.record import Unit
 from simulator.chip.memory import Shared
 from simulator.chip.tables import Pipe
-from simulator.timing.model import TimedOperation
+from simulator.compiler.timed_code import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import MORE_ACCESSES, NEVER, NO_MORE, SendingRecord
 

@@ -4,7 +4,7 @@ the reasons by their numbers."""
 from __future__ import annotations
 
 from isa.forms.record import Unit
-from simulator.timing.model import StallReason
+from simulator.compiler.timed_code import StallReason
 
 BY_NUMBER = tuple(StallReason)
 PRODUCED_BY = {  # an operand that this unit makes

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from isa.forms.record import Unit
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedOperation
 from simulator.timing.counters import REASONS, Counters
-from simulator.timing.model import StallReason, TimedCode, TimedOperation
 from simulator.timing.observer import Issue, Stall, TimingObserver
 from simulator.timing.pipes import Pipes
 from simulator.timing.warp import Warp

@@ -79,7 +79,7 @@ def link(record: ctypes.Structure, **arrays: array[int]) -> None:
 @record_of
 class CostRecord(ctypes.Structure):
     """The wavefronts of the executions of one operation by one warp, or what its copies fetch (`fetched_word` of
-    `simulator.timing.l2_path`): `simulator.timing.model.Periodic`."""
+    `simulator.timing.l2_path`): `simulator.compiler.timed_code.Periodic`."""
 
     entries_array: Integers
     length: int
@@ -162,7 +162,7 @@ class RegisterRecord(ctypes.Structure):
 
 @record_of
 class ItemRecord(ctypes.Structure):
-    """One item of a program: an operation (`simulator.timing.model.TimedOperation`), or the end of a loop.
+    """One item of a program: an operation (`simulator.compiler.timed_code.TimedOperation`), or the end of a loop.
 
     Attributes:
         loop: the number of the loop that ends here; -1 for an operation.
@@ -171,7 +171,7 @@ class ItemRecord(ctypes.Structure):
         copies: whether it is a cp.async, which the compiled engine issues where it may.
         queued: whether it goes to the queue of the tcgen05 unit.
         unit .. yields, upkeep, reads, writes, awaits: of an operation; `*_count` is the length of the array.
-        loop_start, loop_count, unread, coded, branch: of the end of a loop: `simulator.timing.model.TimedLoop`; it has
+        loop_start, loop_count, unread, coded, branch: of the end of a loop (`compiler.timed_code.TimedLoop`); it has
             `awaits`, too.
     """
 

@@ -29,9 +29,9 @@ from array import array
 from collections.abc import Callable
 
 from simulator.chip.memory import Shared
+from simulator.compiler.timed_code import TimedOperation
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
-from simulator.timing.model import TimedOperation
 from simulator.timing.operands import BANKS, BOTH
 from simulator.timing.records import HELD, NEVER, RegisterRecord, link
 

@@ -30,10 +30,10 @@ from typing import NamedTuple
 
 from isa.forms.record import Unit
 from simulator.chip.memory import Shared
+from simulator.compiler.timed_code import TimedOperation
 from simulator.timing.banked_port import BankedPort, connect
 from simulator.timing.core_records import SmRecord
 from simulator.timing.cores import SubCore
-from simulator.timing.model import TimedOperation
 from simulator.timing.observer import Issue, TimingObserver
 from simulator.timing.port import Port
 from simulator.timing.records import NEVER, RegisterRecord, SendingRecord, WaitingRecord, link

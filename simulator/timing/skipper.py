@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop
 from simulator.timing.counters import REASONS
-from simulator.timing.model import StallReason, TimedCode, TimedLoop
 from simulator.timing.reasons import BY_NUMBER
 from simulator.timing.sm import Sm
 from simulator.timing.warp import Warp

@@ -23,6 +23,8 @@ from collections.abc import Callable
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
+from simulator.compiler.schedule import extras
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop, TimedOperation, has_jobs, registers_of
 from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import CLUSTER
 from simulator.program.lowering import after_loop_end
@@ -30,12 +32,10 @@ from simulator.timing.asynchronous import Asynchronous
 from simulator.timing.cores import SubCore
 from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.machine import Machine
-from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, has_jobs, registers_of
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.reasons import BY_NUMBER, PIPE_TAKEN, PRODUCED_BY
 from simulator.timing.records import ASLEEP, NEVER, plain
 from simulator.timing.returns import Returns
-from simulator.timing.schedule import extras
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.warp import Warp, warps_of
 from simulator.timing.yielding import come_to_wait, note_busy

@@ -7,8 +7,8 @@ from array import array
 from collections.abc import Mapping
 
 from isa.forms.record import Unit
+from simulator.compiler.timed_code import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
 from simulator.timing.counters import REASONS
-from simulator.timing.model import Entry, Job, Periodic, StallReason, TimedCode, TimedOperation
 from simulator.timing.records import BOARDS, LINES, NEVER, ROOMS, CostRecord, WarpRecord, left, link, relative
 
 _ZERO = array("q", [0])

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.timing.model import TimedOperation
+from simulator.compiler.timed_code import TimedOperation
 from simulator.timing.pipes import Pipes
 from simulator.timing.warp import Warp
 

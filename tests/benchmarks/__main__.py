@@ -222,9 +222,9 @@ def decode_long(texts: list[str]) -> None:
 
 def repeated(count: int) -> Callable[[], object]:
     """The timing engine alone on a loop of 120 matrix instructions in 8 warps."""
+    from simulator.compiler.compile import compile_code
     from simulator.program.blocks import Block, Repeat
     from simulator.program.lowering import linearise
-    from simulator.timing.compile import compile_code
     from simulator.timing.engine import simulate
 
     config = load_config("h100_sxm")

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from isa.forms.record import Unit
+from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation.slots import read_from
-from simulator.timing.model import TimedOperation
 from tests.support.paths import TESTS
 from tests.support.straight_code import CLOCK, H100, KNOWN, read_clocks
 

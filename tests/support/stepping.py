@@ -13,9 +13,9 @@ import pytest
 
 from isa import mma_form
 from isa.forms.record import Unit
+from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.studies.validation.machine_code import ADDRESS, COUNTED, machine_loop
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.observer import TimingObserver
 from simulator.timing.operands import MEMBER, PROGRAM, Reads
 from tests.support.paths import TESTS

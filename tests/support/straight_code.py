@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from simulator.chip.config import load_config
+from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.studies.validation import pieces, turns
 from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.pipes import Pipes
 from simulator.timing.records import BOARDS

@@ -19,15 +19,15 @@ from isa import Instruction, decode, mma_form
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row as Machine
+from simulator.compiler.compile import add_to_nothing, compile_code, odd_banks
+from simulator.compiler.sequences import machine_operation
+from simulator.compiler.timed_code import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import instruction
-from simulator.timing.compile import add_to_nothing, compile_code, odd_banks
 from simulator.timing.engine import simulate
-from simulator.timing.model import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
-from simulator.timing.sequences import machine_operation
 
 FAR = 90  # cycles from the last instruction to the one that tells when all have issued
 SHORT = 24  # of how many sequences the short form takes one

@@ -22,12 +22,12 @@ from functools import cache
 from isa import mma_form
 from isa.forms.record import Unit
 from simulator.chip.config import Config
+from simulator.compiler.compile import add_to_nothing, in_banks, matrix
+from simulator.compiler.timed_code import TimedOperation
 from simulator.resources import folder
 from simulator.studies.validation import pieces
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.slots import as_operands
-from simulator.timing.compile import add_to_nothing, in_banks, matrix
-from simulator.timing.model import TimedOperation
 
 SHORT = 24  # of how many sequences the short form takes one
 UNITS = {

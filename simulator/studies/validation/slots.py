@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from isa.forms.record import Unit
-from simulator.timing.compile import add_to_nothing, in_banks
-from simulator.timing.model import TimedOperation, operand
+from simulator.compiler.compile import add_to_nothing, in_banks
+from simulator.compiler.timed_code import TimedOperation, operand
 from simulator.timing.records import BOARDS
 
 NO_C = 3

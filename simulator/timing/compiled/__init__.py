@@ -16,10 +16,10 @@ from typing import NamedTuple, cast
 from isa.forms.record import Unit
 from simulator.arithmetic.compiled import library
 from simulator.chip.tables import POLICIES
+from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.execute.dynamic_info import FetchFacts
 from simulator.timing.cores import SubCore
 from simulator.timing.l2_path import fetched_word, is_copy
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.timing.records import ItemRecord, fields, link
 from simulator.timing.shared_memory import STORES
 from simulator.timing.sm import ASYNCHRONOUS, Sm

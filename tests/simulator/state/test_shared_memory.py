@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from isa.forms.record import Unit
 from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedLoop, TimedOperation, unread
 from simulator.studies.validation.group import Row
 from simulator.studies.validation.measured_loops import Loop
 from simulator.studies.validation.shared_memory import GROUPS, _loops
 from simulator.timing.core_records import SmRecord
-from simulator.timing.model import TimedLoop, TimedOperation, unread
 from simulator.timing.slots import Slots
 from tests.support.cases import examples, over
 

@@ -19,6 +19,7 @@ import pytest
 import simulator
 from simulator.chip.config import config_names, load_config
 from simulator.chip.tables import POLICIES
+from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.resources import folder as data_folder
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
@@ -27,7 +28,6 @@ from simulator.timing import compiled, engine
 from simulator.timing.engine import simulate
 from simulator.timing.global_memory import GlobalMemory
 from simulator.timing.l2_path import is_copy
-from simulator.timing.model import Periodic, TimedOperation
 from simulator.timing.result import Timing
 from simulator.timing.shared_memory import SharedMemory
 from simulator.timing.skipper import Skipper

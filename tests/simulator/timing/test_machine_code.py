@@ -9,9 +9,9 @@ import pytest
 
 from isa.forms.record import Unit
 from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation.machine_code import ADDRESS, STARTED, emulated, loops, machine_loop, timed
 from simulator.studies.validation.programs import iteration
-from simulator.timing.model import TimedOperation
 from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from isa.forms.record import Unit
+from simulator.compiler.compile import odd_banks
+from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.studies.validation.slots import read_from, wait_for
-from simulator.timing.compile import odd_banks
-from simulator.timing.model import Periodic, TimedOperation
 from simulator.timing.shared_memory import SharedMemory
 from tests.support.paths import TESTS
 from tests.support.straight_code import CLOCK, KNOWN, read_clocks

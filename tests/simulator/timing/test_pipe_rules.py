@@ -13,12 +13,12 @@ import isa
 from isa import MmaForm
 from isa.forms.record import Unit
 from simulator.chip.config import load_config
+from simulator.compiler.compile import compile_code, matrix
+from simulator.compiler.timed_code import TimedCode, TimedOperation
 from simulator.program.blocks import Block
 from simulator.program.lowering import linearise
 from simulator.studies.validation import programs
-from simulator.timing.compile import compile_code, matrix
 from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedOperation
 from simulator.timing.observer import Stall, TimingObserver
 from simulator.timing.pipes import Pipes
 from simulator.timing.warp import Warp

@@ -17,6 +17,10 @@ from isa.forms.record import Unit
 from simulator import ConfigError, load_config
 from simulator.chip.config import Config
 from simulator.chip.tables import Loop
+from simulator.compiler.compile import asynchronous, compile_code
+from simulator.compiler.schedule import schedule
+from simulator.compiler.tcgen05 import cost, mma_cost, sources
+from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import (
     CLUSTER,
@@ -35,12 +39,8 @@ from simulator.execute.dynamic_info import (
 )  # fmt: skip
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
-from simulator.timing.compile import asynchronous, compile_code
 from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
-from simulator.timing.schedule import schedule
-from simulator.timing.tcgen05 import cost, mma_cost, sources
 from tests.support.cases import examples
 from tests.support.serving import UNKNOWN, Access, Server
 

@@ -23,12 +23,12 @@ import simulator
 import simulator.studies.roofline
 import simulator.views.timeline
 from isa.forms.record import Unit
+from simulator.compiler.compile import compile_code
+from simulator.compiler.timed_code import StallReason, by_warp
 from simulator.errors import DeadlockError, ViewError
 from simulator.program import load
 from simulator.simulation.listing import listing_of_program
-from simulator.timing.compile import compile_code
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, by_warp
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.views.timeline import Timeline, chrome, kanata

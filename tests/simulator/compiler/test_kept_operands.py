@@ -6,9 +6,9 @@ import csv
 
 from isa.forms.record import Unit
 from simulator.chip.config import load_config
+from simulator.compiler.timed_code import KEPT, operations_of
 from simulator.studies.validation.programs import programs
 from simulator.studies.validation.streams import Loop
-from simulator.timing.model import KEPT, operations_of
 from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")

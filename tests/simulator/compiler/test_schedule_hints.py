@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simulator.chip.config import load_config
+from simulator.compiler.timed_code import operations_of
 from simulator.studies.validation.programs import iteration, programs
 from simulator.studies.validation.streams import Loop
-from simulator.timing.model import operations_of
 
 H100 = load_config("h100_sxm")
 

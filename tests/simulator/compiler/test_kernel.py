@@ -11,12 +11,12 @@ import pytest
 
 import simulator
 from isa.ptx.module import parse_module
+from simulator.compiler.kernel.machine import Micro, machine_code, segments
+from simulator.compiler.kernel.order import accesses, ordered
 from simulator.program.capture import read_capture
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.captured import launch
 from simulator.simulation.launch.timing import last_ctas
-from simulator.timing.kernel.machine import Micro, machine_code, segments
-from simulator.timing.kernel.order import accesses, ordered
 from simulator.views.timeline.stalls import CAUSES, VIEWS, added
 from tests.support.cases import exhaustive
 from tests.support.paths import GOLDEN

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from isa.forms.mma import MmaForm
 from isa.forms.record import Time
 from isa.ptx.instruction import Register
+from simulator.compiler.kernel.executed import Executed, Segment
 from simulator.execute.registry import longest
 from simulator.program.kernel import Branch, Item, Kernel, Operation, Switch
 from simulator.program.kernel.flow import Block, blocks_of
 from simulator.state.registers import register_place
-from simulator.timing.kernel.executed import Executed, Segment
 
 
 class Rule(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from simulator.compiler.kernel.executed import Executed, Segment
+from simulator.compiler.kernel.machine import MachineCode, machine_code
+from simulator.compiler.kernel.sass import sass_code
+from simulator.compiler.kernel.walk import LostError, Walker
 from simulator.program.kernel import Kernel
 from simulator.program.sass import Function
-from simulator.timing.kernel.executed import Executed, Segment
-from simulator.timing.kernel.machine import MachineCode, machine_code
-from simulator.timing.kernel.sass import sass_code
-from simulator.timing.kernel.walk import LostError, Walker
 
 
 class GivenCode:

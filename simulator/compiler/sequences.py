@@ -21,9 +21,9 @@ from typing import Any
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row, Sequence, Sequences, Value
-from simulator.timing.compile import add_to_nothing, matrix, odd_banks, operands
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.timing.sequences_order import in_order
+from simulator.compiler.compile import add_to_nothing, matrix, odd_banks, operands
+from simulator.compiler.sequence_order import in_order
+from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 
 Item = TimedOperation | TimedLoop
 Nested = list[Any]  # operations, and loops as such lists that end with their `TimedLoop`

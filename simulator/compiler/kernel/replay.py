@@ -13,15 +13,15 @@ from isa.forms.record import Time, Unit
 from isa.forms.synchronisation import is_arrival
 from isa.ptx.instruction import Immediate, Instruction
 from simulator.chip.config import Config
+from simulator.compiler.compile import asynchronous, mark_pipes, matrix, timed_operation
+from simulator.compiler.kernel.executed import Executed, Segment
+from simulator.compiler.kernel.machine import Micro, Region
+from simulator.compiler.kernel.order import ordered
+from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.execute.dynamic_info import STORES, Idle, PostFacts, WaitFacts
 from simulator.program import lowering
 from simulator.program.kernel import Item, Operation
 from simulator.state.registers import WARP_SIZE
-from simulator.timing.compile import asynchronous, mark_pipes, matrix, timed_operation
-from simulator.timing.kernel.executed import Executed, Segment
-from simulator.timing.kernel.machine import Micro, Region
-from simulator.timing.kernel.order import ordered
-from simulator.timing.model import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 
 LINE = 8  # machine instructions in a line of the instruction cache: 128 bytes; measured, see docs/kernels.md
 NAMED = 16  # barriers of a CTA

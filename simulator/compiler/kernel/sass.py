@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from isa.forms.mma import MmaForm, mma_forms
 from isa.forms.record import Time
+from simulator.compiler.kernel.classes import SORTS, UNKNOWN, Sort
+from simulator.compiler.kernel.machine import Micro, Region
 from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch
 from simulator.program.sass import Function, Instruction, MachineCodeError
 from simulator.program.sass.operands import COUNT, registers
-from simulator.timing.kernel.classes import SORTS, UNKNOWN, Sort
-from simulator.timing.kernel.machine import Micro, Region
 
 ENDS = frozenset(("BRA", "BRX", "JMP", "EXIT", "RET", "CALL", "BSYNC"))
 _SHAPES = {"1684": "m16n8k4", "1688": "m16n8k8", "16816": "m16n8k16", "16832": "m16n8k32", "16864": "m16n8k64"}

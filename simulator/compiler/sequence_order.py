@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
-from simulator.timing.model import TimedOperation
-from simulator.timing.schedule import extra
+from simulator.compiler.schedule import extra
+from simulator.compiler.timed_code import TimedOperation
 
 
 def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list[TimedOperation]:

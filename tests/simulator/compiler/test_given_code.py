@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import simulator
+from simulator.compiler.kernel.given import GivenCode
 from simulator.program.capture import read_capture
 from simulator.program.kernel import link
 from simulator.program.sass import MachineCodeError, read_machine_code
@@ -21,7 +22,6 @@ from simulator.simulation.launch.captured import launch, place
 from simulator.simulation.launch.launching import Options, prepare
 from simulator.simulation.launch.module import Module
 from simulator.simulation.launch.timing import lost_share, machine_instructions
-from simulator.timing.kernel.given import GivenCode
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]

@@ -8,16 +8,16 @@ import isa
 from isa import decode
 from isa.forms.record import Unit
 from simulator.chip.config import load_config
+from simulator.compiler.compile import compile_code
+from simulator.compiler.sequences import expand
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
 from simulator.studies.validation.emulated import GROUPS, body, kind, measured
 from simulator.studies.validation.programs import cycles
-from simulator.timing.compile import compile_code
 from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
-from simulator.timing.sequences import expand
 from tests.support.cases import alike, examples, over
 
 H100 = load_config("h100_sxm")

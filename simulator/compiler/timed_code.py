@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Time, Unit
 from simulator.chip import sequences
+from simulator.compiler.tcgen05 import Cost
 from simulator.execute.dynamic_info import Fact
-from simulator.timing.tcgen05 import Cost
 
 Entry = TypeVar("Entry")
 

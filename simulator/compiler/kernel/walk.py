@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
+from simulator.compiler.kernel.executed import Executed, Segment
+from simulator.compiler.kernel.sass import Sass
 from simulator.program.kernel import Branch, Kernel
 from simulator.program.kernel.flow import Block, blocks_of
-from simulator.timing.kernel.executed import Executed, Segment
-from simulator.timing.kernel.sass import Sass
 
 LONGEST = 64  # blocks of machine code that a warp may run through for each item of the PTX, before its way is given up
 

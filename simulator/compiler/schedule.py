@@ -16,7 +16,7 @@ NOPs and the branch have it, and they issue between the instructions of a trace,
 them.
 
 Measured on an H100 (tests/hardware/README.md, "Unlike instructions"): waits, hints and places of the counter equal
-those in the machine code of 1,148 of 1,160 random loops (tests/simulator/timing/test_schedule_hints.py).
+those in the machine code of 1,148 of 1,160 random loops (tests/simulator/compiler/test_schedule_hints.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from itertools import count, islice, pairwise
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.tables import Alu
-from simulator.timing.model import KEPT, StallReason, TimedCode, TimedLoop, TimedOperation, operand
+from simulator.compiler.timed_code import KEPT, StallReason, TimedCode, TimedLoop, TimedOperation, operand
 
 _FIXED = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 _PIPE = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
@@ -82,7 +82,7 @@ def _kept(items: Sequence[TimedOperation | TimedLoop], place: int, slot: int) ->
     It does if the next one of its kind (integers, or floats) whose operand it can keep reads the same registers, as
     many, and nothing stands before that one but matrix instructions and comparisons of a loop's counter, all without
     the yield hint. So ptxas 13.0 has it in 1,154 of 1,160 loops, and in the other six but for one flag
-    (tests/simulator/timing/test_kept_operands.py).
+    (tests/simulator/compiler/test_kept_operands.py).
     """
     item = items[place]
     assert isinstance(item, TimedOperation)

@@ -14,13 +14,13 @@ from isa.forms.tcgen05 import is_tcgen05_mma
 from isa.ptx.instruction import Register, Vector
 from simulator.chip.config import Config
 from simulator.chip.tables import kind_of
+from simulator.compiler.tcgen05 import Cost, cost
+from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand, unread
 from simulator.errors import ConfigError
 from simulator.execute import dynamic_info as known
 from simulator.execute.dynamic_info import Fact, Idle, cycle
 from simulator.program.lowering import Code, LoopEnd, Operation
 from simulator.state.registers import Numbering
-from simulator.timing.model import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand, unread
-from simulator.timing.tcgen05 import Cost, cost
 
 Executions = Sequence[Fact] | Periodic[Fact]  # of one warp: all that it does, or what repeats of it
 Facts = Mapping[int, Mapping[int, Executions]]
