@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
-from simulator.compiler.schedule import extra
+from simulator.compiler.forwarding import extra
 from simulator.compiler.timed_code import TimedOperation
 
 

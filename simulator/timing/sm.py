@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
-from simulator.compiler.schedule import extras
+from simulator.compiler.forwarding import extras
 from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop, TimedOperation, has_jobs, registers_of
 from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import CLUSTER
