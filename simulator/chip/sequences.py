@@ -41,8 +41,8 @@ class Row:
     around_shuffle: bool = False
 
     @property
-    def adds_to_nothing(self) -> bool:
-        """Whether it is a matrix instruction whose C is RZ: it reads as many values less."""
+    def has_no_c(self) -> bool:
+        """Whether it is a matrix instruction whose C is the register RZ, so that it reads fewer values."""
         roles = self.form.roles if self.form is not None else ()
         return len(self.reads) < sum(role.count for role in roles if role.name in "abc")
 

@@ -21,7 +21,8 @@ from typing import Any
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row, Sequence, Sequences, Value
-from simulator.compiler.compile import add_to_nothing, matrix, odd_banks, operands
+from simulator.compiler.matrix import matrix
+from simulator.compiler.register_banks import odd_banks, operands, remove_c
 from simulator.compiler.sequence_order import in_order
 from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 
@@ -202,8 +203,8 @@ class _Expansion:
 
     def times(self, row: Row, line: int, reads: tuple[int, ...], writes: tuple[int, ...]) -> TimedOperation:
         operation = machine_operation(row, self.config, self.rules, reads, writes, line, self.one_wavefront)
-        if row.adds_to_nothing:
-            add_to_nothing(operation)
+        if row.has_no_c:
+            remove_c(operation)
         return operation
 
     # Calls

@@ -13,10 +13,12 @@ from isa.forms.record import Time, Unit
 from isa.forms.synchronisation import is_arrival
 from isa.ptx.instruction import Immediate, Instruction
 from simulator.chip.config import Config
-from simulator.compiler.compile import asynchronous, mark_pipes, matrix, timed_operation
+from simulator.compiler.compile import mark_pipes, timed_operation
+from simulator.compiler.jobs import asynchronous
 from simulator.compiler.kernel.executed import Executed, Segment
 from simulator.compiler.kernel.machine import Micro, Region
 from simulator.compiler.kernel.order import ordered
+from simulator.compiler.matrix import matrix
 from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.execute.dynamic_info import STORES, Idle, PostFacts, WaitFacts
 from simulator.program import lowering

@@ -19,7 +19,8 @@ from isa import Instruction, decode, mma_form
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row as Machine
-from simulator.compiler.compile import add_to_nothing, compile_code, odd_banks
+from simulator.compiler.compile import compile_code
+from simulator.compiler.register_banks import odd_banks, remove_c
 from simulator.compiler.sequences import machine_operation
 from simulator.compiler.timed_code import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
 from simulator.program.blocks import Block, Step
@@ -122,7 +123,7 @@ def named(known: Mapping[str, TimedOperation], name: str) -> TimedOperation:
     kept = tuple(number | KEPT * (x in keeps) for number, x in zip(operation.operands, "ab", strict=False))
     operation = operation.changed(operands=kept)
     if "z" in keeps:
-        add_to_nothing(operation)
+        remove_c(operation)
     return operation
 
 

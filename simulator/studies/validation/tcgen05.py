@@ -16,7 +16,7 @@ from pathlib import Path
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
-from simulator.compiler.compile import asynchronous
+from simulator.compiler.jobs import asynchronous
 from simulator.compiler.tcgen05 import mma_sources
 from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts

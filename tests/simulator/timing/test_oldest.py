@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from isa.forms.record import Unit
-from simulator.compiler.compile import odd_banks
+from simulator.compiler.register_banks import odd_banks
 from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.studies.validation.slots import read_from, wait_for
 from simulator.timing.shared_memory import SharedMemory

@@ -13,7 +13,8 @@ import isa
 from isa import MmaForm
 from isa.forms.record import Unit
 from simulator.chip.config import load_config
-from simulator.compiler.compile import compile_code, matrix
+from simulator.compiler.compile import compile_code
+from simulator.compiler.matrix import matrix
 from simulator.compiler.timed_code import TimedCode, TimedOperation
 from simulator.program.blocks import Block
 from simulator.program.lowering import linearise

@@ -17,7 +17,8 @@ from isa.forms.record import Unit
 from simulator import ConfigError, load_config
 from simulator.chip.config import Config
 from simulator.chip.tables import Loop
-from simulator.compiler.compile import asynchronous, compile_code
+from simulator.compiler.compile import compile_code
+from simulator.compiler.jobs import asynchronous
 from simulator.compiler.schedule import schedule
 from simulator.compiler.tcgen05 import cost, mma_cost, sources
 from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
