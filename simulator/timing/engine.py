@@ -20,7 +20,7 @@ from typing import Any
 
 from simulator.chip.config import Config
 from simulator.compiler.schedule import scheduled
-from simulator.compiler.sequences import expand
+from simulator.compiler.sequences.expand import expand
 from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop
 from simulator.errors import DeadlockError
 from simulator.progress import Pace, Progress

@@ -24,7 +24,7 @@ from isa import MmaForm, mma_form
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row as Machine
-from simulator.compiler.sequences import machine_operation
+from simulator.compiler.sequences.instructions import machine_operation
 from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Key, Row

@@ -21,7 +21,7 @@ from simulator.chip.config import Config
 from simulator.chip.sequences import Row as Machine
 from simulator.compiler.compile import compile_code
 from simulator.compiler.register_banks import odd_banks, remove_c
-from simulator.compiler.sequences import machine_operation
+from simulator.compiler.sequences.instructions import machine_operation
 from simulator.compiler.timed_code import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise

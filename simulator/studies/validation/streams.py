@@ -16,7 +16,7 @@ from simulator.chip.config import Config
 from simulator.chip.tables import TensorClass
 from simulator.compiler.compile import compile_code
 from simulator.compiler.schedule import scheduled
-from simulator.compiler.sequences import expand
+from simulator.compiler.sequences.expand import expand
 from simulator.compiler.timed_code import TimedCode
 from simulator.errors import ConfigError
 from simulator.program.blocks import Block, Repeat, Step

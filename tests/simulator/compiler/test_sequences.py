@@ -9,7 +9,7 @@ from isa import decode
 from isa.forms.record import Unit
 from simulator.chip.config import load_config
 from simulator.compiler.compile import compile_code
-from simulator.compiler.sequences import expand
+from simulator.compiler.sequences.expand import expand
 from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop, TimedOperation
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise

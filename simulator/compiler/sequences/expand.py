@@ -1,30 +1,30 @@
 """Expands matrix instructions that a chip does not have into the machine instructions that ptxas writes for them.
 
-Each becomes the machine instructions of its sequence (configs/sequences), all with the place and the line of the
-instruction that they stand for. As ptxas does:
+Each such instruction becomes the machine instructions of its sequence (configs/sequences), which keep its place and its
+line. The rules are those of ptxas:
 
-* A value whose operands have not changed is computed once, in front of the loop if it is the same in all its runs; but
-  what shuffles need stays in the loop, and shuffles are done each time.
+* A value whose operands have not changed is computed once, and in front of the loop if the value is the same in all
+  runs of the loop. Shuffles are done each time, and what they need stays in the loop.
 * Instructions of a sequence, and the arithmetic around them, go in the order in which they can issue, as far as the
   compiler looks ahead. They do not pass loads, stores, barriers, calls or the ends of loops.
-* A routine has its operands in registers of its own: those that are not there already are moved, and so is the result,
-  unless the next call goes on with it.
+* A routine has its operands in registers of its own. Operands that are not there already are moved there. The result is
+  moved from there, unless the next call adds to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
 from typing import Any
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row, Sequence, Sequences, Value
-from simulator.compiler.matrix import matrix
-from simulator.compiler.register_banks import odd_banks, operands, remove_c
-from simulator.compiler.sequence_order import in_order
-from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.compiler.register_banks import remove_c
+from simulator.compiler.sequences.instructions import machine_operation, one_wavefront
+from simulator.compiler.sequences.order import in_order
+from simulator.compiler.sequences.registers import assign_registers
+from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, nesting
 
 Item = TimedOperation | TimedLoop
 Nested = list[Any]  # operations, and loops as such lists that end with their `TimedLoop`
@@ -55,8 +55,14 @@ class _Level:
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A value: the register that holds it, its number, and the depth of loops at which it changes."""
+class _Value:
+    """A value.
+
+    Attributes:
+        register: the register that holds it.
+        number: its own number; values with the same number are equal.
+        level: the depth of the loops in which it changes.
+    """
 
     register: int
     number: int
@@ -64,7 +70,17 @@ class _Known:
 
 
 class _Expansion:
-    """Walks through a code once and builds the code with sequences."""
+    """Walks through a code once and builds the code with sequences.
+
+    Attributes:
+        base: the first register that the program leaves free; values of sequences have numbers from here on.
+        next: the first number that no value has yet.
+        levels: the loops that are being walked through, the whole program first.
+        numbers: how many values have been numbered.
+        registers: the values in the program's registers.
+        instances: how many sequences have been written between other instructions.
+        shared: registers for results of matrix instructions, which several sequences use in turn.
+    """
 
     def __init__(self, code: TimedCode, config: Config, rules: Sequences) -> None:
         self.code, self.config, self.rules = code, config, rules
@@ -72,15 +88,17 @@ class _Expansion:
         self.base = self.next = 1 + max((r for op in operations for r in (*op.reads, *op.writes)), default=0)
         self.levels: list[_Level] = []
         self.numbers = 0
-        self.registers: dict[int, _Known] = {}  # what the program's registers hold
-        # results by sequence, row and the numbers of the values read
-        self.computed: dict[tuple[int, ...], tuple[_Known, ...]] = {}
+        self.registers: dict[int, _Value] = {}
+        # results, by the numbers of the sequence, of its row and of the values that the row reads
+        self.computed: dict[tuple[int, ...], tuple[_Value, ...]] = {}
         self.instances = 0
         self.shared: dict[tuple[int, int, int], int] = {}
-        self.one_wavefront = dict.fromkeys(code.warps, Periodic((1,)))
+        self.one_wavefront = one_wavefront(code.warps)
 
     def items(self) -> list[Item]:
-        return self.finished(_flat(self.walk(0, len(self.code.items), ()).out, []))
+        """The items of the code with sequences."""
+        body = self.walk(0, len(self.code.items), ())
+        return assign_registers(_flat(body.out, []), self.base, self.code.inside)
 
     # Walking through the program
 
@@ -93,35 +111,42 @@ class _Expansion:
             level.held = self.holds(first, last)
         place = first
         while place < last:
-            loops = [
-                e
-                for e in range(place, last)
-                if isinstance(t := self.code.items[e], TimedLoop) and t.start == place and e not in inner
-            ]
-            if loops:
-                end = loops[-1]
-                loop = self.code.items[end]
-                body = self.walk(place, end, (*inner, end))
-                level.out.append([*body.out, loop])
-                level.held = {}
-                self.forget(place, end)
-                place = end + 1
+            end = self.loop_end(place, last, inner)
+            if end is None:
+                self.expand_operation(place, first, last, bool(inner))
+                place += 1
                 continue
-            item = self.code.items[place]
-            assert isinstance(item, TimedOperation)
-            if item.emulated is None:
-                level.out.append(item)
-                self.write(item.writes)
-            elif item.emulated[0].called:
-                self.call(item, place, first, last, bool(inner))
-            else:
-                self.inline(item)
-            place += 1
+            body = self.walk(place, end, (*inner, end))
+            level.out.append([*body.out, self.code.items[end]])
+            level.held = {}
+            self.forget(place, end)
+            place = end + 1
         self.levels.pop()
         level.out = self.ordered(level.out)
         return level
 
+    def loop_end(self, place: int, last: int, inner: tuple[int, ...]) -> int | None:
+        """The end of the outermost loop that starts at a place and is not being walked through yet; None for none."""
+        for end in range(last - 1, place - 1, -1):
+            item = self.code.items[end]
+            if isinstance(item, TimedLoop) and item.start == place and end not in inner:
+                return end
+        return None
+
+    def expand_operation(self, place: int, first: int, last: int, in_loop: bool) -> None:
+        """Writes an operation, or its sequence; `first` and `last` bound the loop's body or the program."""
+        item = self.code.items[place]
+        assert isinstance(item, TimedOperation)
+        if item.emulated is None:
+            self.levels[-1].out.append(item)
+            self.write(item.writes)
+        elif item.emulated[0].called:
+            self.call(item, place, first, last, in_loop)
+        else:
+            self.inline(item)
+
     def written(self, first: int, last: int) -> set[int]:
+        """The registers that the items from `first` to before `last` write."""
         return {r for item in self.code.items[first:last] if isinstance(item, TimedOperation) for r in item.writes}
 
     def forget(self, first: int, last: int) -> None:
@@ -130,30 +155,33 @@ class _Expansion:
             self.change(register)
 
     def write(self, registers: Items[int]) -> None:
+        """Gives registers that an instruction writes new values; no routine has these in its own registers."""
         for register in registers:
             self.change(register)
             for key in [key for key, held in self.levels[-1].held.items() if held == register]:
                 del self.levels[-1].held[key]
 
     def change(self, register: int) -> None:
+        """Gives a register a new value, which changes at the depth of the loop that is being walked through."""
         self.numbers += 1
-        self.registers[register] = _Known(register, self.numbers, len(self.levels) - 1)
+        self.registers[register] = _Value(register, self.numbers, len(self.levels) - 1)
 
-    def known(self, register: int) -> _Known:
-        """The value in a register of the program; that from the start, if nothing has written it."""
+    def known(self, register: int) -> _Value:
+        """The value in a register of the program: the one from the start if nothing has written it since."""
         if register not in self.registers:
             self.numbers += 1
-            self.registers[register] = _Known(register, self.numbers, 0)
+            self.registers[register] = _Value(register, self.numbers, 0)
         return self.registers[register]
 
     # Sequences between other instructions
 
     def inline(self, op: TimedOperation) -> None:
+        """Writes the sequence of an instruction, but for values that are known already."""
         assert op.emulated is not None
         sequence, operands = op.emulated
         depth = len(self.levels) - 1
         self.instances += 1
-        values: dict[Value, _Known] = {
+        values: dict[Value, _Value] = {
             name: self.known(r) for name, r in operands.items() if not str(name).startswith("d")
         }
         for number, row in enumerate(sequence.rows):
@@ -162,18 +190,23 @@ class _Expansion:
             result = any(isinstance(name, str) for name in row.writes)
             key = (sequence.number, number, *(source.number for source in sources))
             if result or row.after_shuffle or key not in self.computed:
-                targets = []
-                for i, name in enumerate(row.writes):
-                    self.numbers += 1
-                    register = operands[name] if isinstance(name, str) else self.reused(sequence, row, i)
-                    targets.append(_Known(register, self.numbers, level))
-                self.computed[key] = tuple(targets)
-                reads, writes = tuple(dict.fromkeys(s.register for s in sources)), tuple(t.register for t in targets)
-                self.levels[depth if result else level].out.append(
-                    self.timed(row, op, reads, writes, self.overlap(sequence))
-                )
+                targets = self.targets(sequence, row, operands, level)
+                self.computed[key] = targets
+                reads = tuple(dict.fromkeys(source.register for source in sources))
+                writes = tuple(target.register for target in targets)
+                operation = self.timed(row, op, reads, writes, self.overlap(sequence))
+                self.levels[depth if result else level].out.append(operation)
             values.update(zip(row.writes, self.computed[key], strict=True))
         self.write(op.writes)
+
+    def targets(self, sequence: Sequence, row: Row, operands: dict[Value, int], level: int) -> tuple[_Value, ...]:
+        """New values for what an instruction of a sequence writes."""
+        targets = []
+        for i, name in enumerate(row.writes):
+            self.numbers += 1
+            register = operands[name] if isinstance(name, str) else self.reused(sequence, row, i)
+            targets.append(_Value(register, self.numbers, level))
+        return tuple(targets)
 
     def overlap(self, sequence: Sequence) -> int:
         """How many sequences at a time have registers for operands and results of their matrix instructions."""
@@ -181,7 +214,8 @@ class _Expansion:
         return max(1, self.rules.temporaries // sum(role.count for role in form.roles if role.name in "abd"))
 
     def reused(self, sequence: Sequence, row: Row, i: int) -> int:
-        """A register for a value: results of matrix instructions take those of an earlier sequence."""
+        """A register for the ith value of an instruction; results of matrix instructions take registers of an earlier
+        sequence."""
         if row.form is None:
             return self.fresh()
         key = sequence.number, self.instances % self.overlap(sequence), i
@@ -190,26 +224,24 @@ class _Expansion:
         return self.shared[key]
 
     def fresh(self) -> int:
+        """A register that no value has had yet."""
         self.next += 1
         return self.next - 1
 
     def timed(
         self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], movable: int = 0
     ) -> TimedOperation:
-        """A machine instruction of a sequence with its times."""
-        operation = self.times(row, op.line, reads, writes)
-        operation.place, operation.part, operation.movable = op.place, True, movable
-        return operation
-
-    def times(self, row: Row, line: int, reads: tuple[int, ...], writes: tuple[int, ...]) -> TimedOperation:
-        operation = machine_operation(row, self.config, self.rules, reads, writes, line, self.one_wavefront)
+        """A machine instruction of the sequence that stands for `op`, with its times."""
+        operation = machine_operation(row, self.config, self.rules, reads, writes, op.line, self.one_wavefront)
         if row.has_no_c:
             remove_c(operation)
+        operation.place, operation.part, operation.movable = op.place, True, movable
         return operation
 
     # Calls
 
     def call(self, op: TimedOperation, place: int, first: int, last: int, loops: bool) -> None:
+        """Writes the call of a routine: moves of its operands, the call, the routine, and moves of its result."""
         assert op.emulated is not None
         sequence, operands = op.emulated
         level = self.levels[-1]
@@ -273,86 +305,6 @@ class _Expansion:
             if item is not None:
                 items.append(item)
         return items
-
-    def finished(self, items: list[Item]) -> list[Item]:
-        """The items with values put into registers, which are free again after their last use; the first operation of
-        each instruction is marked to count as its issue."""
-        inside = nesting(items)
-        ends = {item.loop: i for i, item in enumerate(items) if isinstance(item, TimedLoop)}
-        makers: dict[int, int] = {}
-        uses: dict[int, int] = {}
-        for i, item in enumerate(items):
-            if isinstance(item, TimedOperation):
-                for register in (*item.writes, *item.reads):
-                    around = [loop for loop in inside[i] if loop not in inside[makers.setdefault(register, i)]]
-                    uses[register] = max(uses.get(register, 0), ends[around[0]] if around else i)
-        names: dict[int, int] = {}
-        free: list[int] = []
-        leaving: dict[int, list[int]] = {}
-        met: set[int] = set()
-        used = self.base
-        kept: list[Item] = []
-        for i, item in enumerate(items):
-            if isinstance(item, TimedOperation):
-                for register in (r for r in item.writes if r >= self.base and r not in names):
-                    if not free:
-                        free, used = [used], used + 1
-                    names[register] = heappop(free)
-                    leaving.setdefault(uses[register], []).append(names[register])
-                home = len(inside[i]) == len(self.code.inside[item.place])
-                first = item.part and home and item.place not in met
-                met |= {item.place} if first else set()
-                reads, writes, sources = (
-                    tuple(names.get(r, r) for r in registers) for registers in (item.reads, item.writes, item.sources)
-                )
-                kept.append(
-                    item.changed(
-                        reads=reads,
-                        writes=writes,
-                        sources=sources,
-                        part=item.part and not first,
-                        early=item.part and not home,
-                    )
-                )
-            else:
-                kept.append(item)
-            for name in leaving.pop(i, ()):
-                heappush(free, name)
-        return kept
-
-
-def machine_operation(
-    row: Row,
-    config: Config,
-    rules: Sequences,
-    reads: tuple[int, ...],
-    writes: tuple[int, ...],
-    line: int,
-    one_wavefront: dict[int, Periodic[int]],
-) -> TimedOperation:
-    """A machine instruction with its times; `one_wavefront` is what a shuffle costs each warp."""
-    alu = config.alu
-    if row.form is not None:
-        return matrix(row.form, config, reads, writes, line)
-    if row.kind == "shuffle":
-        shared = config.shared
-        sent = TimedOperation(Unit.SHARED, 1, shared.warp_interval, reads, writes, line, costs=one_wavefront)
-        sent.sent, sent.slow = max(len(reads[:2]), 1) if config.reading_stages else 2, True
-        sent.banks = odd_banks(reads[:2])
-        ahead = 0 if config.reading_stages else shared.port_cycles
-        sent.latency = max(rules.shuffle - ahead - shared.store_latency, 1)  # behind its wavefront
-        return sent
-    if row.kind in ("call", "return"):
-        cycles = rules.returns if row.kind == "return" and rules.returns else rules.call
-        returning = row.kind == "return" and rules.return_interval > 0
-        return TimedOperation(Unit.CONTROL, cycles, 1, reads, writes, line, blocking=True, returning=returning)
-    unit = Unit.ALU if row.kind == "alu" else Unit.FMA
-    halves = row.kind == "float" and config.registers is not None and config.registers.halves
-    interval = rules.float_interval if row.kind == "float" and not halves else alu.interval
-    timed = TimedOperation(unit, alu.latency, interval, reads, writes, line)
-    timed.operands, timed.sources = operands(reads, config), reads[:3]
-    timed.halves, timed.writer = halves, bool(writes)
-    return timed
 
 
 def _flat(out: Nested, into: list[Item]) -> list[Item]:
