@@ -1,132 +1,30 @@
-"""Machine instructions of a kernel, as ptxas would write them: which items of the PTX become none, one or several.
+"""Machine instructions of a kernel, as ptxas would write them: items of the PTX become none, one or several.
 
-PTX is not what runs. ptxas gives parameters, copies and extensions of registers no instruction, takes a product into
-the sum that needs it, and writes several instructions for one of 64 bits or for a quotient. `machine_code` imitates it
-with a table. Counts are those of the machine code of ptxas 13.0 for sm_90a (read with nvdisasm, November 2026).
+PTX is not what runs. ptxas gives parameters, copies and extensions of registers no instruction. It absorbs a product
+into the sum that needs it, and writes several instructions for one of 64 bits or for a quotient. `machine_code`
+imitates this with the table of `simulator.compiler.kernel.rules`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
 
-from isa.forms.mma import MmaForm
 from isa.forms.record import Time
 from isa.ptx.instruction import Register
 from simulator.compiler.kernel.executed import Executed, Segment
+from simulator.compiler.kernel.regions import Micro, Region, chains
+from simulator.compiler.kernel.rules import RULES, Rule
 from simulator.execute.registry import longest
 from simulator.program.kernel import Branch, Item, Kernel, Operation, Switch
-from simulator.program.kernel.flow import Block, blocks_of
+from simulator.program.kernel.flow import blocks_of
 from simulator.state.registers import register_place
 
-
-class Rule(NamedTuple):
-    """What becomes of a PTX instruction.
-
-    Attributes:
-        instructions: how many machine instructions it becomes.
-        slow: whether its result comes from a unit beside the pipes, such as that of the special functions.
-        free: whether it is another name for its sources, and becomes no instruction at all.
-        into: opcodes of the instructions that take it in, if nothing else needs its result.
-        taking: machine instructions of this one when it takes another in.
-    """
-
-    instructions: int = 1
-    slow: bool = False
-    free: bool = False
-    into: tuple[str, ...] = ()
-    taking: int = 1
-
-
-_SUMS, _WIDE_SUMS = ("add.s32", "add.u32", "sub.s32", "sub.u32"), ("add.s64", "add.u64")
-_FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")
-_LOGIC = ("and.b32", "or.b32", "xor.b32")
-_TWO, _SLOW, _FREE = Rule(2), Rule(slow=True), Rule(0, free=True)
-RULES: Mapping[str, Rule] = {
-    "add": Rule(), "add.s32": Rule(into=_SUMS), "add.u32": Rule(into=_SUMS), "add.s64": Rule(2), "add.u64": Rule(2),
-    "sub.s64": _TWO, "sub.u64": _TWO, "neg.s64": _TWO,
-    "mul.lo.s32": Rule(into=_SUMS), "mul.lo.u32": Rule(into=_SUMS), "mul.wide": Rule(into=_WIDE_SUMS),
-    "mul.lo.s64": Rule(4), "mul.lo.u64": Rule(4), "mul.hi.s64": Rule(8), "mul.hi.u64": Rule(8),
-    "mad.lo.s64": Rule(4), "mad.lo.u64": Rule(4), "mul.hi": Rule(),
-    "shl.b32": Rule(into=(*_SUMS, "or.b32")), "shl.b64": Rule(2, into=_WIDE_SUMS), "shr.u64": _TWO, "shr.s64": _TWO,
-    **{name: Rule(into=_LOGIC) for name in _LOGIC},
-    "and.b64": _TWO, "or.b64": _TWO, "xor.b64": _TWO, "not.b64": _TWO, "selp.b64": _TWO,
-    **{f"setp.{order}.{sign}64": _TWO for order in ("eq", "ne", "lt", "le", "gt", "ge") for sign in "bsu"},
-    "min.s64": Rule(4), "min.u64": Rule(4), "max.s64": Rule(4), "max.u64": Rule(4), "abs.s64": Rule(4),
-    "div.u32": Rule(17), "div.s32": Rule(22), "rem.u32": Rule(17), "rem.s32": Rule(22), "div.u16": Rule(10),
-    "div.s16": Rule(12), "rem.u16": Rule(10), "rem.s16": Rule(12), "div.u64": Rule(75), "div.s64": Rule(85),
-    "rem.u64": Rule(75), "rem.s64": Rule(85), "bfe": _TWO, "bfi": _TWO, "sad": _TWO, "bfind": _SLOW,
-    "clz": Rule(2, slow=True), "popc": _SLOW, "brev": _SLOW, "fns": Rule(40),
-    "mov": _FREE, "cvta": _FREE, "ld.param": _FREE, "cvt.u64.u32": _FREE, "cvt.u32.u64": _FREE, "cvt.u16.u32": _FREE,
-    "cvt.u32.u16": _FREE, "cvt.u64.u16": _FREE, "cvt.s64.s32": Rule(into=_WIDE_SUMS), "cvt.u16.u64": _FREE,
-    "cvt.rn.f32.s32": _SLOW, "cvt.rn.f32.u32": _SLOW, "cvt.rzi.s32.f32": _SLOW, "cvt.rzi.u32.f32": _SLOW,
-    "cvt.f32.f16": Rule(), "cvt": Rule(),
-    **{f"neg.{kind}": Rule(into=("fma", "add", "sub", "mul")) for kind in _FLOATS},
-    "rcp.approx": _SLOW, "rsqrt.approx": _SLOW, "sqrt.approx": Rule(2, slow=True), "ex2.approx": Rule(2, slow=True),
-    "lg2.approx": Rule(2, slow=True), "sin.approx": Rule(2, slow=True), "cos.approx": Rule(2, slow=True),
-    "tanh.approx": _SLOW, "div.approx": Rule(2, slow=True), "div.full": Rule(4, slow=True),
-    "div.rn": Rule(10, slow=True), "rcp.rn": Rule(8, slow=True), "sqrt.rn": Rule(9, slow=True),
-}  # fmt: skip
 PROMOTED = 32  # bytes of local memory that ptxas keeps in registers, choosing among them by comparisons
-PREDICATED = 7  # machine instructions that ptxas puts behind a predicate rather than behind a branch
-_WHOLE = (Time.BARRIER, Time.CLUSTER_BARRIER, Time.FENCE, Time.SHUFFLE, Time.TENSOR)  # for all threads of a warp
 _WAYS = (Time.LOAD, Time.LOAD_MATRIX, Time.STORE, Time.LOAD_GLOBAL, Time.STORE_GLOBAL, Time.COPY, Time.COPY_GROUP,
          Time.COPY_ARRIVAL, Time.MBARRIER)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Micro:
-    """A machine instruction.
-
-    Attributes:
-        item: that it comes from.
-        time: its class.
-        reads, writes: its registers, by number.
-        own: whether it is the one that accesses memory, multiplies or waits, for which the item stands; the others
-            take an integer pipe.
-        slow: as in `Rule`.
-        tests: whether it writes a predicate.
-        behind: whether it stands behind a predicate that has taken the place of a branch.
-        number: its index in machine code that is given; None where the PTX stands for it.
-        matrix: the matrix instruction that it is, where the item is another that the chip does not have.
-        words: of an access to local memory that the PTX does not have: registers of a thread.
-    """
-
-    item: Item
-    time: Time
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    own: bool = False
-    slow: bool = False
-    tests: bool = False
-    behind: bool = False
-    number: int | None = None
-    matrix: MmaForm | None = None
-    words: int = 0
-
-    @property
-    def key(self) -> int:
-        """What its execution is looked up by: its own index, or the place of its item."""
-        return self.item.index if self.number is None else self.number
-
-
-@dataclass(frozen=True)
-class Region:
-    """Blocks that ptxas makes one of: a block, short ones that it puts behind a predicate instead of a branch, and what
-    follows them.
-
-    Attributes:
-        blocks: their numbers, in the order of places.
-        micros: the machine instructions, in the order of the PTX; the branch at its end is the last.
-        first: the index of the first in machine code that is given, in whose order they are; else -1.
-    """
-
-    blocks: tuple[int, ...]
-    micros: tuple[Micro, ...]
-    first: int = -1
 
 
 @dataclass(frozen=True)
@@ -134,11 +32,11 @@ class MachineCode:
     """A kernel as machine instructions.
 
     Attributes:
-        regions: in the order of places.
-        region_of: by number of a basic block, the number of its region.
-        block_of: by place, the number of its basic block.
+        regions: the regions, in the order of places.
+        region_of: for each basic block, the number of its region.
+        block_of: for each place of the PTX, the number of its basic block.
         registers: how many registers are numbered.
-        computes: by place, whether it is an instruction, and no branch.
+        computes: for each place, whether its item is an instruction, and no branch.
     """
 
     regions: tuple[Region, ...]
@@ -149,7 +47,7 @@ class MachineCode:
 
     @property
     def count(self) -> int:
-        """Machine instructions of the whole."""
+        """How many machine instructions the kernel has."""
         return sum(len(region.micros) for region in self.regions)
 
     def way(self, steps: Sequence[Executed]) -> Iterator[Segment]:
@@ -182,10 +80,22 @@ def machine_code(kernel: Kernel) -> MachineCode:
 
 
 class _Writer:
+    """Writes the machine instructions of a kernel.
+
+    Attributes:
+        promoted: words of local memory that are kept in registers.
+        kept: the registers that stand for local memory.
+        defined, used: for each register, the places that write it and that read it.
+        parent: for each register that shares a machine register with another one, that one.
+        numbers: for each machine register, its number.
+        names: for each register that is another name for others, these.
+        taken: for each place whose instruction another one absorbs, the place of that one.
+    """
+
     def __init__(self, kernel: Kernel) -> None:
         self.items = kernel.items
-        self.promoted = kernel.local_bytes // 4 if kernel.local_bytes <= PROMOTED else 0  # words
-        self.kept: tuple[int, ...] = ()  # registers that stand for local memory
+        self.promoted = kernel.local_bytes // 4 if kernel.local_bytes <= PROMOTED else 0
+        self.kept: tuple[int, ...] = ()
         self.blocks = blocks_of(kernel.items)
         self.rules = [self._rule(item) for item in kernel.items]
         self.defined: dict[str, list[int]] = defaultdict(list)
@@ -202,8 +112,8 @@ class _Writer:
                 self.used[item.register.name].append(item.index)
         self.parent: dict[str, str] = {}
         self.numbers: dict[str, int] = {}
-        self.names: dict[str, tuple[str, ...]] = {}  # what a register is another name for
-        self.taken: dict[int, int] = {}  # by place, the place of the instruction that takes it in
+        self.names: dict[str, tuple[str, ...]] = {}
+        self.taken: dict[int, int] = {}
         self.block_of = [0] * len(kernel.items)
         for number, block in enumerate(self.blocks):
             for place in range(block.first, block.last + 1):
@@ -216,6 +126,7 @@ class _Writer:
         return longest(item.instruction.form, RULES) or Rule()
 
     def code(self) -> MachineCode:
+        """The whole kernel."""
         for item in self.items:
             if isinstance(item, Operation) and self.rules[item.index].free:
                 self._rename(item)
@@ -230,7 +141,8 @@ class _Writer:
         return MachineCode(tuple(regions), places, tuple(self.block_of), len(self.numbers) + 1, computes)
 
     def _joined(self, chain: Sequence[int], micros: Sequence[Sequence[Micro]]) -> Iterator[Micro]:
-        """The instructions of a region: its inner branches become predicates of what they would have passed over."""
+        """The instructions of a region. Its inner branches become predicates of the instructions that they would have
+        skipped."""
         guard: tuple[int, ...] = ()
         for block, following in zip(chain, (*chain[1:], -1), strict=True):
             last = self.items[self.blocks[block].last]
@@ -263,7 +175,8 @@ class _Writer:
             self.rules[item.index] = Rule()
 
     def _take_in(self, item: Operation) -> None:
-        """Lets the only user of a result take the instruction in, if it has not taken another."""
+        """Lets the only instruction that needs a result absorb the one that computes it, if it has not absorbed
+        another."""
         rule = self.rules[item.index]
         if not rule.into or len(item.writes) != 1 or item.index in self.taken.values() or item.guard is not None:
             return
@@ -276,6 +189,7 @@ class _Writer:
             self.taken[item.index] = user.index
 
     def _micros(self, items: Sequence[Item]) -> list[Micro]:
+        """The machine instructions of a basic block."""
         micros: list[Micro] = []
         given: dict[int, tuple[int, ...]] = {}
         for item in items:
@@ -299,8 +213,8 @@ class _Writer:
         return micros
 
     def _chosen(self, item: Operation, reads: tuple[int, ...], writes: tuple[int, ...]) -> Iterator[Micro]:
-        """An access to a small array in local memory, which is in registers: a load compares its index with each place
-        and moves that register; a store renames."""
+        """An access to a small array in local memory, which ptxas keeps in registers. A load compares its index with
+        that of each element and moves the register of that element; a store takes no instruction."""
         if not writes:
             self.kept = tuple(dict.fromkeys((*self.kept, *reads)))
             return
@@ -322,52 +236,10 @@ class _Writer:
         return tuple(found)
 
     def _root(self, name: str) -> str:
+        """The register that stands for all that share a machine register with this one."""
         while name in self.parent and self.parent[name] != name:
             name = self.parent[name]
         return name
-
-
-def chains(blocks: Sequence[Block], micros: Sequence[Sequence[Micro]]) -> Iterator[list[int]]:
-    """The numbers of the blocks that ptxas makes one of, chain by chain."""
-    before: list[set[int]] = [set() for _ in blocks]
-    for number, block in enumerate(blocks):
-        for to in block.successors:
-            before[to].add(number)
-
-    def short(number: int, head: int) -> bool:
-        alone = before[number] == {head} and len(blocks[number].successors) == 1
-        return alone and len(micros[number]) <= PREDICATED and not any(m.time in _WHOLE for m in micros[number])
-
-    done: set[int] = set()
-    for first in range(len(blocks)):
-        if first in done:
-            continue
-        chain = [first]
-        while added := _further(chain[-1], blocks, before, short):
-            if done.intersection(added) or first in added:
-                break
-            chain += added
-        done.update(chain)
-        yield chain
-
-
-def _further(
-    head: int, blocks: Sequence[Block], before: Sequence[set[int]], short: Callable[[int, int], bool]
-) -> list[int]:
-    """The blocks that join a region behind `head`: those behind a predicate, and the one where all meet."""
-    after = blocks[head].successors
-    if len(after) == 1:
-        return [after[0]] if after[0] == head + 1 and before[after[0]] == {head} else []
-    if len(after) != 2:
-        return []
-    one, other = after
-    if short(one, head) and blocks[one].successors == (other,) and before[other] == {head, one}:
-        return [one, other]
-    if short(one, head) and short(other, head) and blocks[one].successors == blocks[other].successors:
-        (meeting,) = blocks[one].successors
-        if before[meeting] == {one, other}:
-            return [one, other, meeting]
-    return []
 
 
 def _special(name: str) -> bool:
@@ -381,7 +253,7 @@ def _reads_special(item: Operation) -> bool:
 def _written(
     item: Operation, rule: Rule, reads: tuple[int, ...], writes: tuple[int, ...], *, takes: bool
 ) -> list[Micro]:
-    """The machine instructions of an item: a chain, whose first reads and whose last writes."""
+    """The machine instructions of an item. Several of them depend on one another: the first reads the operands."""
     form = item.instruction.form
     if form.is_matrix or form.time in _WAYS or form.time is Time.BARRIER or form.asynchronous:
         return [Micro(item, form.time, reads, writes, own=True)]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from isa.forms.record import Space, Time
-from simulator.compiler.kernel.machine import Micro
+from simulator.compiler.kernel.regions import Micro
 
 WINDOW = 12  # instructions that the compiler looks ahead; fitted, see docs/kernels.md
 _DISTANCE = {  # cycles that the compiler expects until the result is there; published: none, assumed

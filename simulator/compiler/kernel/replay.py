@@ -16,8 +16,8 @@ from simulator.chip.config import Config
 from simulator.compiler.compile import mark_pipes, timed_operation
 from simulator.compiler.jobs import asynchronous
 from simulator.compiler.kernel.executed import Executed, Segment
-from simulator.compiler.kernel.machine import Micro, Region
 from simulator.compiler.kernel.order import ordered
+from simulator.compiler.kernel.regions import Micro, Region
 from simulator.compiler.matrix import matrix
 from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.execute.dynamic_info import STORES, Idle, PostFacts, WaitFacts

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from isa.forms.mma import MmaForm, mma_forms
 from isa.forms.record import Time
 from simulator.compiler.kernel.classes import SORTS, UNKNOWN, Sort
-from simulator.compiler.kernel.machine import Micro, Region
+from simulator.compiler.kernel.regions import Micro, Region
 from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch
 from simulator.program.sass import Function, Instruction, MachineCodeError
 from simulator.program.sass.operands import COUNT, registers

@@ -11,8 +11,9 @@ import pytest
 
 import simulator
 from isa.ptx.module import parse_module
-from simulator.compiler.kernel.machine import Micro, machine_code, segments
+from simulator.compiler.kernel.machine import machine_code, segments
 from simulator.compiler.kernel.order import accesses, ordered
+from simulator.compiler.kernel.regions import Micro
 from simulator.program.capture import read_capture
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.captured import launch
