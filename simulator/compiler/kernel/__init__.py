@@ -1,1 +1,2 @@
-"""The time of kernels: what ptxas would make of the PTX, in which order, and what the warps of an SM did of it."""
+"""The timed code of kernels: machine instructions as ptxas would write them, or as a file has them, and the path of
+each warp through them."""

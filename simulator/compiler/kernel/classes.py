@@ -1,5 +1,4 @@
-"""The timing class of each machine instruction (SASS), and whether it stands for an access, a product or a wait of the
-PTX that it comes from.
+"""The timing class of each machine instruction (SASS), and which instructions of the PTX it can do the work of.
 
 Sources: "measured" are the pipes that sequences of one opcode took on an H200 (docs/validation.md; the classes of
 `isa.forms.record.Time`); "as X" is assumed to be like X, because it goes to the same pipe by its family of opcodes.
@@ -14,14 +13,14 @@ from isa.forms.record import Time
 
 
 class Sort(NamedTuple):
-    """What an opcode is to the timing engine.
+    """How the timing model treats an opcode.
 
     Attributes:
-        time: its class; INTEGER also for what takes an issue slot alone.
+        time: its timing class; INTEGER also for an opcode that takes an issue slot alone.
         slow: whether its result comes from a unit beside the pipes.
-        own: classes of the PTX instructions that it may stand for.
+        own: timing classes of the PTX instructions whose access, product or wait it can be.
         tests: whether it writes predicates.
-        source: why so.
+        source: where this is known from.
     """
 
     time: Time = Time.INTEGER

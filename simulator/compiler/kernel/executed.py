@@ -1,4 +1,4 @@
-"""What a warp executed, and the way through machine code that follows from it."""
+"""What a warp executed, and its path through machine code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Executed(NamedTuple):
     """One execution of an instruction, or of a branch or exit under a predicate, by a warp.
 
     Attributes:
-        place: of the item in the kernel.
-        lanes: how many threads of the warp stood there (a guard may have let fewer act).
-        wavefronts: cycles that it kept shared memory busy; of a branch, the threads that took it.
+        place: the place of the item in the kernel.
+        lanes: how many threads of the warp were there, whether or not their guard let them act.
+        wavefronts: cycles for which it kept shared memory busy; for a branch, how many threads took it.
         fact: what else its time depends on; None for nothing.
     """
 
@@ -28,9 +28,9 @@ class Segment(NamedTuple):
     """A region that a warp ran through.
 
     Attributes:
-        region: its number.
-        steps: by key of a machine instruction (`Micro.key`), its execution, as an index into those of the warp.
-        taken: whether the warp goes on elsewhere than behind the region.
+        region: the number of the region.
+        steps: for each machine instruction (`Micro.key`), the index of its execution among those of the warp.
+        taken: whether the warp jumped from the end of the region.
     """
 
     region: int

@@ -1,5 +1,5 @@
-"""Machine code that is given, as what `Replay` runs; warps whose way through it cannot be found take the schedule of
-the PTX."""
+"""Machine code that was read from a file, as `Replay` takes it. Warps whose path through it cannot be found take
+machine code that is made from the PTX."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from simulator.program.sass import Function
 
 
 class GivenCode:
-    """Machine code, and behind it the schedule of the PTX.
+    """Machine code from a file, and for lost warps machine code that is made from the PTX.
 
     Attributes:
-        regions: basic blocks of the machine code, then regions of the PTX.
-        registers: how many are numbered.
+        regions: the basic blocks of the file's machine code, then the regions of the other.
+        registers: how many registers are numbered.
+        spare: the machine code for lost warps.
+        walker: finds the path of a warp through the file's machine code.
     """
 
     def __init__(self, kernel: Kernel, function: Function) -> None:
@@ -43,6 +45,6 @@ class GivenCode:
         return self._ways[key]
 
     def lost(self, steps: Sequence[Executed]) -> bool:
-        """Whether the way of a warp through the machine code was not found."""
+        """Whether the path of a warp through the file's machine code was not found."""
         self.way(steps)
         return tuple((step.place, step.lanes) for step in steps) in self._lost

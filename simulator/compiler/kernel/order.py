@@ -1,5 +1,5 @@
-"""The order of machine instructions within a block, as a compiler would choose it: what others wait for longest goes
-first, loads before all. ptxas schedules so, too; how far ahead it looks is limited by the registers that it has."""
+"""The order of machine instructions within a region, by list scheduling as in ptxas: the instruction on which the
+longest chain of others depends goes first. The registers that ptxas has limit how far ahead it looks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FENCES = (Time.BARRIER, Time.MBARRIER, Time.COPY_GROUP, Time.COPY_ARRIVAL, Time
 
 
 def distance(micro: Micro) -> int:
-    """Cycles after which the result of an instruction is expected."""
+    """Cycles after which the compiler expects the result of an instruction."""
     if micro.slow:
         return _SLOW
     if micro.tests:
@@ -43,13 +43,12 @@ def ordered(micros: Sequence[Micro], window: int = WINDOW) -> list[Micro]:
     left = list(range(len(micros)))
     cycle, order = 0, []
     while left:
-        open_ones = [index for index in left[:window] if not missing[index]]
-        now = [index for index in open_ones if ready[index] <= cycle]
-        chosen = (
-            max(now, key=lambda index: (height[index], -index))
-            if now
-            else min(open_ones, key=lambda index: (ready[index], -height[index], index))
-        )
+        candidates = [index for index in left[:window] if not missing[index]]
+        now = [index for index in candidates if ready[index] <= cycle]
+        if now:
+            chosen = max(now, key=lambda index: (height[index], -index))
+        else:
+            chosen = min(candidates, key=lambda index: (ready[index], -height[index], index))
         cycle = max(cycle, ready[chosen])
         for other, cycles in followers[chosen]:
             missing[other] -= 1
@@ -61,7 +60,7 @@ def ordered(micros: Sequence[Micro], window: int = WINDOW) -> list[Micro]:
 
 
 def _edges(micros: Sequence[Micro]) -> list[list[tuple[int, int]]]:
-    """For each instruction those that must come behind it, and after how many cycles."""
+    """For each instruction, the instructions that must come behind it, and after how many cycles."""
     followers: list[list[tuple[int, int]]] = [[] for _ in micros]
     writer: dict[int, int] = {}
     readers: dict[int, list[int]] = defaultdict(list)
@@ -86,18 +85,29 @@ def _edges(micros: Sequence[Micro]) -> list[list[tuple[int, int]]]:
 
 
 class _Memory:
-    """Keeps accesses to memory in order where one of them writes, and all of them on their side of a barrier."""
+    """Keeps accesses to the same memory in order if one of them writes, and all accesses on their side of a fence.
+
+    Attributes:
+        followers: as `_edges` returns them; this class adds to them.
+        fence: the last fence or barrier; -1 for none.
+        behind: the accesses since then.
+        product: the last matrix instruction, which accesses behind a predicate do not pass; -1 for none.
+        guarded: accesses behind a predicate since then.
+        written: for each memory, the last access that wrote there.
+        read: for each memory, the accesses that have read there since then.
+    """
 
     def __init__(self, followers: list[list[tuple[int, int]]]) -> None:
         self.followers = followers
         self.fence = -1
-        self.behind: list[int] = []  # accesses since the last fence
-        self.product = -1  # the last matrix instruction, which accesses behind a predicate do not pass
+        self.behind: list[int] = []
+        self.product = -1
         self.guarded: list[int] = []
         self.written: dict[Space, int] = {}
         self.read: dict[Space, list[int]] = defaultdict(list)
 
     def add(self, index: int, micro: Micro) -> None:
+        """Adds the next instruction."""
         if not micro.own:
             return
         if micro.time in _FENCES:

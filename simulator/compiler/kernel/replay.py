@@ -1,5 +1,5 @@
-"""Writes what the warps of an SM did as code of the timing engine: the machine instructions of each block that a warp
-ran through, in the order of `order`, each with what its execution cost."""
+"""Writes what the warps of an SM did as timed code: the machine instructions of each region that a warp ran through, in
+the compiler's order, each with what its execution cost."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ NAMED = 16  # barriers of a CTA
 
 @dataclass(frozen=True)
 class Resident:
-    """A warp that is on the SM from the begin: what it does, and then what the warps of CTAs do that take its place.
+    """A warp slot of the SM: a warp of the first CTA there, and then the warps of the CTAs that take its place.
 
     Attributes:
-        slot: the number of its CTA's place on the SM.
-        number: its own number among all warps of the SM.
-        runs: the executions of its items, for each CTA that has that place, one after the other.
+        slot: the number of the CTA's place on the SM.
+        number: the number of the warp among all warps of the SM.
+        runs: for each CTA that has that place, one after the other, what its warp executed.
     """
 
     slot: int
@@ -45,19 +45,23 @@ class Resident:
 
 
 class Marks(NamedTuple):
-    """What happens beside one execution of a warp: waits before it for writes of other CTAs, and writes that others
-    wait for, each by a number."""
+    """How one execution of a warp depends on other CTAs.
+
+    Attributes:
+        waits: numbers of the writes of other CTAs that it waits for.
+        posts: numbers of its own writes that others wait for.
+    """
 
     waits: list[int]
     posts: list[int]
 
 
 class Code(Protocol):
-    """Machine instructions, and the ways of warps through them: a schedule of the PTX, or given machine code."""
+    """Machine instructions, and the paths of warps through them: made from the PTX, or read from a file."""
 
     @property
     def regions(self) -> Sequence[Region]:
-        """What warps run through."""
+        """The regions that warps run through."""
 
     @property
     def registers(self) -> int:
@@ -68,13 +72,13 @@ class Code(Protocol):
 
 
 class Replay:
-    """Makes code of executions.
+    """Makes timed code of executions.
 
     Args:
         code: the kernel's machine instructions.
         config: the chip.
-        warps: warps of a CTA.
-        marks: by number of a warp and index of an execution, what happens beside it.
+        warps: how many warps a CTA has.
+        marks: for the number of a warp and the index of an execution, how it depends on other CTAs.
     """
 
     def __init__(
@@ -87,7 +91,7 @@ class Replay:
         self.fetched = code.registers  # the register that stands for an instruction that is not there yet
 
     def codes(self, residents: Iterable[Resident]) -> list[TimedCode]:
-        """The codes of these warps; warps that go the same way share one."""
+        """The timed code of these warps; warps with the same path share one."""
         ways: dict[tuple[Any, ...], list[Resident]] = defaultdict(list)
         for resident in residents:
             way = (resident.slot, *(tuple(step.place for step in run) for run in resident.runs))
@@ -95,7 +99,7 @@ class Replay:
         return [self._code(together) for together in ways.values()]
 
     def _code(self, residents: list[Resident]) -> TimedCode:
-        """The code of warps that go the same way."""
+        """The timed code of warps with the same path."""
         items: list[TimedOperation | TimedLoop] = []
         first, seen = residents[0], set[int]()
         for turn, steps in enumerate(first.runs):
@@ -136,18 +140,20 @@ class Replay:
                 yield from (self._meeting(warp, PostFacts((STORES, number))) for number in marks.posts)
 
     def _beside(self, micro: Micro, segment: Segment, runs: Mapping[int, Sequence[Executed]]) -> dict[int, Marks]:
-        """By warp, what happens beside an instruction."""
+        """For each warp, how an instruction depends on other CTAs."""
         step = segment.steps.get(micro.key) if micro.own and self.marks else None
         if step is None:
             return {}
         return {warp: self.marks[warp, step] for warp in runs if (warp, step) in self.marks}
 
     def _meeting(self, warp: int, fact: WaitFacts | PostFacts) -> TimedOperation:
+        """An operation of one warp that waits for another CTA, or lets another CTA go on."""
         return asynchronous(Unit.SYNC, {warp: [fact]}, self.config)
 
     def _operation(
         self, micro: Micro, segment: Segment, runs: Mapping[int, Sequence[Executed]], slot: int
     ) -> TimedOperation:
+        """A machine instruction with what its execution costs each warp."""
         pattern = self.patterns.get(id(micro))
         if pattern is None:
             pattern = self.patterns[id(micro)] = self._pattern(micro)
@@ -173,6 +179,7 @@ class Replay:
         return operation
 
     def _pattern(self, micro: Micro) -> TimedOperation:
+        """A machine instruction with its times, without what its executions cost."""
         item = micro.item
         if micro.own:
             assert isinstance(item, Operation)
@@ -197,11 +204,11 @@ class Replay:
         )  # fmt: skip
 
     def _fetch(self) -> TimedOperation:
-        """Stands for the wait for a line of machine code that has not been executed before."""
+        """A wait for a line of machine code that has not been executed before."""
         return self._wait(self.config.launch.fetch_cycles if self.config.launch is not None else 0)
 
     def _wait(self, cycles: int) -> TimedOperation:
-        """Writes the register that the next instruction then waits for."""
+        """An operation that writes, after so many cycles, the register that the next instruction reads."""
         return TimedOperation(Unit.ALU, max(cycles, 1), 1, (), (self.fetched,), 0, time=Time.EITHER)
 
     def _next_cta(self, slot: int) -> list[TimedOperation]:

@@ -1,7 +1,7 @@
-"""Machine code that is given (`simulator.program.sass`), as regions of machine instructions in its own order.
+"""Machine code that was read from a file (`simulator.program.sass`), as regions of machine instructions in its order.
 
-A region is a basic block. Each instruction belongs to the item of the PTX whose line nvdisasm prints with it, and
-stands for its accesses, product or wait if its class says so.
+A region is a basic block. Each instruction belongs to the item of the PTX whose line nvdisasm prints with it. It does
+the access, the product or the wait of that item if its class says so (`simulator.compiler.kernel.classes`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class SassBlock:
 
     Attributes:
         first, last: indices of its first and last instruction.
-        target: number of the block that its last instruction may jump to; -1 for none.
-        conditional: whether it may also go on behind it.
-        place: of the item of the PTX that decides about it; -1 for none.
+        target: the number of the block that its last instruction may jump to; -1 for none.
+        conditional: whether execution may also go on behind the block.
+        place: the place of the item of the PTX that decides which of both happens; -1 for none.
     """
 
     first: int
@@ -46,10 +46,11 @@ class Sass:
     """A kernel's machine code, beside its PTX.
 
     Attributes:
-        function: as it was read.
-        blocks: in the order of addresses.
+        function: the machine code as it was read.
+        blocks: its basic blocks, in the order of addresses.
         regions: one for each block.
-        places_of: by line of the PTX, its places.
+        places_of: for each line of the PTX, the places of its items.
+        registers: how many registers are numbered.
     """
 
     function: Function
@@ -60,10 +61,10 @@ class Sass:
 
 
 def sass_code(kernel: Kernel, function: Function) -> Sass:
-    """The machine code of a kernel.
+    """The machine code of a kernel, beside its PTX.
 
     Raises:
-        MachineCodeError: lines that are not those of this PTX.
+        MachineCodeError: the lines in the machine code are not those of this PTX.
     """
     places: dict[int, list[int]] = defaultdict(list)
     for item in kernel.items:
@@ -91,7 +92,7 @@ def _near(line: int, kernel: Kernel) -> bool:
 
 
 def _agree(kernel: Kernel, function: Function, places: dict[int, list[int]]) -> bool:
-    """Whether what stands for instructions of the PTX comes from lines that have such: nearly all of it."""
+    """Whether nearly all accesses, products and waits of the machine code have lines of the PTX with such an item."""
     wanted = [(each, SORTS[each.name].own) for each in function.instructions if each.name in SORTS and not each.never]
     own = [(each, times) for each, times in wanted if times]
     fits = sum(1 for each, times in own if _own(kernel, places, each, times) is not None)
@@ -99,7 +100,7 @@ def _agree(kernel: Kernel, function: Function, places: dict[int, list[int]]) -> 
 
 
 def _own(kernel: Kernel, places: dict[int, list[int]], each: Instruction, times: Sequence[Time]) -> Operation | None:
-    """The item that an instruction stands for."""
+    """The item of the PTX whose access, product or wait a machine instruction is; None for none."""
     for place in places.get(each.line, ()):
         item = kernel.items[place]
         if isinstance(item, Operation) and item.instruction.form.time in times:
@@ -108,6 +109,7 @@ def _own(kernel: Kernel, places: dict[int, list[int]], each: Instruction, times:
 
 
 def _micro(kernel: Kernel, places: dict[int, list[int]], index: int, each: Instruction, sort: Sort) -> Micro:
+    """One machine instruction with its class and its item."""
     reads, writes = registers(each)
     own = _own(kernel, places, each, sort.own) if sort.own and not each.never else None
     if own is not None:
@@ -129,7 +131,7 @@ def _behind(kernel: Kernel, line: int) -> Item:
 
 
 def _matrix(each: Instruction) -> MmaForm | None:
-    """The form of PTX that a matrix instruction of the chip stands for; None for one that is not known."""
+    """The form of PTX that does the same as a matrix instruction of the chip; None if it is not known."""
     parts = each.opcode.split(".")
     sparse = "SP" in parts
     shape = next((_SHAPES[part] for part in parts if part in _SHAPES), "")
@@ -165,6 +167,7 @@ def _blocks(kernel: Kernel, function: Function, places: dict[int, list[int]]) ->
 
 
 def _decides(kernel: Kernel, places: dict[int, list[int]], end: Instruction) -> int:
+    """The place of the item of the PTX that decides where a branch goes; -1 for none."""
     if "DIV" in end.opcode:
         return -1
     for place in places.get(end.line, ()):

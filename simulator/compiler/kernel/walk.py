@@ -1,9 +1,11 @@
-"""The way of a warp through given machine code, found from what it did in the PTX.
+"""The path of a warp through machine code that was read from a file, from what the warp executed in the PTX.
 
-A branch of machine code has the line of a branch of the PTX. It goes where that went: its two sides are told apart by
-the lines that only one of them can come to. Where lanes part, both sides are gone, in the order of the PTX, up to the
-point where they meet (BSYNC). What stands for an instruction of the PTX that another branch of the PTX, of which ptxas
-made predicates, may have passed over, has the execution of that turn, or none.
+A branch of machine code has the line of a branch of the PTX, and goes where that one went. The lines that only one of
+its two sides can reach tell the sides apart. Where lanes diverge, the warp takes both sides, in the order of the PTX,
+up to the point where they meet (BSYNC).
+
+ptxas turns some branches of the PTX into predicates. A machine instruction under such a predicate has the execution of
+its PTX instruction in this turn, or none where the branch skipped the PTX instruction.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from simulator.compiler.kernel.sass import Sass
 from simulator.program.kernel import Branch, Kernel
 from simulator.program.kernel.flow import Block, blocks_of
 
-LONGEST = 64  # blocks of machine code that a warp may run through for each item of the PTX, before its way is given up
+LONGEST = 64  # blocks of machine code for each executed item of the PTX, after which the search for a path ends
 
 
 class LostError(Exception):
-    """The way of a warp cannot be found."""
+    """The path of a warp cannot be found."""
 
 
 class Walker:
-    """Finds the ways of warps.
+    """Finds the paths of warps.
 
     Args:
         sass: the machine code.
@@ -56,8 +58,8 @@ class Walker:
         return (*(ahead if block.conditional else ()), block.target)
 
     def _taken_with(self, number: int) -> bool:
-        """Whether a branch of machine code is taken when that of the PTX is taken: by the lines that only one side of
-        each comes to."""
+        """Whether a branch of machine code jumps when the branch of the PTX jumps, by the lines that only one side of
+        each can reach."""
         block = self.sass.blocks[number]
         place = block.place
         if place < 0 or not isinstance(branch := self.items[place], Branch):
@@ -80,6 +82,7 @@ class Walker:
         return score >= 0
 
     def _lines(self, blocks: set[int]) -> set[int]:
+        """The lines of basic blocks of the PTX."""
         return {
             self.items[place].line
             for number in blocks
@@ -87,6 +90,7 @@ class Walker:
         }
 
     def _sass_lines(self, blocks: set[int]) -> list[int]:
+        """For each instruction of blocks of machine code, the line of the PTX that it comes from."""
         code = self.sass.function.instructions
         return [
             code[index].line
@@ -98,41 +102,48 @@ class Walker:
         """The blocks that a warp ran through.
 
         Raises:
-            LostError: it cannot be found.
+            LostError: the path cannot be found.
         """
-        return _Way(self, steps).found()
+        return _Path(self, steps).segments()
 
     def executions(self, line: int, positions: Mapping[int, list[int]]) -> list[int | None]:
-        """The executions of a line's instruction, in turn: None where a branch that machine code does not have passed
-        over it."""
-        found: list[tuple[int, int | None]] = []
+        """For each time that machine code comes to a line, the execution of that line's instruction; None where a
+        branch that machine code does not have skipped it.
+
+        Args:
+            line: the line of the PTX.
+            positions: for each place of the PTX, the indices of its executions.
+        """
+        turns_of_line: list[tuple[int, int | None]] = []
         for place in self.sass.places_of[line]:
             mine = positions.get(place, [])
             anchor = self.blocks[self._anchor(self.block_of[place])]
             turns = positions.get(anchor.first, []) if anchor.first != place else mine
             after = np.searchsorted(mine, turns)
-            for index, at in enumerate(after.tolist()):
+            for index, first in enumerate(after.tolist()):
                 end = turns[index + 1] if index + 1 < len(turns) else 1 << 62
-                found.append((turns[index], mine[at] if at < len(mine) and mine[at] < end else None))
-        found.sort(key=lambda pair: pair[0])
-        return [execution for _, execution in found]
+                executed = first < len(mine) and mine[first] < end
+                turns_of_line.append((turns[index], mine[first] if executed else None))
+        turns_of_line.sort(key=lambda pair: pair[0])
+        return [execution for _, execution in turns_of_line]
 
     def _anchor(self, number: int) -> int:
-        """The block that says how often machine code comes by: the nearest above whose way here machine code has as
-        branches, too."""
+        """The block whose executions count how often machine code comes to a block: the block itself, or a dominator if
+        machine code has predicates in place of the branches between the two."""
         if number not in self.anchors:
-            up = self.dominators[number]
-            if number == 0 or up < 0 or self._meets(up, number):
-                found = number
-            else:
-                last = self.items[self.blocks[up].last]
-                kept = len(self.blocks[up].successors) > 1 and last.line in self.decided
-                found = number if kept else self._anchor(up)
-            self.anchors[number] = found
+            self.anchors[number] = number if self._is_anchor(number) else self._anchor(self.dominators[number])
         return self.anchors[number]
 
+    def _is_anchor(self, number: int) -> bool:
+        """Whether machine code comes to a block as often as the PTX does."""
+        up = self.dominators[number]
+        if number == 0 or up < 0 or self._meets(up, number):
+            return True
+        branch = self.items[self.blocks[up].last]
+        return len(self.blocks[up].successors) > 1 and branch.line in self.decided
+
     def _meets(self, up: int, number: int) -> bool:
-        """Whether all ways from `up` come to `number`."""
+        """Whether all paths from the block `up` reach the block `number`."""
         reached, work = {up}, [up]
         while work:
             now = work.pop()
@@ -146,23 +157,39 @@ class Walker:
 
     @cached_property
     def dominators(self) -> list[int]:
-        """The nearest block that every way to a block goes through; -1 for none."""
+        """For each block, the nearest other one that every path to it goes through; -1 for none."""
         return immediate_dominators(self.blocks)
 
 
-class _Way:
+class _Path:
+    """The path of one warp.
+
+    Attributes:
+        positions: for each place of the PTX, the indices of its executions.
+        turn: for each place of a branch, how many of its executions are over.
+        queues: for each line, the executions of its instruction (`Walker.executions`).
+        used: for each machine instruction, how many executions it has had.
+        pending: blocks at which lanes wait that have diverged from the others.
+        calls: blocks to which routines return.
+    """
+
     def __init__(self, walker: Walker, steps: Sequence[Executed]) -> None:
         self.walker, self.steps = walker, steps
         self.positions: dict[int, list[int]] = {}
         for position, step in enumerate(steps):
             self.positions.setdefault(step.place, []).append(position)
-        self.turn: dict[int, int] = {}  # by place of a branch, how many of its executions are over
+        self.turn: dict[int, int] = {}
         self.queues: dict[int, list[int | None]] = {}
-        self.used: dict[int, int] = {}  # by index of a machine instruction
+        self.used: dict[int, int] = {}
         self.pending: list[int] = []
         self.calls: list[int] = []
 
-    def found(self) -> list[Segment]:
+    def segments(self) -> list[Segment]:
+        """The blocks that the warp ran through, each with the executions of its instructions.
+
+        Raises:
+            LostError: the path cannot be found.
+        """
         sass, walker = self.walker.sass, self.walker
         segments: list[Segment] = []
         number, most = 0, LONGEST + LONGEST * len(self.steps)
@@ -180,9 +207,11 @@ class _Way:
 
     @property
     def _checked(self) -> set[int]:
+        """The places of the branches of the PTX that decide branches of machine code."""
         return {block.place for block in self.walker.sass.blocks if block.place >= 0}
 
     def _steps(self, number: int) -> dict[int, int]:
+        """For each machine instruction of a block, the index of its execution, if it has one."""
         steps: dict[int, int] = {}
         for micro in self.walker.sass.regions[number].micros:
             if not micro.own or micro.number is None:
@@ -198,7 +227,7 @@ class _Way:
         return steps
 
     def _next(self, number: int) -> int:
-        """The block that follows; -1 at the end."""
+        """The number of the block that follows a block; -1 at the end of the program."""
         walker = self.walker
         block, name = walker.sass.blocks[number], walker.names[walker.sass.blocks[number].last]
         if name == "BSYNC" and self.pending:
@@ -217,23 +246,24 @@ class _Way:
         return self._decided(number, name)
 
     def _decided(self, number: int, name: str) -> int:
+        """The block that follows a conditional branch or exit, as a branch of the PTX decides; -1 at the end."""
         walker, block = self.walker, self.walker.sass.blocks[number]
-        if block.place < 0:  # made by ptxas: the way that is not rare
+        if block.place < 0:  # a branch that ptxas has added, to a rare case
             return number + 1
         positions, turn = self.positions.get(block.place, []), self.turn.get(block.place, 0)
         if turn >= len(positions):
             raise LostError
         self.turn[block.place] = turn + 1
         step, item = self.steps[positions[turn]], walker.items[block.place]
-        taken, parted = step.wavefronts > 0, 0 < step.wavefronts < step.lanes
-        if parted:  # what comes first in the PTX
+        taken, diverged = step.wavefronts > 0, 0 < step.wavefronts < step.lanes
+        if diverged:  # the side that comes first in the PTX
             taken = isinstance(item, Branch) and walker.rank[item.target] < walker.rank[item.index + 1]
         jumps = taken == walker.taken_with[number]
         jump = -1 if name == "EXIT" else block.target
         one, other = (jump, number + 1) if jumps else (number + 1, jump)
-        if parted and other >= 0 and one >= 0:
+        if diverged and other >= 0 and one >= 0:
             self.pending.append(other)
-        elif parted:  # some are done, the others go on
+        elif diverged:  # some lanes exit, the others go on
             return number + 1
         if one < 0:
             return self.pending.pop() if self.pending else -1
@@ -241,7 +271,7 @@ class _Way:
 
 
 def _reach(start: int, successors: Callable[[int], Sequence[int]], without: int) -> set[int]:
-    """All that can be reached, without passing `without`."""
+    """The blocks that can be reached from a block by paths that avoid the block `without`."""
     reached, work = {start} - {without}, [start] if start != without else []
     while work:
         for to in successors(work.pop()):
@@ -252,8 +282,41 @@ def _reach(start: int, successors: Callable[[int], Sequence[int]], without: int)
 
 
 def immediate_dominators(blocks: Sequence[Block]) -> list[int]:
-    """For each block the nearest one that every way to it goes through; -1 for the first and for what nothing reaches
-    (Cooper, Harvey and Kennedy, 2001)."""
+    """For each block, the nearest other one that every path to it goes through; -1 for the first block and for those
+    that nothing reaches (Cooper, Harvey and Kennedy, 2001)."""
+    order = _postorder(blocks)
+    rank = {node: place for place, node in enumerate(order)}
+    before: dict[int, list[int]] = {node: [] for node in order}
+    for node in order:
+        for to in blocks[node].successors:
+            before[to].append(node)
+    dominators = {0: 0}
+    changed = True
+    while changed:
+        changed = False
+        for node in reversed(order[:-1]):
+            known = [one for one in before[node] if one in dominators]
+            nearest = known[0] if known else -1
+            for other in known[1:]:
+                nearest = _common(nearest, other, dominators, rank)
+            if dominators.get(node) != nearest:
+                dominators[node] = nearest
+                changed = True
+    return [dominators.get(node, -1) if node else -1 for node in range(len(blocks))]
+
+
+def _common(one: int, other: int, dominators: Mapping[int, int], rank: Mapping[int, int]) -> int:
+    """The nearest block that dominates both blocks."""
+    while one != other:
+        while rank[other] < rank[one]:
+            other = dominators[other]
+        while rank[one] < rank[other]:
+            one = dominators[one]
+    return one
+
+
+def _postorder(blocks: Sequence[Block]) -> list[int]:
+    """The blocks that the first one reaches, each behind those that it leads to (depth first)."""
     order: list[int] = []
     seen, work = {0}, [(0, iter(blocks[0].successors))]
     while work:
@@ -265,30 +328,4 @@ def immediate_dominators(blocks: Sequence[Block]) -> list[int]:
         elif to not in seen:
             seen.add(to)
             work.append((to, iter(blocks[to].successors)))
-    rank = {node: place for place, node in enumerate(order)}
-    before: dict[int, list[int]] = {node: [] for node in order}
-    for node in order:
-        for to in blocks[node].successors:
-            before[to].append(node)
-    found = {0: 0}
-    changed = True
-    while changed:
-        changed = False
-        for node in reversed(order[:-1]):
-            new = -1
-            for one in before[node]:
-                if one not in found:
-                    continue
-                if new < 0:
-                    new = one
-                    continue
-                other = one
-                while new != other:
-                    while rank[new] < rank[other]:
-                        new = found[new]
-                    while rank[other] < rank[new]:
-                        other = found[other]
-            if found.get(node) != new:
-                found[node] = new
-                changed = True
-    return [found.get(node, -1) if node else -1 for node in range(len(blocks))]
+    return order
