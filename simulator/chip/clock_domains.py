@@ -1,14 +1,14 @@
-"""Which clock a number of a config belongs to; the one place where numbers of other clocks become cycles of the SMs.
+"""Converts bandwidths and latencies of units with clocks of their own into cycles of the SMs.
 
-Units of an SM count in cycles of `[chip] clock_mhz`. Device memory has a clock of its own, and so has L2: what they
-bring in a second does not change when the SMs run faster. So a file says GB/s and ns, and the engine, which knows
-cycles of the SMs alone, gets them at the clock that is configured:
+Units of an SM count in cycles of `[chip] clock_mhz`. Device memory and L2 have clocks of their own: their bandwidth in
+GB/s does not change when the SMs run faster. So a file says GB/s and ns, and the timing model, which knows cycles of
+the SMs alone, gets them converted at the configured clock:
 
 >>> bytes_a_cycle(2946.3, 1830), bytes_a_cycle(2946.3, 3660), cycles_of(221.3, 1830)
 (1610, 805, 405)
 
-Files of earlier versions, and `--set`, may say the same in bytes a cycle and in cycles, under the keys of `EARLIER`:
-they mean cycles of the clock that the file has.
+Files of earlier versions, and `--set`, may say the same in bytes a cycle and in cycles, under the keys of `EARLIER`.
+These are cycles of the clock in the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Nanoseconds = Annotated[float, Between(0, 1e6, "ns", exclusive=True)]
 
 
 class WrongClockError(Exception):
-    """A number that comes to no legal one at the clock of the SMs: its key, and what would be right."""
+    """A bandwidth or latency that gives no legal number of bytes or cycles at the clock of the SMs."""
 
     def __init__(self, key: str, reason: str, legal: str) -> None:
         super().__init__(key, reason, legal)
@@ -39,9 +39,9 @@ class Earlier:
     """A key of an earlier version.
 
     Attributes:
-        key: the key of today in the same table.
-        hint: the legal values of the earlier one.
-        rate: whether it is bytes a cycle, and not cycles.
+        key: the present key in the same table.
+        hint: the legal values of the earlier key.
+        rate: whether the earlier key has bytes a cycle; else it has cycles.
     """
 
     key: str
@@ -49,7 +49,7 @@ class Earlier:
     rate: bool
 
     def today(self, value: float, clock_mhz: float) -> float:
-        """The value of the key of today, for SMs at this clock."""
+        """The value of the present key, for SMs at this clock."""
         return value * clock_mhz / 1e3 if self.rate else value * 1e3 / clock_mhz
 
 
@@ -62,14 +62,18 @@ EARLIER = {
 
 
 def todays_key(key: str) -> str:
-    """The dotted key of today for one of an earlier version; others as they are."""
+    """The present dotted key for one of an earlier version; other keys as they are."""
     table, _, name = key.partition(".")
     earlier = EARLIER.get((table, name))
     return f"{table}.{earlier.key}" if earlier is not None else key
 
 
 def bytes_a_cycle(gbs: float, clock_mhz: float, key: str = "gbs") -> int:
-    """Bytes in a cycle of the SMs of so many GB/s."""
+    """Bytes in one cycle of the SMs for a bandwidth in GB/s.
+
+    Raises:
+        WrongClockError: less than one byte, or more than `MOST_BYTES`.
+    """
     size = round(gbs * 1e3 / clock_mhz)
     if 1 <= size <= MOST_BYTES:
         return size
@@ -79,7 +83,11 @@ def bytes_a_cycle(gbs: float, clock_mhz: float, key: str = "gbs") -> int:
 
 
 def cycles_of(ns: float, clock_mhz: float, key: str = "latency_ns") -> int:
-    """Cycles of the SMs in so many nanoseconds, at least one."""
+    """Cycles of the SMs for a time in ns, at least one.
+
+    Raises:
+        WrongClockError: more than `LONGEST` cycles.
+    """
     cycles = max(round(ns * clock_mhz / 1e3), 1)
     if cycles <= LONGEST:
         return cycles
@@ -88,7 +96,7 @@ def cycles_of(ns: float, clock_mhz: float, key: str = "latency_ns") -> int:
 
 
 def clock_of(values: Mapping[str, Any]) -> float | None:
-    """The clock of the SMs that a file's tables have; None if they have none that is right."""
+    """The clock of the SMs in a file's tables, in MHz; None if it is missing or not legal."""
     chip = values.get("chip")
     clock = chip.get("clock_mhz") if isinstance(chip, Mapping) else None
     is_clock = isinstance(clock, int | float) and not isinstance(clock, bool) and 0 < clock <= 10_000
@@ -96,10 +104,14 @@ def clock_of(values: Mapping[str, Any]) -> float | None:
 
 
 def with_todays_keys(layer: Tables, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a file, put over those of its base, with what it says under earlier keys under those of today.
+    """Values with present keys in place of those of earlier versions.
 
     Args:
-        layer: what the file itself says; it may say a thing once.
+        layer: the file; an earlier key beside the present key for the same thing is an error.
+        values: its values, put over those of its base.
+
+    Raises:
+        ConfigError: both keys in the file, or an illegal value.
     """
     renewed = dict(values)
     clock = clock_of(values)

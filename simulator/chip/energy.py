@@ -1,8 +1,8 @@
-"""The `[energy]` table of a config: what instructions, bytes and idle seconds cost.
+"""The `[energy]` table of a config: the energy of instructions, of bytes that move, and of the chip at rest.
 
-Every pair is [zeros, random]: the energy with operands that are all zero, and with independent random ones (normal
-numbers). What lies between is a matter of `simulator.simulation.energy_values`. Energies hold at `clock_mhz` and grow
-with a power of the clock, since a faster chip needs a higher voltage.
+Every pair is [zeros, random]: the energy with operands that are all zero, and with independent normal random numbers.
+`simulator.simulation.energy_values` interpolates between the two. Energies hold at `clock_mhz` and grow with a power of
+the clock, since a faster chip needs a higher voltage.
 """
 
 from __future__ import annotations

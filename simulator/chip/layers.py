@@ -1,4 +1,4 @@
-"""Configs made of others: a file that names a `base` and says what differs, and values that a user sets.
+"""Configs made of others: a file names a `base` and says what differs from it.
 
     base = "h100_sxm"                  # a config that comes with tcsim, or a path relative to this file
 
@@ -11,11 +11,11 @@
 
     [[tensor]]
     name = "m8n8k16"
-    remove = true                      # the base's row is left out; `remove = ["ports"]`: these keys of it
+    remove = true                      # the row of the base is left out; `remove = ["ports"]`: these keys of the row
 
-Rows that the base does not have come before its own, or before the one that they name: `before = "m8n8k16"`. Where a
-table's values change without a `source` of their own, the table counts as assumed, and its source says what was changed
-and what the rest comes from.
+Rows that the base does not have come before all rows of the base, or before the row that they name: `before =
+"m8n8k16"`. A table whose values change without a new `source` counts as assumed; its source then says which values were
+changed, and where the others come from.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def read_layers(name: str | Path, shipped: Path) -> tuple[Tables, tuple[str, ...
 
 
 def _read(name: str | Path, shipped: Path) -> Tables:
-    """One file, with the keys that it has under earlier names under those of today."""
+    """Reads one file, and gives keys with names of earlier versions their present names."""
     found = read_toml(name, shipped, "config", GUIDE)
     values = dict(found.values)
     for (table, before), today in RENAMED.items():
@@ -92,7 +92,7 @@ def _base(layers: list[Tables], shipped: Path) -> Tables:
 
 
 class _Merge:
-    """Puts what a file says over its base."""
+    """Puts the values of a file over those of its base."""
 
     def __init__(self, layer: Tables) -> None:
         self.layer, self.file = layer, Path(layer.path).name
@@ -129,8 +129,8 @@ class _Merge:
         return merged
 
     def rows(self, where: str, base: list[Any], own: list[Any]) -> list[Any]:
-        """An array of tables: new rows first, or before the row that they name, then the base's, changed where the file
-        has a row of their name."""
+        """An array of tables: new rows, then the rows of the base, changed where the file has a row with their name. A
+        new row can name the row that it comes before."""
         known = {row.get("name"): row for row in base}
         changes: dict[str, Mapping[str, Any]] = {}
         for number, row in enumerate(own):
@@ -179,7 +179,7 @@ def changed_source(changed: list[str], who: str, before: str) -> str:
 
 
 def copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables that may be changed."""
+    """A copy of tables that may be changed."""
     return copy.deepcopy(dict(values))
 
 
@@ -205,7 +205,7 @@ def _join(where: str, key: str) -> str:
 
 
 def with_own_energies(name: str) -> Tables | None:
-    """The tables of a config that comes with tcsim; None if it has no [energy] of its own, but that of another or
-    none."""
+    """The tables of a config that comes with tcsim; None if it has no `[energy]`, or one that refers to another
+    config's."""
     tables = read_layers(name, folder("configs"))[0]
     return tables if "like" not in tables.values.get("energy", {"like": ""}) else None

@@ -1,6 +1,8 @@
-"""The tables of a config on memory: the shared memory of an SM, how fast it reaches global memory, and how much of that
-the chip has. What has a clock of its own says GB/s and ns, which become cycles of the SMs in
-`simulator.chip.clock_domains`."""
+"""The tables of a config for memory: shared memory, the way of an SM to L2, L2, device memory, mbarriers and launches.
+
+Tables of units with clocks of their own have GB/s and ns; `simulator.chip.clock_domains` converts them to cycles of the
+SMs.
+"""
 
 from __future__ import annotations
 

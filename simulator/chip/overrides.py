@@ -28,7 +28,7 @@ _MOST_VALUE = 100_000  # characters of a value; a list of a row's numbers has so
 
 
 def parse_overrides(overrides: Overrides, path: str) -> dict[str, Any]:
-    """What is set, by its key; the last of several for one key counts.
+    """Reads overrides into values by key; of several overrides for one key, the last counts.
 
     Args:
         overrides: texts `KEY=VALUE`, or values by key.
@@ -56,15 +56,15 @@ def parse_overrides(overrides: Overrides, path: str) -> dict[str, Any]:
 
 
 def canonical(overrides: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is set, as texts `KEY=VALUE`."""
+    """The overrides as texts `KEY=VALUE`."""
     return tuple(f"{key}={_text(value)}" for key, value in overrides.items())
 
 
 def apply(tables: Tables, overrides: Mapping[str, Any]) -> Tables:
-    """The tables with what is set; tables of which a value changes count as assumed.
+    """The tables with overrides applied; a table in which a value changes counts as assumed.
 
     Raises:
-        ConfigError: a key that the config does not have, or a factor of what is no number.
+        ConfigError: a key that the config does not have, or a factor for a value that is no number.
     """
     values = copied(tables.values)
     changes: dict[int, tuple[dict[str, Any], list[str]]] = {}
@@ -87,12 +87,13 @@ def apply(tables: Tables, overrides: Mapping[str, Any]) -> Tables:
 
 
 def _last_earlier(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What is set, last of it what stands under an earlier version's key: it is in cycles of the clock that is set."""
+    """The overrides, with keys of earlier versions behind the others: their values are in cycles of the clock that the
+    other overrides may set."""
     return dict(sorted(overrides.items(), key=lambda one: todays_key(one[0]) != one[0]))
 
 
 def _todays(tables: Tables, key: str, value: Any, overrides: Mapping[str, Any]) -> tuple[str, Any]:
-    """The key of today for one of an earlier version, and its value; other keys as they are."""
+    """The present key and value for a key of an earlier version; other keys and values as they are."""
     (table, _, name), clock = key.partition("."), clock_of(tables.values)
     earlier, today = EARLIER.get((table, name)), todays_key(key)
     if earlier is None or clock is None:
@@ -109,7 +110,7 @@ class Factor(Fraction):
 
 
 def _value(value: Any) -> Any:
-    """A value from the text of an option, or as Python has it."""
+    """The value of an override: a TOML value in a text, a factor such as "x2", or a Python object."""
     if hasattr(value, "item"):  # of numpy
         value = value.item()
     if isinstance(value, tuple):
@@ -139,7 +140,7 @@ def _text(value: Any) -> str:
 
 
 def _scaled(path: str, key: str, before: Any, factor: Factor) -> int | float:
-    """A number times a factor: a whole one stays whole."""
+    """A number times a factor; an integer stays an integer, or ConfigError."""
     if isinstance(before, bool) or not isinstance(before, int | float):
         reason = "missing" if before is None else f"{toml_value(before)}"
         _fail(path, key, f"a factor (x{factor}) of what is no number: {reason}", "a value")
@@ -168,7 +169,7 @@ def _entries(tables: Tables, key: str) -> list[tuple[dict[str, Any], str]]:
 
 
 def _step(tables: Tables, key: str, where: str, node: Any, part: str) -> list[tuple[str, Any]]:
-    """What a part of a key leads to: an entry of a table, or the rows of an array."""
+    """The entries that one part of a key addresses in a table, or the rows in an array of tables."""
     if is_rows(node):
         slugs = [slug(str(row.get("name", ""))) for row in node]
         if part in slugs:
@@ -193,7 +194,7 @@ def _no_row(tables: Tables, key: str, where: str, rows: list[Any], part: str) ->
 
 
 def _unknown(tables: Tables, key: str) -> NoReturn:
-    """Raises ConfigError for a key that leads nowhere; names the nearest."""
+    """Raises ConfigError for a key that addresses nothing; the error names the nearest key."""
     known = list(_keys("", tables.values))
     same_end = [name for name in known if name.split(".")[-1] == key.rsplit(".", maxsplit=1)[-1]]
     hint = did_you_mean(key, known) or (f", did you mean '{same_end[0]}'?" if same_end else "")

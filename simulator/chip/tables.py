@@ -1,4 +1,4 @@
-"""The tables of a config (`simulator.chip.config` reads them): what each number means, and which values are legal."""
+"""The tables of a config: the meaning of each number, and its legal values. `simulator.chip.config` reads them."""
 
 from __future__ import annotations
 

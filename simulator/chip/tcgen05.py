@@ -1,6 +1,6 @@
-"""The tables of a config that tell how fast `tcgen05` instructions are: `[tcgen05]` and those within it.
+"""The tables of a config for `tcgen05` instructions: `[tcgen05]` and the tables within it.
 
-Their format is described in docs/configs.md.
+docs/configs.md describes their format.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Mbarrier:
 
 @dataclass(frozen=True)
 class Tcgen05:
-    """All of it."""
+    """`[tcgen05]` with the tables within it."""
 
     queue: Queue
     kinds: tuple[Kind, ...]
@@ -152,5 +152,5 @@ class Tcgen05:
         return next((rate for rate in self.sparse if name in rate.kinds), None)
 
     def shape(self, cta_group: int, m: int, ws: bool) -> Shape | None:
-        """The first shape that fits."""
+        """The first shape for an instruction with this M; None if the config has none."""
         return next((s for s in self.shapes if s.cta_group == cta_group and s.ws == ws and m in s.rows), None)

@@ -123,6 +123,7 @@ def sources(config: Config, fact: Fact) -> list[str]:
 
 
 def _shape(config: Config, mma: MmaFacts) -> tuple[Tcgen05, Shape]:
+    """The tables of a config and the shape of an MMA in them; errors as `mma_cost`."""
     tables = config.tcgen05
     if tables is None:
         raise ConfigError(
@@ -138,5 +139,5 @@ def _shape(config: Config, mma: MmaFacts) -> tuple[Tcgen05, Shape]:
 
 
 def _up(amount: int, rate: int) -> int:
-    """Cycles that `amount` takes at `rate` a cycle."""
+    """Cycles that an amount takes at a rate of so much a cycle, rounded up."""
     return -(-amount // rate)

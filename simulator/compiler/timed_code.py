@@ -1,4 +1,4 @@
-"""The code that the timing engine runs: operations with their times, ends of loops, and the reasons for waits."""
+"""The code that the timing model runs: operations with their times, ends of loops, and the reasons why warps wait."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True, slots=True)
 class Periodic(Generic[Entry]):
-    """What each execution of an operation does or costs, in order: all entries once, and from `prefix` on again and
-    again.
+    """What each execution of an operation does or costs, in order.
 
-    Execution i has entries[i] where i < len(entries), and entries[prefix + (i - prefix) % (len(entries) - prefix)]
-    behind that. Where the period is not known, the entries are those of all executions: nothing is asked for behind
-    them.
+    The first executions have the entries in order; later ones repeat the entries from `prefix` on: execution i has
+    entries[i] if i < len(entries), else entries[prefix + (i - prefix) % (len(entries) - prefix)]. Where no period is
+    known, there is an entry for every execution.
 
     Raises:
         ValueError: nothing repeats.
@@ -40,7 +39,7 @@ class Periodic(Generic[Entry]):
             raise ValueError(f"a prefix of {self.prefix} of {len(self.entries)} entries leaves nothing that repeats")
 
     def after(self, position: int) -> int:
-        """The position in `entries` of the execution that follows the one at `position`."""
+        """The position in `entries` of the execution behind the one at `position`."""
         return position + 1 if position + 1 < len(self.entries) else self.prefix
 
     def position(self, execution: int) -> int:
@@ -50,13 +49,13 @@ class Periodic(Generic[Entry]):
 
 
 def by_warp(warps: Sequence[int], table: NDArray[np.int64]) -> dict[int, Periodic[int]]:
-    """The wavefronts of each warp from a table [execution, warp]: one entry where they never change."""
+    """The wavefronts of each warp's executions, from a table [execution, warp]; one entry if they never change."""
     rows = table[:1] if (table == table[:1]).all() else table
     return {warp: Periodic(column) for warp, column in zip(warps, rows.T.tolist(), strict=True)}
 
 
 class StallReason(IntEnum):
-    """What a warp spends its cycles on. Those of a warp sum to the cycles of the run.
+    """What a warp spends a cycle on. The cycles of all reasons sum to the cycles of the run.
 
     Attributes:
         description: what the warp does, or waits for.
@@ -97,62 +96,68 @@ class TimedOperation:
     """One operation with its times.
 
     Attributes:
+        unit: the unit that executes it.
         latency: cycles until a dependent instruction can issue (shared memory: from the last wavefront).
         interval: cycles for which the unit takes no other instruction (shared memory: no other of the same warp).
+        reads, writes: numbers of its registers.
+        line: its line in the trace or the PTX.
         blocking: whether the warp issues nothing else for `latency` cycles.
         sent: registers that an access to shared memory sends: its addresses, and the values of a store.
-        banks: of these, in the order in which they are read (the values of a store, then the address): bit j, if the
-            jth is in the bank of odd registers.
+        banks: bit j is set if the jth of these registers is in the bank of odd registers, in the order in which they
+            are read: the values of a store, then the address.
         slow: whether the port takes longer to begin with it: a store, or a shuffle.
         together: whether the registers of a load come together, and not each with its own wavefront (ldmatrix).
         forwarding_penalty: cycles that integer results come later to this operation than to others of its unit: from
             another pipe, or to the address of a load that writes the same register.
-        time: the timing class of an integer instruction, which says what pipe it goes to; else None.
-        costs: for each warp the wavefronts of its executions. None but for accesses to shared memory.
+        time: the timing class of an integer instruction, which says to what pipe it goes; else None.
+        barrier: the number of a barrier, and how many warps it waits for (None: all of the CTA); else None.
+        costs: for each warp, the wavefronts of its executions; None for all but accesses to shared memory.
         sparse: whether it is a sparse matrix instruction.
         integer: whether it is a matrix instruction of integers.
-        large: whether it is a matrix instruction of the larger K of its type.
-        result_from, result_until, ports, spare: of its `TensorClass`.
+        large: whether it is a matrix instruction with the larger K of its type.
+        result_from, result_until, ports, spare: as in its `TensorClass`.
         reading: cycles for which it takes ports of the register file that tensor pipes share.
         port: cycles for which a matrix instruction takes the port to shared memory.
-        operands: the registers that an integer or float instruction reads, each as `operand` has it; of a matrix
-            instruction the first of A and of B.
-        sources: of an integer or float instruction, for each of `operands` the register of `reads` that it is, or -1.
-        keeps: of a matrix instruction: how many registers A and B have; 0 for a B that the compiler does not keep for
+        operands: for an integer or float instruction, the registers that it reads, each as `operand` has it; for a
+            matrix instruction, the first register of A and the first of B.
+        sources: for an integer or float instruction, the register in `reads` of each of `operands`, or -1.
+        keeps: for a matrix instruction, how many registers A and B have; 0 for a B that the compiler does not keep for
             the next instruction.
-        even, odd: of a matrix instruction: bit c, if it reads a register of that bank c cycles behind issue; a, b: of
-            these, when it reads A and B.
-        late: bit c, if an instruction that writes a register may not be in its last stage of reading c cycles later.
-        metadata: bit b, if it reads metadata from bank b.
+        a, b: for a matrix instruction, bit c is set if it reads A, or B, c cycles behind issue.
+        even, odd: for a matrix instruction, bit c is set if it reads a register of that bank c cycles behind issue.
+        late: bit c is set if an instruction that writes a register may not be in its last stage of reading c cycles
+            later.
+        metadata: bit b is set if it reads metadata from bank b.
         halves: whether an instruction of the pipe FMA can use either half of it.
         writer: whether an integer or float instruction writes a register, and not a predicate alone.
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
-        stall: cycles after issue in which the warp issues nothing, itself included, as compiled; the first
-            `operand_stall` of them for operands of the next instruction, the rest for `stall_reason`.
+        stall: cycles from issue until the warp can issue again, as compiled. The warp spends the first `operand_stall`
+            of them on operands of the next instruction, and the rest on `stall_reason`.
         compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation;
             else 0.
         yields: whether it has the compiler's yield hint: the scheduler turns to the next warp.
-        upkeep: instructions of the warp that are no operations and issue behind it, in empty slots: the loop's counter,
-            its comparison, NOPs, the branch. For each, twice the cycles from the operation's issue, and 1 if it has
+        upkeep: loop overhead of the warp that issues behind it in empty slots: the addition and the comparison of the
+            loop's counter, NOPs, the branch. For each, twice the cycles from the operation's issue, plus 1 if it has
             the yield hint.
-        jobs: for each warp what its executions do (units TCGEN05, TMEM and SYNC; loads, stores and copies of global
+        jobs: for each warp, what its executions do (units TCGEN05, TMEM and SYNC; loads, stores and copies of global
             memory); no entry for a warp that takes nothing but an issue slot.
-        counter: of `upkeep`, bit p, if the one at p is the comparison of the loop's counter, which reads the number of
-            runs from a register, `runs` (as `operand` has it); the counter itself is uniform, and has none.
+        counter: bit p is set if the instruction at p of `upkeep` is the comparison of the loop's counter.
+        runs: the register from which that comparison reads the number of runs, as `operand` has it. The counter itself
+            is in a uniform register.
         place: the index of its instruction in the code.
-        emulated: of an instruction that the chip does not have: the sequence that takes its place, and the registers of
-            its operands (`sequences.expand`).
-        part: whether it belongs to a sequence without being its first operation, so that its instruction has issued
+        emulated: for an instruction that the chip does not have, the sequence that takes its place, and the registers
+            of its operands (`simulator.compiler.sequences`); else None.
+        part: whether it belongs to a sequence and is not its first operation, so that its instruction has issued
             already.
-        early: whether it is such a part that stands in front of the loop in which its instruction is.
-        movable: how many such sequences the compiler lets overlap, if it belongs to a sequence that the compiler mixes
-            with its surroundings; else 0.
+        early: whether it is such a part, and is in front of the loop of its instruction.
+        movable: how many sequences the compiler lets overlap, if it belongs to a sequence that the compiler mixes with
+            the instructions around it; else 0.
         either: whether the compiler may use either integer pipe for it.
-        frees, fills: of an access in machine code: the scoreboards that tell when its registers have been read, and
+        frees, fills: for an access in machine code, the scoreboards that tell when its registers have been read, and
             when its values are there (`BOARDS` and more); else -1.
-        awaits: in machine code: these scoreboards, as far as it waits for them.
+        awaits: in machine code, the scoreboards that it waits for.
         returning: whether it is a return that waits for those of other sub-cores (`simulator.timing.returns`).
-        cache_line: the line of the instruction cache that it is in; -1 if its address is not known.
+        cache_line: the line of the instruction cache that holds it; -1 if its address is not known.
         line_place: its place in that line.
     """
 
@@ -220,7 +225,7 @@ class TimedOperation:
         return self.blocking and self.unit is Unit.CONTROL
 
     def changed(self, **values: Any) -> TimedOperation:
-        """A copy with other values: `dataclasses.replace` in a fraction of its time."""
+        """A copy with other values; much faster than `dataclasses.replace`."""
         other = TimedOperation(*_all(self))
         for name, value in values.items():
             setattr(other, name, value)
@@ -229,18 +234,18 @@ class TimedOperation:
 
 _all = attrgetter(*TimedOperation.__slots__)
 
-KEPT = 8  # of an operand: the next instruction need not read it again
-AGAIN = 16  # of an operand: an earlier one of the instruction reads the same register
+KEPT = 8  # bit of an operand that the next instruction need not read again
+AGAIN = 16  # bit of an operand whose register an earlier operand of the instruction reads, too
 
 
 def operand(slot: int, register: int, reuse: bool = False, again: bool = False) -> int:
-    """A register that an integer or float instruction reads, as a number.
+    """An operand of an integer or float instruction, as an integer.
 
     Args:
-        slot: the first, second or third operand of the instruction: 0, 1, 2.
-        register: its number; even and odd registers are in two banks.
-        reuse: whether it is kept for the next instruction, the `.reuse` of machine code.
-        again: whether an operand before it is the same register.
+        slot: 0, 1 or 2 for the first, second or third operand of the instruction.
+        register: the number of the register; even and odd registers are in two banks.
+        reuse: whether the operand is kept for the next instruction, as `.reuse` says in machine code.
+        again: whether an earlier operand is the same register.
     """
     return register << 5 | AGAIN * again | KEPT * reuse | slot << 1 | register & 1
 
@@ -250,11 +255,13 @@ class TimedLoop:
     """The end of a loop: back to `start` until `count` runs are done.
 
     Attributes:
-        unread: registers that the body loads from shared memory and that it overwrites before it reads them.
-        coded: whether it is known which scoreboards the branch waits for; else it waits until all registers of accesses
-            have been read.
+        depth: how many loops are around it.
+        loop: its number.
+        unread: registers that the body loads from shared memory and overwrites before it reads them.
+        coded: whether the scoreboards for which the branch waits are known; else the branch waits until the registers
+            of all accesses have been read.
         awaits: these scoreboards (`TimedOperation.frees`, `fills`).
-        branch: cycles of the branch behind what it waits for.
+        branch: cycles that the branch takes after the wait.
     """
 
     start: int
@@ -272,11 +279,13 @@ class TimedCode:
     """The program of some warps.
 
     Attributes:
+        warps: the numbers of the warps.
+        items: operations and ends of loops.
         inside: for each item, the numbers of the loops around it, outermost first.
-        ends: the end of each loop, by its number.
+        ends: for the number of each loop, its end.
         places: how many items the code had before sequences took the place of some.
-        scheduled: whether its operations have the waits that a compiler writes, as those of machine code.
-        counted: how many instructions each warp has issued before its first one, as the scheduler counts them.
+        scheduled: whether its operations have the waits that a compiler writes.
+        counted: how many instructions the scheduler counts for each warp before its first one.
     """
 
     warps: tuple[int, ...]
@@ -327,7 +336,7 @@ def operations_of(code: TimedCode) -> list[TimedOperation]:
 
 
 def registers_of(codes: list[TimedCode]) -> int:
-    """How many registers a warp has: those that the programs name, which sequences are in."""
+    """How many registers a warp has: those that the programs and their sequences name."""
     named = (1 + max((*op.reads, *op.writes, *op.sources), default=0) for code in codes for op in operations_of(code))
     return max(named, default=1)
 

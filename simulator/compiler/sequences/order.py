@@ -12,11 +12,17 @@ from simulator.compiler.timed_code import TimedOperation
 
 
 def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list[TimedOperation]:
-    """The operations of a run in the compiler's order: it takes, again and again, the one among the next `window` that
-    can issue first, and the earlier of two that can issue at once.
+    """The operations in the compiler's order.
 
-    An addition or a move goes to the integer pipe that is free. Shuffles keep their order. A sequence begins when the
-    first matrix instruction of one before it has its operands: how many overlap is said by `movable`.
+    The compiler takes, again and again, the operation among the next `window` that can issue first, and the earlier of
+    two that can issue at once. An addition or a move goes to the integer pipe that is free. Shuffles keep their order.
+    A sequence begins when the first matrix instruction of an earlier sequence has its operands; `movable` says how many
+    sequences overlap.
+
+    Args:
+        run: operations without anything between them that the compiler does not move.
+        config: the chip.
+        window: how far the compiler looks ahead.
     """
     before = _before(run)
     left, cycles = list(range(len(run))), [0] * len(run)
@@ -45,14 +51,22 @@ def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list
 
 
 def _distance(first: TimedOperation, second: TimedOperation, unit: Unit, kind: str, config: Config) -> int:
-    """Cycles from one instruction to another that reads its result, writes over it, or writes over what it reads."""
+    """Cycles from one instruction to another that depends on it.
+
+    Args:
+        first, second: the two instructions.
+        unit: the unit of the second.
+        kind: "read" if the second reads a result of the first, "write" if both write a register, "over" if the second
+            writes a register that the first reads.
+        config: the chip.
+    """
     if kind == "read":
         return first.latency + extra(config.alu, first.unit, unit)
     return first.latency - second.latency + 1 if kind == "write" else 1
 
 
 def _before(run: Sequence[TimedOperation]) -> list[list[tuple[int, str]]]:
-    """For each operation, (index, kind of dependency) of those that it must follow."""
+    """For each operation, the index of each one that it must follow, and the kind of the dependency (`_distance`)."""
     writer: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     begun: dict[int, int] = {}  # the number of each sequence, by its place

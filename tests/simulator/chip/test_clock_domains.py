@@ -41,7 +41,7 @@ def rates(name: str | Path, overrides: dict[str, object] | None = None) -> tuple
 
 
 @over("name", config_names())
-def test_cycles_at_each_clock(name: str) -> None:
+def test_rates_in_cycles_follow_the_sm_clock(name: str) -> None:
     """At the config's clock they are those that were measured or published in cycles; at others GB/s and ns stay."""
     own, clock = rates(name), load_config(name).chip.clock_mhz
     assert own == CYCLES[name]
@@ -52,7 +52,7 @@ def test_cycles_at_each_clock(name: str) -> None:
             assert size * factor == pytest.approx(before, abs=factor)
 
 
-def test_a_product_that_device_memory_bounds_takes_its_time_at_any_clock() -> None:
+def test_time_of_a_memory_bound_gemm_does_not_depend_on_the_sm_clock() -> None:
     """Few columns: 470 MB of A are read once. It took half the time at twice the clock: 5,893 GB/s of HBM3."""
     sizes = 28672, 64, 2048
     tile = gemm.tile_for("128x64", "f16", sparse=False, stages=4, config="h100_sxm")
@@ -65,7 +65,7 @@ def test_a_product_that_device_memory_bounds_takes_its_time_at_any_clock() -> No
 
 
 @pytest.mark.exhaustive
-def test_l2_keeps_its_pace_where_sms_run_slower() -> None:
+def test_l2_bandwidth_in_seconds_does_not_depend_on_the_sm_clock() -> None:
     """Kernels of 64x64 tiles, which L2 bounds, took 10 % fewer cycles of an H100's SMs at 1,399 MHz than at 1,760, and
     13 % more at 1,980."""
     places = folder("configs") / "measurements"
@@ -100,7 +100,7 @@ latency = 300
 """
 
 
-def test_earlier_keys_of_files(tmp_path: Path) -> None:
+def test_files_with_keys_of_earlier_versions_mean_the_same(tmp_path: Path) -> None:
     """They are cycles of the file's own clock, also below another file and with another clock set."""
     path, child = tmp_path / "mine.toml", tmp_path / "child.toml"
     path.write_text(OLD)
@@ -116,7 +116,7 @@ def test_earlier_keys_of_files(tmp_path: Path) -> None:
         load_config(path)
 
 
-def test_earlier_keys_that_are_set() -> None:
+def test_overrides_with_keys_of_earlier_versions_mean_the_same() -> None:
     """A factor is one of what the config has, a number is of the clock that is set, in whatever order."""
     assert rates("h100_sxm", {"l2.read_bytes": 5000, "hbm.bytes": 800, "hbm.latency": 300})[::2] == (5000, 800)
     chip = load_config("h100_sxm", ["l2.read_bytes=x2", "hbm.bytes=x1/2"])
@@ -140,7 +140,7 @@ def test_earlier_keys_that_are_set() -> None:
         (["hbm.latency_ns=1e6"], "hbm.latency_ns: 1e.06 ns are 1,830,000 cycles"),
     ],
 )
-def test_what_no_clock_gives(overrides: list[str], words: str) -> None:
+def test_rates_without_a_legal_value_in_cycles_are_refused(overrides: list[str], words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
         load_config("h100_sxm", overrides)
     assert caught.value.legal

@@ -12,8 +12,9 @@ import pytest
 from isa import mma_form, mma_forms, parse_target
 from isa.forms.tcgen05_rows import KIND_ROWS
 from simulator import ConfigError, load_config
-from simulator.chip.config import STATUSES, Config, config_names
+from simulator.chip.config import Config, config_names
 from simulator.chip.energy import TensorEnergy
+from simulator.chip.reader import STATUSES
 from simulator.chip.tables import POLICIES, TensorClass
 from simulator.chip.tcgen05 import Kind, Shape, Sparse
 from simulator.resources import folder
@@ -49,7 +50,7 @@ def own_energies(config: Config) -> tuple[TensorEnergy, ...]:
 
 
 @over("name", config_names())
-def test_shipped(name: str) -> None:
+def test_shipped_configs_have_all_tables_with_sources(name: str) -> None:
     """By name and by path; every table has a source with a status and something behind it."""
     config = load_config(name)
     assert config == load_config(folder("configs") / f"{name}.toml")
@@ -75,7 +76,7 @@ def tcgen05_tables(config: Config) -> set[str]:
     return named | {"tcgen05", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier"}
 
 
-def test_names() -> None:
+def test_known_chips_are_among_the_config_names() -> None:
     assert {"h100_sxm", "a100", "b200", "b300", "jetson_thor"} <= set(config_names())
 
 
@@ -168,7 +169,7 @@ WRONG: list[tuple[str, str, str | None, str, tuple[str, ...]]] = [
 
 
 @over(("table", "key", "value", "named", "words"), WRONG, ids=[f"{row[3]}={row[2]}" for row in WRONG])
-def test_wrong_entry(
+def test_wrong_values_name_path_and_key(
     tmp_path: Path, table: str, key: str, value: str | None, named: str, words: tuple[str, ...]
 ) -> None:
     path = write(tmp_path, edited(table, key, value))
@@ -185,7 +186,7 @@ ORDERED, PLAIN = "mma.sp::ordered_metadata.sync.aligned", "mma.sp.sync.aligned"
 
 
 @pytest.mark.parametrize("name", SM120)
-def test_classes_by_kind_and_metadata(name: str) -> None:
+def test_sm_120_tensor_classes_by_kind_and_metadata(name: str) -> None:
     """sm_120: accumulator, kind, types and order of the metadata decide the time; every form has one but f64, b1 and
     m8n8k4."""
     config = load_config(name)
@@ -257,7 +258,9 @@ WRONG_TCGEN05: list[tuple[str, str, str, tuple[str, ...]]] = [
 
 
 @over(("old", "new", "named", "words"), WRONG_TCGEN05, ids=[f"{row[2]}-{row[1][-12:]}" for row in WRONG_TCGEN05])
-def test_wrong_tcgen05(tmp_path: Path, old: str, new: str, named: str, words: tuple[str, ...]) -> None:
+def test_wrong_tcgen05_tables_name_the_key(
+    tmp_path: Path, old: str, new: str, named: str, words: tuple[str, ...]
+) -> None:
     assert BLACKWELL.count(old) == 1
     path = write(tmp_path, BLACKWELL.replace(old, new))
     with pytest.raises(ConfigError) as caught:
@@ -270,7 +273,7 @@ def test_wrong_tcgen05(tmp_path: Path, old: str, new: str, named: str, words: tu
     ("text", "named"),
     [("tcgen05 = 3\n", "tcgen05"), ("[tcgen05]\n", "tcgen05.source"), ("tcgen05.kind = 1\n", "tcgen05.source")],
 )
-def test_tcgen05_that_is_no_table(tmp_path: Path, text: str, named: str) -> None:
+def test_a_tcgen05_entry_that_is_no_table_is_refused(tmp_path: Path, text: str, named: str) -> None:
     whole = SHIPPED + "\n" + text if text.startswith("[") else text + SHIPPED
     with pytest.raises(ConfigError) as caught:
         load_config(write(tmp_path, whole))
@@ -302,7 +305,7 @@ def test_blackwell_has_every_kind_of_its_target(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", ['[["f32"]]', "[{ f32 = 1 }]"])
-def test_lists_within_lists(tmp_path: Path, value: str) -> None:
+def test_nested_lists_are_refused(tmp_path: Path, value: str) -> None:
     with pytest.raises(ConfigError, match="element types"):
         load_config(write(tmp_path, edited("[[tensor]]", "accumulators", value)))
 
@@ -317,7 +320,7 @@ def test_lists_within_lists(tmp_path: Path, value: str) -> None:
         ("\n[[tensor]]\nintervall = 1\n", "tensor[0].intervall", ("unknown key", "did you mean 'interval'")),
     ],
 )
-def test_unknown_key(tmp_path: Path, text: str, named: str, words: tuple[str, ...]) -> None:
+def test_unknown_keys_are_refused(tmp_path: Path, text: str, named: str, words: tuple[str, ...]) -> None:
     header = text.strip().split("\n")[0]
     at = SHIPPED.find(f"\n{header}\n") if header.startswith("[") else 0
     whole = (
@@ -334,7 +337,7 @@ def test_unknown_key(tmp_path: Path, text: str, named: str, words: tuple[str, ..
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_missing_table(tmp_path: Path, table: str) -> None:
+def test_missing_tables_are_refused(tmp_path: Path, table: str) -> None:
     start = SHIPPED.index(f"\n[{table}]\n")
     end = SHIPPED.index("\n[", start + 1)
     without = SHIPPED[:start] + SHIPPED[end:]
@@ -346,7 +349,7 @@ def test_missing_table(tmp_path: Path, table: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "tensor = []\n", "tensor = 3\n", "tensor = [1]\n", "[tensor]\nname = 'x'\n"])
-def test_missing_classes(tmp_path: Path, text: str) -> None:
+def test_configs_without_tensor_classes_are_refused(tmp_path: Path, text: str) -> None:
     head = SHIPPED.split("[[tensor]]", 1)[0]
     with pytest.raises(ConfigError, match="at least one") as caught:
         load_config(write(tmp_path, head + text if text.startswith("[") else text + head))
@@ -366,7 +369,7 @@ def test_missing_classes(tmp_path: Path, text: str) -> None:
         (b"a = " + b"[" * 5000, ("not a TOML file",)),
     ],
 )
-def test_bad_file(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path, data: bytes, words: tuple[str, ...]) -> None:
     path = tmp_path / "chip.toml"
     path.write_bytes(data)
     with pytest.raises(ConfigError) as caught:
@@ -379,14 +382,14 @@ WRONG_NAMES = ["h100", "h100_smx", "nonsense", "", ".", "no/such/file.toml", "h1
 
 
 @over("name", WRONG_NAMES)
-def test_no_such_config(name: str) -> None:
+def test_unknown_names_list_the_legal_ones(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(name)
     assert "h100_sxm" in str(caught.value)
     assert "a100" in str(caught.value)
 
 
-def test_near_name_and_folder(tmp_path: Path) -> None:
+def test_misspelt_names_and_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'h100_sxm'"):
         load_config("h100_smx")
     with pytest.raises(ConfigError, match="directory") as caught:

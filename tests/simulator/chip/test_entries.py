@@ -16,7 +16,7 @@ from tests.support.cases import exhaustive, over
 
 
 @over("name", ["h100_sxm", "b200", "rtx5090"])
-def test_every_value(name: str) -> None:
+def test_every_entry_has_a_meaning_and_its_key_sets_it(name: str) -> None:
     """Each has a meaning and legal values, and its key sets it."""
     config, found = load_config(name), entries(name)
     assert all(entry.meaning and entry.legal and entry.source for entry in found)
@@ -34,7 +34,7 @@ def test_every_value(name: str) -> None:
 
 
 @over("name", config_names())
-def test_written_config(name: str, tmp_path: Path) -> None:
+def test_a_config_written_as_toml_reads_back_equal(name: str, tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     overrides = ("chip.sms=x2", "name=own")
     path.write_text(as_toml(name, overrides))
@@ -43,7 +43,7 @@ def test_written_config(name: str, tmp_path: Path) -> None:
     assert (written.name, written.status("chip")) == ("own", "assumed")
 
 
-def test_select() -> None:
+def test_select_by_table_row_and_pattern() -> None:
     found = entries("h100_sxm")
     assert {e.key for e in select(found, ["tensor.sparse_full_k.interval"], "h")} == {
         f"tensor.sparse_full_k_{kind}.interval" for kind in ("f32", "f16", "s32")
@@ -79,7 +79,7 @@ def test_set_on_every_verb(
     assert LABEL in capsys.readouterr().out
 
 
-def test_set_in_files_and_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_overrides_reach_output_files_and_wrong_ones_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     timeline, trace = tmp_path / "t.json", tmp_path / "own.trace"
     trace.write_text(
         TRACE.replace("mma.", "ld.shared.b32 %r7, [%r8]; mma.").replace(".warps 1", ".warps 1\n.shared 64")

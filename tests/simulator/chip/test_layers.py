@@ -27,7 +27,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_base(tmp_path: Path) -> None:
+def test_a_file_changes_only_what_it_says_of_its_base(tmp_path: Path) -> None:
     """Only what differs: values, rows by their name, new rows first, tables and rows that are left out; sources say
     what was changed, and by whom."""
     first = write(
@@ -124,7 +124,9 @@ def test_base(tmp_path: Path) -> None:
         ('base = "h100_sxm"\n[chip]\nremove = true', "chip", ("missing table",)),
     ],
 )
-def test_wrong_base(tmp_path: Path, text: str, named: str, words: tuple[str, ...]) -> None:
+def test_wrong_changes_of_a_base_name_path_and_key(
+    tmp_path: Path, text: str, named: str, words: tuple[str, ...]
+) -> None:
     path = write(tmp_path, "own.toml", text)
     with pytest.raises(ConfigError) as caught:
         load_config(path)
@@ -132,7 +134,7 @@ def test_wrong_base(tmp_path: Path, text: str, named: str, words: tuple[str, ...
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-def test_rows_before_others() -> None:
+def test_new_rows_come_before_the_row_that_they_name() -> None:
     """A new row stands where its `before` says: the B300's integers behind the classes of plain metadata."""
     names = [row.name for row in load_config("b300").tensor]
     new = [name for name in names if name not in intervals(load_config("b200"))]
@@ -142,7 +144,7 @@ def test_rows_before_others() -> None:
     assert names[first : first + 4] == new
 
 
-def test_bases_too_deep_and_wrong_themselves(tmp_path: Path) -> None:
+def test_chains_of_bases_that_are_too_long_or_wrong_are_refused(tmp_path: Path) -> None:
     for number in range(20):
         write(tmp_path, f"c{number}.toml", f'base = "c{number - 1}.toml"' if number else 'base = "h100_sxm"')
     assert load_config(tmp_path / "c14.toml").chip == load_config("h100_sxm").chip
@@ -163,7 +165,7 @@ def test_bases_too_deep_and_wrong_themselves(tmp_path: Path) -> None:
         (["tensor.sparse_full_k.interval=3", "tensor.sparse_full_k.interval=4"], ("tensor.sparse_full_k.interval=4",)),
     ],
 )
-def test_rows_by_prefix(overrides: Any, texts: tuple[str, ...]) -> None:
+def test_overrides_address_rows_by_prefix_and_pattern(overrides: Any, texts: tuple[str, ...]) -> None:
     """All rows whose slugs begin so; they are assumed, and nothing else is."""
     before, config = load_config("h100_sxm"), load_config("h100_sxm", overrides)
     assert intervals(config) == intervals(before) | dict.fromkeys(SPARSE, 4)
@@ -174,7 +176,7 @@ def test_rows_by_prefix(overrides: Any, texts: tuple[str, ...]) -> None:
     assert all(config.sources[table].startswith("assumed: what if interval = 4 (set by") for table in changed)
 
 
-def test_values_of_all_types() -> None:
+def test_overrides_take_values_of_every_type() -> None:
     config = load_config(
         "h100_sxm",
         {
@@ -220,7 +222,7 @@ def test_values_of_all_types() -> None:
         ("chip.sms=", "chip.sms=", ("KEY=VALUE",)),
     ],
 )
-def test_wrong_override(text: str, named: str, words: tuple[str, ...]) -> None:
+def test_wrong_overrides_name_the_key(text: str, named: str, words: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config("h100_sxm", [text])
     assert caught.value.path.startswith("h100_sxm")

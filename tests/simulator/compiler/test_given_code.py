@@ -42,7 +42,7 @@ def code_of(name: str) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_machine_instruction_that_the_chip_counted(name: str) -> None:
+def test_counts_of_machine_instructions_are_those_of_the_chip(name: str) -> None:
     """The warps of all CTAs take the ways that they took on the chip: the counts are equal."""
     capture = read_capture(LAUNCHES / f"{name}.json")
     kernel = Module(capture.ptx).get_function(capture.entry).kernel
@@ -57,7 +57,7 @@ def test_every_machine_instruction_that_the_chip_counted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cycles_are_those_of_the_chip(name: str) -> None:
+def test_cycles_of_machine_code_are_near_those_of_the_chip(name: str) -> None:
     capture = read_capture(LAUNCHES / f"{name}.json")
     timing = launch(capture, "h100_sxm", workers=1, machine_code=code_of(name)).timing
     assert timing is not None
@@ -106,7 +106,7 @@ def test_machine_code_that_does_not_fit_is_one_clear_line(tmp_path: Path, tcsim:
         simulator.launch(capture, "h100_sxm", machine_code=tmp_path / "missing.sass")
 
 
-def test_reports_say_whose_order_it_is(tcsim: Tcsim) -> None:
+def test_reports_name_the_source_of_the_order(tcsim: Tcsim) -> None:
     text = ".version 8.6\n.target sm_90a\n.address_size 64\n.entry k() { .reg .b32 %r<2>; mov.u32 %r1, %tid.x; ret; }"
     report = Module(text).get_function("k")(1, 32, (), config="h100_sxm")
     assert report.timing is not None

@@ -51,7 +51,7 @@ def test_parameters_copies_and_products_of_addresses_take_no_instruction() -> No
     assert opcodes(body) == ["mov.u32", "add.s64", "ld.global.u32", "add.s32", "st.global.u32"]
 
 
-def test_64_bits_quotients_and_constants_of_loops() -> None:
+def test_64_bit_sums_and_quotients_take_several_instructions() -> None:
     assert (
         opcodes("mov.u64 %rd1, %clock64; add.s64 %rd2, %rd1, %rd1; st.global.u64 [%rd2], %rd2;").count("add.s64") == 2
     )
@@ -79,7 +79,7 @@ def before(order: list[Micro], first: Micro, second: Micro) -> bool:
 
 
 @pytest.mark.parametrize("name", ["f16_one_cta", pytest.param("e4m3_one_cta", marks=exhaustive), "divergence"])
-def test_no_order_changes_what_is_computed(name: str) -> None:
+def test_list_scheduling_keeps_dependencies(name: str) -> None:
     """Whatever writes or reads a register that another writes keeps its side of it; so do accesses to memory."""
     kernel = link(
         parse_module((LAUNCHES / f"{name}.ptx").read_text()),
@@ -101,7 +101,7 @@ def test_no_order_changes_what_is_computed(name: str) -> None:
 
 
 @pytest.mark.exhaustive
-def test_cycles_beside_the_chip() -> None:
+def test_cycles_of_launches_are_near_those_of_the_chip() -> None:
     """PTX alone: mean error at most 15 %, worst 40 %. docs/kernels.md has the table."""
     errors = {}
     for path in COUNTED:
@@ -127,7 +127,7 @@ def test_the_last_ctas_crowd_on_some_sms_as_measured(room: int, ctas: int) -> No
     assert room * rounds + last_ctas(last, 132, room) == MOST_CTAS[room][ctas]
 
 
-def test_the_last_ctas_fit() -> None:
+def test_last_ctas_grow_with_the_rest_of_the_grid() -> None:
     assert [last_ctas(last, 4, 2) for last in range(1, 9)] == sorted(last_ctas(last, 4, 2) for last in range(1, 9))
     assert last_ctas(8, 4, 2) == 2
     assert last_ctas(1, 1, 1) == 1
@@ -177,7 +177,7 @@ def test_launches_have_the_views_of_traces(tcsim: Tcsim, tmp_path: Path) -> None
     assert (code, "without a config takes no time" in err) == (2, True)
 
 
-def test_what_is_executed_is_cut_into_regions() -> None:
+def test_executed_places_are_split_into_regions() -> None:
     kernel = linked(
         "mov.u32 %r1, 0;\nL: add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 9; @%p1 bra L; st.global.u32 [%rd1], %r1;"
     )

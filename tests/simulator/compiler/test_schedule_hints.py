@@ -13,7 +13,7 @@ from simulator.studies.validation.streams import Loop
 H100 = load_config("h100_sxm")
 
 
-def test_code_of_ptxas() -> None:
+def test_waits_and_hints_are_those_of_ptxas() -> None:
     """Of 1,160 measured loops, 1,148 have the waits and hints of the machine code, and the counter in its places; of
     those that were compiled when the rules were fixed (`closed`, `apart`) 237 of 240."""
     equal: dict[str, list[bool]] = {}
@@ -38,7 +38,7 @@ def test_code_of_ptxas() -> None:
     }
 
 
-def test_hints_change_the_order() -> None:
+def test_yield_hints_give_two_warps_the_measured_rhythm() -> None:
     """Two warps of a sub-core find a rhythm without a gap, as they do on the chip, because each gives way behind its
     loop's counter."""
     program = next(program for program in programs() if program["name"] == "random_239")

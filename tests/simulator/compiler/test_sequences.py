@@ -51,7 +51,7 @@ def test_every_emulated_form_has_a_sequence() -> None:
 
 
 @over("form", EMULATED, ids=lambda form: form.opcode)
-def test_expansion(form: isa.MmaForm) -> None:
+def test_expansion_has_every_row_in_order_of_dependency(form: isa.MmaForm) -> None:
     """Every row is there, its values are made before they are used, and one operation counts as the instruction."""
     assert RULES is not None
     sequence = RULES.find(form)
@@ -75,7 +75,7 @@ def test_expansion(form: isa.MmaForm) -> None:
     assert {op.place for op in found} == {0}
 
 
-def test_by_hand() -> None:
+def test_expansion_of_dense_8_bit_floats_by_hand() -> None:
     """m16n8k16 of 8-bit floats: six conversions, each of a register's halves, two products in a chain, four additions
     of C."""
     block = Block((0,), tuple(body(DENSE, 1, "none", 1)), 1)
@@ -94,7 +94,7 @@ def test_by_hand() -> None:
 @over("form", [DENSE, CALLED, SPARSE], ids=lambda form: form.opcode)
 @over("warps", [6, 1], distinct=alike)
 @over("fresh", ["none", "all"])
-def test_sums_and_repetitions(form: isa.MmaForm, warps: int, fresh: str) -> None:
+def test_stalls_sum_to_cycles_with_and_without_skipping(form: isa.MmaForm, warps: int, fresh: str) -> None:
     """Stalls sum, an instruction is issued once in each run, and skipped repetitions count as those that are
     simulated."""
     runs, copies = examples(40, 10), 3
@@ -114,7 +114,7 @@ def test_sums_and_repetitions(form: isa.MmaForm, warps: int, fresh: str) -> None
     assert sum(row[StallReason.ISSUED] for row in ledgers[0][0]) == runs * warps * len(body(form, 2, fresh, copies))
 
 
-def test_what_does_not_change_leaves_the_loop() -> None:
+def test_loop_invariant_values_leave_the_loop() -> None:
     """With A and B as they are, only the products and additions of a sequence are left in a loop."""
     timed = expand(code(DENSE, 1, "none", 2), H100)
     end = next(item for item in timed.items if isinstance(item, TimedLoop))
@@ -123,7 +123,7 @@ def test_what_does_not_change_leaves_the_loop() -> None:
     assert all(op.unit is Unit.FMA for op in inside)
 
 
-def test_a_call_that_goes_on_moves_nothing() -> None:
+def test_a_call_that_adds_to_the_last_result_moves_nothing() -> None:
     """One accumulator: each call finds all operands where the last has left them; two: C and D move."""
     for chains, moves in ((1, 0), (2, 2 + 2)):
         found = operations(expand(code(CALLED, chains, "none", 4), H100))
@@ -133,7 +133,7 @@ def test_a_call_that_goes_on_moves_nothing() -> None:
         assert len(found) - rows == 4 * moves
 
 
-def test_other_instructions_are_left_alone() -> None:
+def test_expansion_leaves_other_instructions_unchanged() -> None:
     line = (
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, "
         "%r9}, {%r0, %r1, %r2, %r3};"
@@ -142,7 +142,7 @@ def test_other_instructions_are_left_alone() -> None:
     assert expand(timed, H100) is timed
 
 
-def test_measured_streams() -> None:
+def test_emulated_streams_take_the_measured_cycles() -> None:
     """One warp, one stream of each kind, within the errors that docs/timing.md gives."""
     allowed = {"8-bit float": 0.36, "4-bit": 0.15}
     rows = {(row["program"], row["warps"]): row for row in measured()}
