@@ -128,3 +128,11 @@ def _excerpt(text: str, position: int, width: int = 40) -> str:
     """The piece of `text` from `position` on, short enough for one line."""
     piece = text[position : position + width].replace("\n", " ")
     return piece + "..." if position + width < len(text) else piece
+
+
+class OperandRefused(Exception):  # noqa: N818 - becomes an IsaError where the place in the text is known
+    """Operands that do not go together: which operand is wrong, why, and what would be right."""
+
+    def __init__(self, operand: str, reason: str, legal: str) -> None:
+        super().__init__(operand, reason, legal)
+        self.operand, self.reason, self.legal = operand, reason, legal

@@ -47,6 +47,10 @@ RULES: dict[str, Rule] = {
     "shuffle-from-inactive-thread": Rule(
         "a thread that a shuffle reads from must execute it and be in its membermask", "PTX ISA 9.0, 9.7.9.6"
     ),
+    "warp-mask": Rule(
+        "a thread that executes an instruction with a membermask must be in that mask",
+        "PTX ISA 9.0, 9.7.13.2 (bar.warp.sync), 9.7.13.9 to 9.7.13.14 (vote, match, redux, elect), 9.7.9.6 (shfl)",
+    ),
     "read-before-write": Rule(
         "a register is read before anything was written to it", "PTX ISA 9.0, 5.1.1 (register state space)"
     ),

@@ -20,6 +20,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,11 @@ class Table:
             align = "".join(">" if right and self.rows else "<" for right in numbers)
         return "".join(f"{line}\n" for line in aligned([self.columns, *self.rows], align))
 
+    def shown(self) -> Table:
+        """The table for a person: numbers that are no whole ones to four digits. All other forms have them as they are,
+        so that factors multiply to their whole."""
+        return Table(self.columns, [[to_four_digits(cell) for cell in row] for row in self.rows])
+
     def csv(self) -> str:
         """The table as CSV: a line of names, then one for each row; None is an empty cell."""
         out = io.StringIO()
@@ -90,6 +96,11 @@ def render(table: Table | DataFrame, format: str) -> str:
     """A table or a DataFrame as text in one of `FORMATS`."""
     rows = table if isinstance(table, Table) else Table.from_frame(table)
     return {"table": rows.text, "csv": rows.csv, "json": rows.json, "markdown": rows.markdown}[format]()
+
+
+def to_four_digits(value: Any) -> Any:
+    """A cell for a person: a number that is no whole one to four digits, what sums leave of a zero as 0."""
+    return float(f"{round(value, 12):.4g}") if isinstance(value, float) and isfinite(value) else value
 
 
 def aligned(

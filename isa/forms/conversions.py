@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Row, instruction, takes_floats
+from isa.forms.rows import Qualifiers, Row, first_of_vectors, instruction
+from isa.targets import Availability
 
 INTEGER_TYPES = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 NARROW_PAIRS = ("e4m3x2", "e5m2x2", "e3m2x2", "e2m3x2", "e2m1x2", "ue8m0x2")
@@ -32,6 +33,7 @@ _CONSTANTS = {
 
 _ALL = ",".join(INTEGER_TYPES)
 _SPECIFIC = "100a 100f 103a 103f 110a 110f 120a 120f 121a 121f"
+_ADA = ((Availability("89"), "8.1"),)  # sm_89 got the conversions of 8-bit floats later than sm_90; ptxas 13.0
 _ROUND, _MAY_ROUND = ".{rn,rz,rm,rp}", "{.rn,.rz,.rm,.rp}"
 _WHOLE, _MAY_WHOLE = ".{rni,rzi,rmi,rpi}", "{.rni,.rzi,.rmi,.rpi}"
 
@@ -45,7 +47,10 @@ def _roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
     shape = Shape.VALUE if constants else Shape.REGISTER
     exact = (target, source) == ("f32", "f64") and "ftz" in qualifiers and "rn" not in qualifiers  # ptxas 13.0
     d = _role(Role("d", Shape.REGISTER, output=True), target, lax and not exact)
-    return d, *(_role(Role(name, shape, constants=constants), source, lax) for name in names)
+    roles = first_of_vectors((d, *(_role(Role(name, shape, constants=constants), source, lax) for name in names)))
+    if {"ue8m0x2", "bf16x2"} <= {target, source}:  # ptxas 13.0 takes registers of any type for the bf16x2
+        roles = tuple(replace(role, type="b32") if role.type == "bf16x2" else role for role in roles)
+    return roles
 
 
 def _role(role: Role, kind: str, lax: bool) -> Role:
@@ -53,7 +58,7 @@ def _role(role: Role, kind: str, lax: bool) -> Role:
     for 8 bits none but those declared with .b8; elsewhere they are held in registers of 16 bits."""
     bits = CONVERTED_BITS[kind]
     widths = tuple(width for width in (16, 32, 64) if width >= bits) if lax else (bits,)
-    return replace(role, width=max(bits, 16), widths=widths, floats=takes_floats(kind))
+    return replace(role, width=max(bits, 16), widths=widths, type=kind)
 
 
 def _row(syntax: str, since: str = "1.0", targets: str = "70+") -> Row:
@@ -95,8 +100,8 @@ CONVERSION_ROWS: tuple[Row, ...] = (
     _row(f"{_MAY_WHOLE}{{.sat}}.f64.f64"),
     _row(f"{_MAY_WHOLE}.bf16.bf16", "7.8", "90+"),
     # Pairs of narrow types.
-    _row(".rn.satfinite{.relu}.{e4m3x2,e5m2x2}.{f32,f16x2}", "7.8", "89+"),
-    _row(".rn{.relu}.f16x2.{e4m3x2,e5m2x2}", "7.8", "89+"),
+    replace(_row(".rn.satfinite{.relu}.{e4m3x2,e5m2x2}.{f32,f16x2}", "7.8", "89+"), later=_ADA),
+    replace(_row(".rn{.relu}.f16x2.{e4m3x2,e5m2x2}", "7.8", "89+"), later=_ADA),
     _row(".rn.satfinite{.relu}.{e3m2x2,e2m3x2,e2m1x2}.f32", "8.6", _SPECIFIC),
     _row(".rn.satfinite{.relu}.e2m1x2.f16x2", "8.6", _SPECIFIC),
     _row(".rn{.relu}.f16x2.{e3m2x2,e2m3x2,e2m1x2}", "8.6", _SPECIFIC),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Row, instruction, takes_floats
+from isa.forms.rows import Qualifiers, Row, first_of_vectors, instruction
 from isa.targets import Availability
 
 FLOAT_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f32x2": 64, "f64": 64}
@@ -29,25 +29,25 @@ def float_role(name: str, kind: str, *, output: bool = False, optional: bool = F
     shape = Shape.VALUE if constants else Shape.REGISTER
     return Role(
         name, shape, output=output, optional=optional, constants=constants, width=bits, widths=(bits,),
-        floats=takes_floats(kind),
+        type=kind,
     )  # fmt: skip
 
 
 def _roles(names: str, qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The roles of these letters, all of the type that stands last; `c?` may be left out."""
     kind = qualifiers[-1]
-    return tuple(
-        float_role(name[0], kind, output=name == "d", optional=name.endswith("?")) for name in names.split(", ")
-    )
+    roles = (float_role(name[0], kind, output=name == "d", optional=name.endswith("?")) for name in names.split(", "))
+    return tuple(roles) if "approx" in qualifiers else first_of_vectors(roles)
 
 
 def _mixed(names: str, qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The roles of an instruction of f32 some of whose sources, those in brackets, have the narrower type that stands
     last."""
-    return tuple(
+    roles = first_of_vectors(
         float_role(name.strip("()"), qualifiers[-1] if name.startswith("(") else "f32", output=name == "d")
         for name in names.split(", ")
     )
+    return tuple(replace(role, type="u16") if role.type == "bf16" else role for role in roles)  # ptxas 13.0
 
 
 def _test(qualifiers: Qualifiers) -> tuple[Role, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from isa.forms.record import Role, Shape, Time
-from isa.forms.rows import Qualifiers, Roles, Row, constants_of, instruction, takes_floats
+from isa.forms.rows import Qualifiers, Roles, Row, constants_of, first_of_vectors, instruction
 
 _BITS = {"pred": 1, "s16x2": 32, "u16x2": 32, "f16x2": 32, "bf16x2": 32, "bf16": 16, "f16": 16}
 _16, _32, _64 = "u16,s16", "u32,s32", "u64,s64"
@@ -30,14 +30,14 @@ def source(name: str, kind: str, *, optional: bool = False) -> Role:
     shape = Shape.REGISTER if not constants else Shape.PREDICATE if kind == "pred" else Shape.VALUE
     bits = bits_of(kind)
     return Role(
-        name, shape, optional=optional, constants=constants, width=bits, widths=(bits,), floats=takes_floats(kind)
+        name, shape, optional=optional, constants=constants, width=bits, widths=(bits,), type=kind
     )  # fmt: skip
 
 
 def target(name: str, kind: str, sink: str = "") -> Role:
     """The role of a destination."""
     bits = bits_of(kind)
-    return Role(name, Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=takes_floats(kind), sink=sink)
+    return Role(name, Shape.REGISTER, output=True, width=bits, widths=(bits,), type=kind, sink=sink)
 
 
 def typed(text: str) -> Roles:
@@ -47,9 +47,14 @@ def typed(text: str) -> Roles:
     parts = [part.strip().partition(":") for part in text.split(",")]
 
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
-        return tuple(_role(name, _kind(kind, qualifiers)) for name, _, kind in parts)
+        return tuple(_said(_role(name, _kind(kind, qualifiers)), kind) for name, _, kind in parts)
 
     return roles
+
+
+def _said(role: Role, said: str) -> Role:
+    """The role, whose integer type counts for nothing where it is the same whatever the type of the opcode is."""
+    return replace(role, type="") if said in ("u32", "s32", "byte") else role
 
 
 def _kind(said: str, qualifiers: Qualifiers) -> str:
@@ -111,12 +116,15 @@ def _setp(qualifiers: Qualifiers) -> tuple[Role, ...]:
     kind = qualifiers[-1]
     shape = Shape.REGISTER if kind in ("f16", "bf16") else Shape.REGISTER_OR_PAIR
     d = Role("d", shape, output=True, width=1, widths=(1,), sink="may")
-    return d, source("a", kind), source("b", kind), *_combined(qualifiers)
+    return first_of_vectors((d, source("a", kind), source("b", kind), *_combined(qualifiers)))
 
 
 def _set(qualifiers: Qualifiers) -> tuple[Role, ...]:
     d, kind = qualifiers[-2], qualifiers[-1]
-    return target("d", d), source("a", kind), source("b", kind), *_combined(qualifiers)
+    written, *read = first_of_vectors((target("d", d), source("a", kind), source("b", kind)))
+    # ptxas 13.0 takes any integer for a result of bf16, and anything for one of bf16x2
+    written = replace(written, type={"bf16": "u16", "bf16x2": "b32"}.get(d, d))
+    return written, *read, *_combined(qualifiers)
 
 
 def _setp_rows() -> tuple[Row, ...]:
@@ -164,7 +172,7 @@ def _packed(kind: str, output: bool, name: str) -> Role:
         special=not output,
         sink="part" if output else "",
         widths=(bits,),
-        floats=True,
+        type=kind,
     )
 
 
@@ -174,7 +182,7 @@ def _mov_packed(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _lop3_predicate(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    d = Role("d", Shape.PAIR, output=True, widths=(32,), floats=True)
+    d = Role("d", Shape.PAIR, output=True, widths=(32,), type="b32")
     sources = tuple(source(name, "b32") for name in "abc")
     table = Role("table", Shape.IMMEDIATE, constants=("integer",), limit=0)
     q = Role("q", Shape.PREDICATE, constants=("integer",), width=1, widths=(1,))
@@ -188,8 +196,10 @@ def _video(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _pack(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """The operands of cvt.pack, which may lie in wider registers, as those of other conversions."""
     third = (source("c", "b32"),) if qualifiers[-1] == "b32" else ()
-    return target("d", "u32"), source("a", "s32"), source("b", "s32"), *third
+    roles = target("d", "u32"), source("a", "s32"), source("b", "s32"), *third
+    return tuple(replace(role, widths=(32, 64)) for role in roles)
 
 
 def _sequence(row: Row, *slots: int) -> Row:
@@ -234,6 +244,7 @@ def _convert(qualifiers: Qualifiers) -> tuple[Role, ...]:
                 width=max(bits, 16),
                 widths=widths,
                 special=name == "a",
+                type=kind,
             )
         )
     return tuple(roles)
@@ -282,9 +293,9 @@ INTEGER_ROWS: tuple[Row, ...] = (
     _row("bfi.b64", "d, a, b, position:byte, length:byte", "9.7.1.20", since="2.0"),
     _row("szext.{clamp,wrap}.{u32,s32}", "d, a, b:u32", "9.7.1.21", since="7.6"),
     _row("bmsk.{clamp,wrap}.b32", "d:u32, a:u32, b:u32", "9.7.1.22", since="7.6"),
-    _sequence(_row("dp4a.{u32,s32}.{u32,s32}", "d:u32, a:u32, b:u32, c:u32", "9.7.1.23", Time.MULTIPLY, "5.0"), -2, -1),
+    _sequence(_row("dp4a.{u32,s32}.{u32,s32}", "d:u32, a:first, b, c:u32", "9.7.1.23", Time.MULTIPLY, "5.0"), -2, -1),
     _sequence(
-        _row("dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "d:u32, a:u32, b:u32, c:u32", "9.7.1.24", Time.MULTIPLY, "5.0",
+        _row("dp2a.{lo,hi}.{u32,s32}.{u32,s32}", "d:u32, a:first, b, c:u32", "9.7.1.24", Time.MULTIPLY, "5.0",
              leading=1),
         -2, -1,
     ),
@@ -297,7 +308,7 @@ INTEGER_ROWS: tuple[Row, ...] = (
     *_set_rows(),
     _row("selp.{b16,u16,s16,f32,f64}", "d, a, b, c:pred", "9.7.6.3"),
     _row(
-        "slct.{b16,u16,s16,b32,u32,s32,b64,u64,s64,f32,f64}.s32", "d:first, a:first, b:first, c:s32", "9.7.6.4"
+        "slct.{b16,u16,s16,b32,u32,s32,b64,u64,s64,f32,f64}.s32", "d:first, a:first, b:first, c", "9.7.6.4"
     ),
     _row(
         "slct{.ftz}.{b16,u16,s16,b32,u32,s32,b64,u64,s64,f32,f64}.f32", "d:first, a:first, b:first, c:f32", "9.7.6.4"

@@ -16,7 +16,6 @@ from isa.forms.rows import (
     instruction,
     policy,
     stored_constants,
-    takes_floats,
     type_bits,
 )  # fmt: skip
 
@@ -47,13 +46,15 @@ def _words(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) -
     sink = "part" if name == "d" and count > 1 else ""
     return Role(
         name, shape, count, output=name == "d", constants=constants, width=max(bits, 16), widths=widths,
-        floats=takes_floats(qualifiers[-1]), sink=sink,
+        type=qualifiers[-1], sink=sink,
     )  # fmt: skip
 
 
 def _anywhere(qualifiers: Qualifiers) -> Role:
     """The address of a kernel's load or store: a variable, or a register with an offset."""
-    return Role("address", Shape.ADDRESS, widths=address_widths(qualifiers), variables=True)
+    count = next((int(q[1:]) for q in qualifiers if q in ("v4", "v8")), 1)
+    special = count * type_bits(qualifiers[-1]) == 256 and "global" not in qualifiers  # ptxas 13.0 crashes elsewhere
+    return Role("address", Shape.ADDRESS, widths=address_widths(qualifiers), variables=True, special=special)
 
 
 def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:

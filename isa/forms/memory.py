@@ -11,9 +11,9 @@ from isa.forms.rows import (
     Row,
     address_widths,
     instruction,
+    matrix_address,
     policy,
     stored_constants,
-    takes_floats,
     type_bits,
 )  # fmt: skip
 from isa.fragments.registers import Fragment, matrix_rows_fragment
@@ -40,7 +40,7 @@ def _data(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) ->
     widths = tuple(width for width in (16, 32, 64) if width >= bits)
     return Role(
         name, shape, count, output=name == "d", constants=constants, width=max(bits, 32), widths=widths,
-        floats=takes_floats(kind), sink=sink,
+        type=kind, sink=sink,
     )  # fmt: skip
 
 
@@ -69,9 +69,8 @@ def _writes(qualifiers: Qualifiers) -> Access:
 
 
 def _matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return Role("d", Shape.VECTOR, _count(qualifiers), output=True, widths=(32,), floats=True, sink="part"), Role(
-        "address", Shape.ADDRESS, widths=(16, 32, 64)
-    )
+    address = matrix_address(qualifiers)
+    return Role("d", Shape.VECTOR, _count(qualifiers), output=True, widths=(32,), type="b32", sink="part"), address
 
 
 def _matrix_rows(qualifiers: Qualifiers) -> Access:
@@ -86,13 +85,13 @@ def _matrix_fragment(qualifiers: Qualifiers) -> Fragment:
 
 def _copy(qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The operand list of cp.async: if `filled` is given, only the first `filled` of `size` bytes are copied and the
-    rest is zero."""
+    rest is zero; where it is a predicate that is true, none."""
     sizes = (16,) if "cg" in qualifiers else (4, 8, 16)
     return (
-        Role("to", Shape.ADDRESS, widths=(16, 32, 64)),
-        Role("from", Shape.ADDRESS, widths=(16, 32, 64)),
+        Role("to", Shape.ADDRESS, widths=(16, 32, 64), special=True),
+        Role("from", Shape.ADDRESS, widths=(16, 32, 64), special=True),
         Role("size", Shape.IMMEDIATE, constants=("integer",), choices=(sizes,)),
-        Role("filled", Shape.VALUE, optional=True, constants=("integer",), limit=17, widths=(32,)),
+        Role("filled", Shape.VALUE, optional=True, constants=("integer",), limit=17, widths=(32,), predicates=True),
         *policy(qualifiers),
     )
 
@@ -107,7 +106,7 @@ def _bulk(_: Qualifiers) -> tuple[Role, ...]:
 
 
 def _groups(_: Qualifiers) -> tuple[Role, ...]:
-    return (Role("groups", Shape.IMMEDIATE, constants=("integer",), limit=1 << 32),)
+    return (Role("groups", Shape.IMMEDIATE, constants=("integer",)),)
 
 
 def _sized_by_operand(_: Qualifiers) -> Access:
@@ -119,7 +118,7 @@ _LD, _ST, _CP = "9.7.9.8", "9.7.9.11", "9.7.9.25"
 
 MEMORY_ROWS: tuple[Row, ...] = (
     instruction(
-        "ldmatrix.sync.aligned.m8n8.{x1,x2,x4}{.trans}.shared{::cta}.b16", _matrices, any_order=True,
+        "ldmatrix.sync.aligned.m8n8.{x1,x2,x4}{.trans}{.shared,.shared::cta}.b16", _matrices, any_order=True,
         since="6.5", targets="75+", section="9.7.14.5.15", time=Time.LOAD_MATRIX,
         access=_matrix_rows, fragment=_matrix_fragment,
     ),
@@ -150,7 +149,7 @@ MEMORY_ROWS: tuple[Row, ...] = (
             f"cp.async.{{ca,cg}}{_SHARED}.global{{.L2::cache_hint}}{_PREFETCH}", _copy,
             since="7.0", targets="80+", section=f"{_CP}.3.1", time=Time.COPY, access=_sized_by_operand,
         ),
-        leading=1, sequence=(2, 3),
+        leading=1, sequence=(2, 3), always=("shared::cta",),
     ),
     instruction(
         "cp.async.{commit_group,wait_all}", "", since="7.0", targets="80+", section=f"{_CP}.3.2", time=Time.COPY_GROUP

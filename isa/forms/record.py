@@ -39,8 +39,7 @@ class Time(Enum):
     """How long an instruction takes: the class of instructions that one entry of a config times together.
 
     Attributes:
-        unit: the unit of an SM that executes it.
-        table: the table of a config that holds its times.
+        unit, table: the unit of an SM that executes it; the table of a config that holds its times.
         assumed: what is assumed of its time, although no measurement says so; "" for nothing.
     """
 
@@ -129,22 +128,21 @@ class Role:
         count: registers in it.
         output: whether the instruction writes it.
         optional: whether it may be left out.
-        limit: values of an immediate that are taken: 0 .. limit - 1 (0: any).
-        lax: how many of the last of them are undefined all the same.
+        limit, lax: an immediate is 0 .. limit - 1 (0: any); so many of the last of these are undefined all the same.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
             (0d3FF0000000000000), "float" (1.0, any other), "decimal" (1.0 as f64), "low word" (of the f64 of 1.0).
-        special: whether special registers may be read.
-        multiple: a constant must be a multiple of this.
-        positive: whether a constant must be greater than 0.
+        special: whether special registers may be read; in an address %laneid, but not %tid.x.
+        multiple, positive: a constant must be a multiple of this; whether it must be greater than 0.
         choices: for each element of a vector (for a constant alone: first) the constants that are legal.
         spare: further registers of a vector that ptxas takes, and drops.
         width: bits of its registers.
-        widths: widths that the names nvcc gives (%p, %rs, %r, %f, %rd, %fd) are held to; empty: to `width`, and not
-            at all where that is 32.
-        floats: whether %f registers serve where `widths` is given.
+        widths: widths that registers are held to; empty: to `width`, and not at all where that is 32.
+        type: data type of its registers where `widths` is given, e.g. "f32"; "" for an integer or an address.
         packs: whether a vector of two registers of 32 bits may stand for one of 64.
         sink: whether `_` may ("may") or must ("must") stand here, or for some registers of a vector ("part").
-        variables: whether an address may name a variable, and not only a register.
+        variables, predicates: whether an address may name a variable; whether a predicate may stand for a value.
+        first, dropped: whether ptxas keeps the first register of a vector in its place; whether it drops it all.
+        wide_from: number of the target from which on an address takes no register of 16 bits; 0: all do.
     """
 
     name: str
@@ -162,10 +160,14 @@ class Role:
     spare: int = 0
     width: int = 32
     widths: tuple[int, ...] = ()
-    floats: bool = False
+    type: str = ""
     packs: bool = False
     sink: str = ""
     variables: bool = False
+    predicates: bool = False
+    first: bool = False
+    dropped: bool = False
+    wide_from: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,13 +179,13 @@ class Form:
         name: the parts of the opcode that come first and keep their order, e.g. "ld" or "tcgen05.ld".
         qualifiers: the others, in canonical order.
         roles: operands in PTX order.
-        since_ptx: first PTX version.
-        targets: which targets have it.
+        since_ptx, targets: first PTX version; which targets have it.
         section: PTX section that defines it.
-        time: its timing class, which also names the unit that executes it.
+        time: its timing class, which names the unit that executes it, too.
         access: the memory that it accesses and how much of it; None for an instruction between registers.
         fragment: where the elements of a matrix that it loads go among the registers of a warp.
         narrowed: operand -> targets that have the form with it, where they are fewer.
+        later: targets that got the form later than others, and since which PTX version.
     """
 
     opcode: str
@@ -197,6 +199,7 @@ class Form:
     access: Access | None = None
     fragment: Fragment | None = None
     narrowed: tuple[tuple[str, Availability], ...] = ()
+    later: tuple[tuple[Availability, str], ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.opcode)
@@ -210,6 +213,10 @@ class Form:
     def since_target(self) -> int:
         """The lowest sm number that has the form."""
         return self.targets.lowest
+
+    def since_on(self, target: Target | None) -> str:
+        """The first PTX version that has it on a target; None: on any."""
+        return next((since for limit, since in self.later if target is not None and target in limit), self.since_ptx)
 
     def supports(self, target: Target) -> bool:
         """Whether the target has the form."""
@@ -270,8 +277,9 @@ class Form:
 
     @cached_property
     def collective(self) -> bool:
-        """Whether all threads of a warp execute it together. A shuffle, which names its threads, is not collective."""
-        return ("sync" in self.qualifiers and self.time is not Time.SHUFFLE) or self.time.table == "barrier"
+        """Whether all threads of a warp execute it together. What names its threads by a mask is not collective."""
+        named = self.time is Time.SHUFFLE or any(role.name == "membermask" for role in self.roles)
+        return ("sync" in self.qualifiers and not named) or self.time.table == "barrier"
 
     @property
     def asynchronous(self) -> bool:
@@ -375,14 +383,6 @@ class MatrixForm(Form):
     def is_sparse(self) -> bool:
         """As `sparse`."""
         return self.sparse
-
-
-class OperandRefused(Exception):  # noqa: N818 - becomes an IsaError where the place in the text is known
-    """Operands that do not go together: which operand is wrong, why, and what would be right."""
-
-    def __init__(self, operand: str, reason: str, legal: str) -> None:
-        super().__init__(operand, reason, legal)
-        self.operand, self.reason, self.legal = operand, reason, legal
 
 
 @lru_cache(maxsize=4096)

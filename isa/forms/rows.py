@@ -10,7 +10,7 @@ bits whatever the type is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -50,6 +50,8 @@ class Row:
         since_ptx, targets, time, section: as in `Form`.
         sequence: slots, by number, whose qualifiers keep their order in a text; ptxas takes the others anywhere.
         narrowed: operand -> targets that have the form with it, where they are fewer.
+        later: as in `Form`.
+        always: qualifiers that are as old as the row, although they came later elsewhere.
         access, fragment: as in `Form`, for a choice of qualifiers.
         leading: how many slots stand before all others, whatever the order of those is.
     """
@@ -66,6 +68,8 @@ class Row:
     access: Callable[[Qualifiers], Access] | None = None
     fragment: Callable[[Qualifiers], Fragment] | None = None
     leading: int = 0
+    later: tuple[tuple[Availability, str], ...] = ()
+    always: tuple[str, ...] = ()
 
     def spellings(self) -> Iterator[str]:
         """Every canonical opcode of the row."""
@@ -85,7 +89,7 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
     opcode = joined(row.name, qualifiers)
     since, targets = row.since_ptx, row.targets
     for qualifier in qualifiers:
-        if qualifier in _LATER:
+        if qualifier in _LATER and qualifier not in row.always:
             later, some = _LATER[qualifier]
             since, targets = max(since, later, key=version), targets.both(Availability(some))
     for together, later in _LATER_TOGETHER.items():
@@ -103,6 +107,7 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
         access=row.access(qualifiers) if row.access else None,
         fragment=row.fragment(qualifiers) if row.fragment else None,
         narrowed=row.narrowed,
+        later=row.later,
     )
 
 
@@ -179,9 +184,9 @@ def operands(text: str) -> Roles:
 
 def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
     if kind == "pair":
-        return Role(name, Shape.PAIR, output=True)
+        return Role(name, Shape.PAIR, output=True, widths=(32,))
     if kind == "register or pair":
-        return Role(name, Shape.REGISTER_OR_PAIR, output=True, widths=(32,), floats=True)
+        return Role(name, Shape.REGISTER_OR_PAIR, output=True, widths=(32,), type="b32")
     if kind in _BY_NAME:
         return replace(
             _BY_NAME[kind], name=name, shape=Shape.REGISTER if name == "d" else Shape.VALUE, output=name == "d"
@@ -189,10 +194,10 @@ def _role(name: str, kind: str, qualifiers: Qualifiers) -> Role:
     if kind.startswith("imm"):
         return Role(name, Shape.IMMEDIATE, constants=("integer",), limit=1 << int(kind[3:]) if kind[3:] else 0)
     said = f"u{kind}" if kind.isdigit() else kind if kind == "pred" else qualifiers[-1]
-    return typed_role(name, said)
+    return replace(typed_role(name, said), type="") if kind.isdigit() else typed_role(name, said)
 
 
-_BITS = Role("", Shape.VALUE, constants=("integer", "bits"), widths=(32,), floats=True)
+_BITS = Role("", Shape.VALUE, constants=("integer", "bits"), widths=(32,), type="b32")
 _BY_NAME = {
     "bits": _BITS,
     "discarded bits": replace(_BITS, sink="may"),
@@ -209,8 +214,14 @@ def typed_role(name: str, kind: str) -> Role:
     constants = () if output else constants_of(kind)
     shape = Shape.REGISTER if not constants else Shape.PREDICATE if kind == "pred" else Shape.VALUE
     return Role(
-        name, shape, output=output, constants=constants, width=width, widths=(width,), floats=takes_floats(kind)
+        name, shape, output=output, constants=constants, width=width, widths=(width,), type=kind
     )  # fmt: skip
+
+
+def first_of_vectors(roles: Iterable[Role]) -> tuple[Role, ...]:
+    """The roles of arithmetic, comparisons and conversions: for an operand of bf16 or bf16x2 ptxas 13.0 takes a vector,
+    and keeps its first register."""
+    return tuple(replace(role, first=True) if role.type in ("bf16", "bf16x2") else role for role in roles)
 
 
 def value(name: str, width: int = 32, constants: tuple[str, ...] = ("integer",)) -> Role:
@@ -228,7 +239,7 @@ def policy(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 def tmem(name: str, output: bool = False) -> Role:
     """The role of an address in Tensor Memory: `[%r0+4]`."""
-    return Role(name, Shape.ADDRESS, output=output, widths=(32,))
+    return Role(name, Shape.ADDRESS, output=output, widths=(32,), type="u32")
 
 
 def word(
@@ -262,6 +273,13 @@ def shared_address(name: str, generic: bool = False) -> Role:
     return Role(name, Shape.ADDRESS, widths=(16, 64) if generic else (16, 32, 64), variables=True)
 
 
+def matrix_address(qualifiers: Qualifiers) -> Role:
+    """The role of the address of a row of ldmatrix or stmatrix; a generic address takes no 16 bits."""
+    named = any(q.startswith("shared") for q in qualifiers)
+    widths = (16, 32, 64) if named else (32, 64)
+    return Role("address", Shape.ADDRESS, widths=widths, variables=True, special=True)
+
+
 def anywhere(name: str) -> Role:
     """The role of an address in shared memory in tcgen05 instructions, which take 32 or 64 bits whether it is generic
     or not."""
@@ -282,7 +300,7 @@ def constants_of(type_name: str) -> tuple[str, ...]:
 
 _CONSTANTS = {
     "f32": ("bits", "float"), "f64": ("double", "float"), "b32": ("integer", "bits"),
-    "b64": ("integer", "double", "decimal"), "b128": (),
+    "b64": ("integer", "double", "decimal"),
     **dict.fromkeys(("f16", "bf16", "f16x2", "bf16x2", "u16x2", "s16x2", "f32x2"), ()),
 }  # fmt: skip
 
@@ -294,9 +312,3 @@ def stored_constants(qualifiers: Qualifiers) -> tuple[str, ...]:
     if not {"v2", "v4", "v8"} & set(qualifiers) or kind in ("f32", "f64"):
         return constants_of(kind)
     return ("integer", "bits", "double", "decimal") if type_bits(kind) == 64 else ("integer", "bits", "low word")
-
-
-def takes_floats(type_name: str) -> bool:
-    """Whether registers declared as f32 or f64 serve where this type is read or written: for types without a sort and
-    for these themselves. ptxas 13.0."""
-    return type_name in ("f32", "f64") or (type_name[0] == "b" and type_name[1:].isdigit())

@@ -52,7 +52,7 @@ SCALAR_ROWS: tuple[Row, ...] = (
         "elect.sync", "d:pair, membermask:u32", since="8.0", targets="90+", section="9.7.13.10", time=Time.INTEGER
     ),
     instruction(
-        "mapa.shared::cluster.u32", "d, a, b", any_order=True,
+        "mapa{.shared::cluster}.u32", "d, a, b:32", any_order=True,
         since="7.8", targets="90+", section="9.7.9.23", time=Time.INTEGER,
     ),
 )  # fmt: skip

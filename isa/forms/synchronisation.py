@@ -38,7 +38,7 @@ def _named(_: Qualifiers) -> tuple[Role, ...]:
 def _reducing(qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The operands of bar.red: what all threads get, the barrier, and the predicate that each thread gives."""
     bits = 1 if qualifiers[-1] == "pred" else 32
-    d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,))
+    d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), type="pred" if bits == 1 else "u32")
     given = Role("c", Shape.PREDICATE, constants=("integer",), width=1, widths=(1,))
     return d, *_named(qualifiers), given
 

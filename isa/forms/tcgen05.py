@@ -11,7 +11,8 @@ from functools import lru_cache
 from itertools import product
 from typing import TypeGuard
 
-from isa.forms.record import Form, MatrixForm, OperandRefused, Role, Shape, Time, version
+from isa.errors import OperandRefused
+from isa.forms.record import Form, MatrixForm, Role, Shape, Time, version
 from isa.forms.rows import joined, tmem, word
 from isa.forms.tcgen05_rows import (
     COLLECTOR_OPERATIONS,
@@ -177,7 +178,7 @@ def _roles(row: KindRow, ws: bool, sparse: bool, group: int, last: str) -> tuple
                 constants=("integer", "bits"),
                 special=True,
                 widths=(32,),
-                floats=True,
+                type="b32",
             )
         ]
     roles += [Role("enable", Shape.PREDICATE, constants=("integer",), widths=(1,))]

@@ -134,17 +134,17 @@ def _registers(qualifiers: tuple[str, ...]) -> int:
 
 
 def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    data = Role("d", Shape.VECTOR, _registers(qualifiers), output=True, widths=(32,), floats=True)
+    data = Role("d", Shape.VECTOR, _registers(qualifiers), output=True, widths=(32,), type="b32")
     return data, tmem("taddr"), *_split(qualifiers)
 
 
 def _reduce(qualifiers: Qualifiers) -> tuple[Role, ...]:
     data, *rest = _load(qualifiers)
-    return data, Role("redval", Shape.SCALAR, output=True, widths=(32,), floats=True), *rest
+    return data, Role("redval", Shape.SCALAR, output=True, widths=(32,), type="b32"), *rest
 
 
 def _store(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    data = Role("a", Shape.VECTOR, _registers(qualifiers), constants=("integer", "bits"), widths=(32,), floats=True)
+    data = Role("a", Shape.VECTOR, _registers(qualifiers), constants=("integer", "bits"), widths=(32,), type="b32")
     return tmem("taddr"), *_split(qualifiers), data
 
 

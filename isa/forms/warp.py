@@ -13,9 +13,9 @@ from isa.forms.rows import (
     address_widths,
     constants_of,
     instruction,
+    matrix_address,
     operands,
     policy,
-    takes_floats,
     type_bits,
 )  # fmt: skip
 from isa.fragments.registers import Fragment, matrix_rows_fragment
@@ -35,7 +35,7 @@ def bits_of(kind: str) -> int:
 def _source(name: str, kind: str) -> Role:
     bits, constants = bits_of(kind), constants_of(kind)
     shape = Shape.VALUE if constants else Shape.REGISTER
-    return Role(name, shape, width=bits, widths=(bits,), constants=constants, floats=takes_floats(kind))
+    return Role(name, shape, width=bits, widths=(bits,), constants=constants, type=kind)
 
 
 def _target(qualifiers: Qualifiers) -> Role:
@@ -48,11 +48,24 @@ def _atomic(returns: bool, sources: str) -> Roles:
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
         kind = qualifiers[-1]
         bits = bits_of(kind)
-        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), floats=takes_floats(kind), sink="may")
+        d = Role(
+            "d",
+            Shape.REGISTER,
+            output=True,
+            width=bits,
+            widths=(bits,),
+            type=kind,
+            sink="" if kind.startswith("bf16") else "may",
+        )
         given = (_source(name, kind) for name in sources)
-        return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers))
+        spare = (_SPARE,) if returns and kind == "b32" and sources == "b" and "L2::cache_hint" not in qualifiers else ()
+        return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers), *spare)
 
     return roles
+
+
+# A register that ptxas 13.0 takes behind the operands of atom.and, or, xor and exch of b32, and that does nothing
+_SPARE = Role("spare", Shape.REGISTER, optional=True, widths=(32,), dropped=True)
 
 
 def _atomic_access(qualifiers: Qualifiers) -> Access:
@@ -105,7 +118,7 @@ def _predicate(name: str, output: bool = False) -> Role:
 
 def _vote(qualifiers: Qualifiers) -> tuple[Role, ...]:
     ballot = "ballot" in qualifiers
-    d = Role("d", Shape.REGISTER, output=True, widths=(32,), floats=True) if ballot else _predicate("d", output=True)
+    d = Role("d", Shape.REGISTER, output=True, widths=(32,), type="b32") if ballot else _predicate("d", output=True)
     return d, _predicate("a"), _mask()
 
 
@@ -117,7 +130,7 @@ def _match(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 def _redux(qualifiers: Qualifiers) -> tuple[Role, ...]:
     kind = "u32" if qualifiers[-1] == "b32" else qualifiers[-1]  # ptxas 13.0 takes no 0f3F800000 here
-    return Role("d", Shape.REGISTER, output=True, widths=(32,)), _source("a", kind), _mask()
+    return Role("d", Shape.REGISTER, output=True, widths=(32,)), replace(_source("a", kind), type=""), _mask()
 
 
 def _shuffle(_: Qualifiers) -> tuple[Role, ...]:
@@ -137,36 +150,40 @@ def _inquire(_: Qualifiers) -> tuple[Role, ...]:
 
 
 def _address(_: Qualifiers) -> tuple[Role, ...]:
-    return (Role("address", Shape.ADDRESS, widths=(32, 64), variables=True),)
+    return (Role("address", Shape.ADDRESS, widths=(16, 32, 64), variables=True),)
 
 
 def _wide_address(_: Qualifiers) -> tuple[Role, ...]:
-    return (Role("address", Shape.ADDRESS, widths=(64,), variables=True),)
+    return (Role("address", Shape.ADDRESS, widths=(16, 64), variables=True, wide_from=100),)
 
 
-def _line(_: Qualifiers) -> tuple[Role, ...]:
-    return *_wide_address(()), Role("size", Shape.IMMEDIATE, constants=("integer",), choices=((128,),))
+def _line(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    return replace(_wide_address(())[0], wide_from=100 if "L2::evict_normal" in qualifiers else 0), Role(
+        "size", Shape.IMMEDIATE, constants=("integer",), choices=((128,),)
+    )
 
 
 def _new_policy(_: Qualifiers) -> tuple[Role, ...]:
     d = Role("d", Shape.REGISTER, output=True, width=64, widths=(64,))
-    return d, Role("fraction", Shape.VALUE, optional=True, constants=("bits", "float"), widths=(32,), floats=True)
+    return d, Role("fraction", Shape.VALUE, optional=True, constants=("bits", "float"), widths=(32,), type="f32")
 
 
 def _range_policy(_: Qualifiers) -> tuple[Role, ...]:
     sizes = (Role(name, Shape.VALUE, constants=("integer",), widths=(32,)) for name in ("first", "total"))
-    return Role("d", Shape.REGISTER, output=True, width=64, widths=(64,)), *_address(()), *sizes
+    address = Role("address", Shape.ADDRESS, widths=(32, 64), variables=True, special=True)
+    return Role("d", Shape.REGISTER, output=True, width=64, widths=(64,)), address, *sizes
 
 
 def _moved_matrix(_: Qualifiers) -> tuple[Role, ...]:
-    """ptxas 13.0 takes 0f3F800000 for the source, and no integer."""
+    """ptxas 13.0 takes 0f3F800000 for the source, and no integer; and predicates for both."""
     d, a = operands("d:bits, a:bits")(("b32",))
-    return d, replace(a, constants=("bits",))
+    return replace(d, predicates=True), replace(a, constants=("bits",), predicates=True)
 
 
 def _stored_matrices(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return Role("address", Shape.ADDRESS, widths=(32, 64), variables=True), Role(
-        "a", Shape.VECTOR, _matrices(qualifiers), widths=(32,), floats=True
+    constants = ("bits",) if _matrices(qualifiers) == 1 else ("integer", "bits", "low word")
+    return matrix_address(qualifiers), Role(
+        "a", Shape.VECTOR, _matrices(qualifiers), widths=(32,), type="b32", constants=constants
     )
 
 
@@ -203,7 +220,7 @@ WARP_ROWS: tuple[Row, ...] = (
     _row("redux.sync.{add,min,max}.{u32,s32}", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
     _row("redux.sync.{and,or,xor}.b32", _redux, "9.7.13.12", Time.SHUFFLE, "7.0", "80+"),
     _row(
-        "activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,), floats=True),), "9.7.13.11",
+        "activemask.b32", lambda _: (Role("d", Shape.REGISTER, output=True, widths=(32,), type="b32"),), "9.7.13.11",
         since="6.2",
     ),
     _row("bar.warp.sync", lambda _: (_mask(),), "9.7.13.2", Time.SHUFFLE, "6.0", name="bar.warp"),
@@ -241,7 +258,7 @@ WARP_ROWS: tuple[Row, ...] = (
         _range_policy, "9.7.9.18", since="7.4", targets="80+", leading=1,
     ),
     _row("membar.{cta,gl,sys}", "", "9.7.13.4", Time.FENCE, "1.4"),
-    _row("nanosleep.u32", "a", "9.7.19.3", since="6.3"),
+    _row("nanosleep.u32", "a:32", "9.7.19.3", since="6.3"),
     _row("griddepcontrol.{launch_dependents,wait}", "", "9.7.13.13", since="7.8", targets="90+"),
     _row("pmevent", "a:imm4", "9.7.19.2", since="1.4"),
 )  # fmt: skip

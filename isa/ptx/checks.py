@@ -4,10 +4,24 @@ rules of ptxas."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from isa.errors import IsaError
 from isa.forms.record import Role, Shape
-from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Vector, nvcc_name
+from isa.ptx.instruction import (
+    Address,
+    Declared,
+    Immediate,
+    Operand,
+    Pair,
+    Predicate,
+    Register,
+    Scalar,
+    Sink,
+    Types,
+    Vector,
+    declared,
+)
 from isa.targets import Target
 
 _REGISTERS_OF_WIDTH = {
@@ -22,17 +36,28 @@ _SPECIAL = re.compile(
     r"%(?:laneid|n?warpid|n?smid|gridid|clock(?:_hi|64)?|lanemask_\w+|pm[0-7]|envreg(?:[12]?\d|3[01])|globaltimer(?:_lo|_hi)?|(?:aggr|total|dynamic)_smem_size|reserved_smem_offset_(?:begin|end|cap|[01])|(?:n?tid|(?:cluster_)?n?ctaid)"
     r"(?:\.[xyz])?|n?clusterid\.[xyz]|cluster_n?ctarank|is_explicit_cluster)"
 )
+_BYTES = ("b8", "u8", "s8")
+_F32 = Declared("f32")
 _SPECIAL_WIDTHS = {"%clock64": (64,), "%globaltimer": (64,), "%gridid": (16, 32, 64), "%is_explicit_cluster": (1,)}
 _OF_VECTORS = re.compile(r"%n?(?:tid|ctaid)\.[xyz]")
+_VECTORS = re.compile(r"%(?:n?tid|(?:cluster_)?n?ctaid)(?:\.[xyz])?|%n?clusterid\.[xyz]")
 
 
 _OF_CLUSTERS = re.compile(r"%(?:cluster_\w+(?:\.[xyz])?|n?clusterid\.[xyz]|is_explicit_cluster|aggr_smem_size)")
 _FIRST_WITH_CLUSTERS = 90
 
 
-def check_special(operand: Operand, target: Target | None, text: str, start: int) -> None:
-    """Raises IsaError if an operand is a special register that the target lacks. PTX ISA 9.0, section 10."""
-    if target is None or not isinstance(operand, Register) or target.number >= _FIRST_WITH_CLUSTERS:
+def check_on_target(
+    role: Role, operand: Operand, target: Target | None, text: str, start: int, types: Types | None
+) -> None:
+    """Raises IsaError if a target lacks a special register (PTX ISA 9.0, section 10), or an address of 16 bits."""
+    if target is None:
+        return
+    if role.wide_from and target.number >= role.wide_from and isinstance(operand, Address) and operand.base is not None:
+        base = declared(operand.base.name, types)
+        if base is not None and base.width <= 16:
+            raise IsaError(text, start, f"an address of 16 bits in operand {role.name} on {target}", "[%rd0]")
+    if not isinstance(operand, Register) or target.number >= _FIRST_WITH_CLUSTERS:
         return
     if _OF_CLUSTERS.fullmatch(operand.name):
         reason = f"the special register {operand.name} is not available on {target}"
@@ -50,36 +75,72 @@ def is_special(name: str) -> bool:
     return _SPECIAL.fullmatch(name) is not None
 
 
-def check_operand(role: Role, operand: Operand, text: str, start: int) -> None:
-    """Raises IsaError if a register is not as wide as the operand, judged by the names that nvcc gives. `start` is the
-    position of the operand in `text`."""
+def _is_whole(name: str) -> bool:
+    """Whether a special register is one number, which ptxas 13.0 takes as an address in some instructions: no vector
+    such as %tid, no part of one, no predicate."""
+    return not _VECTORS.fullmatch(name) and 1 not in special_widths(name)
+
+
+def serves(kind: str, register: str) -> bool:
+    """Whether a register declared with a type may hold an operand of type `kind` ("": an integer), where their widths
+    fit. PTX ISA 9.0, 9.4; ptxas 13.0."""
+    if register[0] == "b" or register in ("pred", kind):
+        return True
+    if kind[:1] == "b" and kind[1:].isdigit():
+        return True
+    if register == "f16x2":
+        return kind[:1] in ("u", "s")
+    return register[0] in "us" and (not kind or (kind[0] in "us" and kind[1:].isdigit()))
+
+
+def _of_vector(role: Role, element: Scalar, types: Types | None) -> Role:
+    """The role of one register of a vector: for one of f32 or f64 ptxas 13.0 takes an integer as wide, too."""
+    said = declared(element.name, types) if isinstance(element, Register) else None
+    if said is not None and said.type[0] in "us" and role.type in ("f32", "f64") and said.width == int(role.type[1:]):
+        return replace(role, type="")
+    return role
+
+
+def check_operand(role: Role, operand: Operand, text: str, start: int, types: Types | None = None) -> None:
+    """Raises IsaError if a register is not as wide as the operand or of another type, judged by its declaration in
+    `types`, or by the names that nvcc gives. `start` is the position of the operand in `text`."""
     widths = role.widths or ((role.width,) if role.width != 32 else ())
     match operand:
         case Pair((register, predicate)):
-            _check_scalar(role, register, (role.width if role.width == 1 else 32,), text, start)
-            _check_scalar(role, predicate, (1,), text, start)
+            _check_scalar(role, register, (role.width if role.width == 1 else 32,), text, start, types)
+            _check_scalar(role, predicate, (1,), text, start, types)
+        case Vector((first, *others)) if role.first:
+            loose = any(isinstance(element, Immediate) for element in others)  # makes the vector one of no type
+            _check_scalar(replace(role, type="b32") if loose else role, first, widths, text, start, types)
         case Vector(elements):
             for element in elements:
                 if role.widths and isinstance(element, Sink) and not role.sink:
                     raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
                 packed = (max(role.width // len(elements), 16),) if role.packs else ()
-                _check_scalar(role, element, packed if role.packs else widths, text, start)
+                role = _of_vector(role, element, types)
+                _check_scalar(role, element, packed if role.packs else widths, text, start, types)
             if role.widths:
-                _check_widths(role, operand, text, start)
-                _check_mixture(role, operand, text, start)
+                _check_widths(role, operand, text, start, types)
+                _check_mixture(role, operand, text, start, types)
             elif "integer" in role.constants and not role.choices:
-                _check_fragment(role, operand, text, start)
+                _check_fragment(role, operand, text, start, types)
         case Register():
-            _check_scalar(role, operand, widths, text, start)
+            widths = (1, *widths) if role.predicates and role.output else widths
+            _check_scalar(role, operand, widths, text, start, types)
             if role.sink == "must":
                 raise IsaError(text, start, f"the barrier of another CTA returns no {role.name}", "_")
         case Predicate(register, _):
-            _check_scalar(role, register, widths, text, start)
+            _check_scalar(role, register, (1,) if role.predicates else widths, text, start, types)
+        case Address(base, _) if base is not None and role.special and is_special(base.name):
+            if not _is_whole(base.name):
+                raise IsaError(text, start, f"operand {role.name} cannot be [{base}]", "a register, or %laneid")
         case Address(base, _) if base is not None and (role.widths or role.width != 32) and base.name.startswith("%"):
-            _check_scalar(role, base, (32,) if role.shape is Shape.MATRIX else widths, text, start)
+            _check_scalar(role, base, (32,) if role.shape is Shape.MATRIX else widths, text, start, types)
 
 
-def _check_scalar(role: Role, scalar: Scalar, widths: tuple[int, ...], text: str, start: int) -> None:
+def _check_scalar(
+    role: Role, scalar: Scalar, widths: tuple[int, ...], text: str, start: int, types: Types | None
+) -> None:
     """Checks that a register has one of these widths; an empty list allows any width."""
     if not widths or not isinstance(scalar, Register):
         return
@@ -88,28 +149,31 @@ def _check_scalar(role: Role, scalar: Scalar, widths: tuple[int, ...], text: str
     legal = " or ".join(_REGISTERS_OF_WIDTH[bits] for bits in widths)
     if 64 in widths and not role.widths:
         legal += " or %fd0"
-    said = nvcc_name(name)
-    if said is not None and said.width not in widths:
+    said = declared(name, types)
+    byte = (
+        said is not None and said.width == 8 and 16 in widths and (role.type in _BYTES or role.shape is Shape.ADDRESS)
+    )
+    if said is not None and said.width not in widths and not byte:
         raise IsaError(text, place, f"operand {role.name} cannot be {name}, {said}", legal)
     if not role.widths:
         return
-    if said is not None and said.prefix in ("f", "fd") and not role.floats:
-        raise IsaError(text, place, f"operand {role.name} cannot be {name}, a register of type f{said.width}", legal)
+    if said is not None and not serves(role.type, said.type):
+        raise IsaError(text, place, f"operand {role.name} cannot be {name}, a register of type {said.type}", legal)
     if is_special(name) and not (role.special and set(widths) & set(special_widths(name))):
         reason = f"operand {role.name} cannot be the special register {name}"
         raise IsaError(text, place, reason, f"{legal}; mov copies special registers")
 
 
-def _check_widths(role: Role, vector: Vector, text: str, start: int) -> None:
+def _check_widths(role: Role, vector: Vector, text: str, start: int, types: Types | None) -> None:
     """All registers of a vector are equally wide, also where they may be wider than the type. ptxas 13.0."""
-    said = [nvcc_name(element.name) for element in vector.elements if isinstance(element, Register)]
+    said = [declared(element.name, types) for element in vector.elements if isinstance(element, Register)]
     widths = dict.fromkeys(name.width for name in said if name is not None)
     if len(widths) > 1:
         given = " and ".join(f"{width} bits" for width in widths)
         raise IsaError(text, start, f"operand {role.name} has registers of {given}", "registers of one width")
 
 
-def _check_mixture(role: Role, vector: Vector, text: str, start: int) -> None:
+def _check_mixture(role: Role, vector: Vector, text: str, start: int, types: Types | None) -> None:
     """A vector holds integers or floats; constants take their type from the registers beside them. ptxas 13.0, stated
     nowhere."""
     constants = [e for e in vector.elements if isinstance(e, Immediate)]
@@ -123,7 +187,7 @@ def _check_mixture(role: Role, vector: Vector, text: str, start: int) -> None:
     for before, after in zip(vector.elements, vector.elements[1:], strict=False):
         if (
             isinstance(before, Register)
-            and re.fullmatch(r"%f\d+", before.name)
+            and declared(before.name, types) == _F32
             and isinstance(after, Immediate)
             and not floats
         ):
@@ -131,7 +195,7 @@ def _check_mixture(role: Role, vector: Vector, text: str, start: int) -> None:
             raise IsaError(text, start, reason, "0f00000000, or an integer register")
 
 
-def _check_fragment(role: Role, vector: Vector, text: str, start: int) -> None:
+def _check_fragment(role: Role, vector: Vector, text: str, start: int, types: Types | None) -> None:
     """A fragment of a matrix takes its type from a register in it: constants alone must all be written as 0f3F800000,
     where the operand takes these, and beside a register of type f32 stands no integer. ptxas 13.0, stated nowhere."""
     constants = [element for element in vector.elements if isinstance(element, Immediate)]
@@ -143,7 +207,7 @@ def _check_fragment(role: Role, vector: Vector, text: str, start: int) -> None:
             text, start, f"the constants in operand {role.name} leave its type open", "a register among them"
         )
     integers = [constant for constant in constants if constant.style != "float"]
-    floats = [e for e in vector.elements if isinstance(e, Register) and re.fullmatch(r"%f\d+", e.name)]
+    floats = [e for e in vector.elements if isinstance(e, Register) and declared(e.name, types) == _F32]
     if integers and (floats or len(integers) < len(constants)):
         other = floats[0] if floats else "a floating-point constant"
         raise IsaError(

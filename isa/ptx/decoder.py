@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 
 from isa.arguments import text_of
-from isa.errors import IsaError
-from isa.forms.record import PTX, Form, OperandRefused, Role, Shape
-from isa.ptx.checks import check_operand, check_special
-from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Vector
+from isa.errors import IsaError, OperandRefused
+from isa.forms.record import PTX, Form, Role, Shape
+from isa.ptx.checks import check_on_target, check_operand
+from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, Types, Vector
 from isa.ptx.opcodes import read_opcode
-from isa.ptx.operands import described, read_metadata, read_operand
+from isa.ptx.operands import described, drop_second_destination, read_metadata, read_operand
 from isa.ptx.plain_spelling import Plan, plan
 from isa.ptx.scanner import Cursor, shown
 from isa.targets import Target, parse_target
@@ -20,13 +20,15 @@ _MAX_TEXT = 1 << 16
 _GUARD = Role("guard", Shape.REGISTER, width=1, widths=(1,))
 
 
-def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Instruction:
+def decode(text: str, target: str | Target | None = None, ptx: str = PTX, types: Types | None = None) -> Instruction:
     """Decodes the text of one instruction.
 
     Args:
         text: one PTX instruction, `;` optional, comments and line breaks allowed.
         target: e.g. "sm_90a"; None takes what any target has.
         ptx: the PTX version that it is written for.
+        types: by name of a register, the type that it is declared with; names that are not in it, and None, are judged
+            by the habits of nvcc: %r0 has 32 bits.
 
     Raises:
         IsaError: unknown or malformed text, an illegal form, operand or selector, a form that the target lacks.
@@ -36,21 +38,24 @@ def decode(text: str, target: str | Target | None = None, ptx: str = PTX) -> Ins
     if remembered is not None:
         plain = remembered[1].read(rest)
         if plain is not None:
+            if types is not None:
+                for role, operand in zip(remembered[0].roles, plain, strict=True):
+                    check_operand(role, operand, text, 0, types)
             return Instruction(remembered[0], plain)
     chip = parse_target(target) if target is not None else None
     if len(text) > _MAX_TEXT:
         raise IsaError(text[:64], -1, f"an instruction of {len(text)} characters", f"at most {_MAX_TEXT}")
     cursor = Cursor(text)
-    guard = _guard(cursor)
+    guard = _guard(cursor, types)
     opcode, place = cursor.opcode()
     form = read_opcode(opcode, chip, place, text, ptx)
     try:
-        form, operands = _operands(cursor, form, chip)
+        form, operands = _operands(cursor, form, chip, types)
         cursor.end()
     except IsaError as error:
         raise error.stated_in(form.section) from None
-    if opcode != form.opcode and opcode.split(".").count("sync") > form.opcode.split(".").count("sync"):
-        cursor.remarks.append("ptxas takes .sync twice; PTX has it once")
+    if opcode != form.opcode:
+        cursor.remarks += _dropped(opcode.split("."), form.opcode.split("."))
     if remembered is None and opcode == head and not cursor.remarks:
         _remember(head, target, ptx, form)
     return Instruction(form, operands, guard, tuple(cursor.remarks))
@@ -66,7 +71,16 @@ def _remember(head: str, target: str | Target | None, ptx: str, form: Form) -> N
         _plans[head, target, ptx] = form, reading
 
 
-def _guard(cursor: Cursor) -> Guard | None:
+def _dropped(given: list[str], kept: list[str]) -> list[str]:
+    """What to say of qualifiers that ptxas passes over."""
+    extra = [q for q in dict.fromkeys(given) if given.count(q) > kept.count(q)]
+    return [
+        f"ptxas takes .{q} twice; PTX has it once" if q in kept else f"ptxas passes over .{q}, which means nothing here"
+        for q in extra
+    ]
+
+
+def _guard(cursor: Cursor, types: Types | None) -> Guard | None:
     if not cursor.take("@"):
         return None
     negated = cursor.take("!")
@@ -75,11 +89,13 @@ def _guard(cursor: Cursor) -> Guard | None:
         cursor.fail(
             f"a predicate register was expected after '@', found {shown(token)}", "e.g. @%p0 or @!%p0", token.place
         )
-    check_operand(_GUARD, Register(token.text), cursor.text, token.place)
+    check_operand(_GUARD, Register(token.text), cursor.text, token.place, types)
     return Guard(Register(token.text), negated)
 
 
-def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Form, tuple[Operand, ...]]:
+def _operands(
+    cursor: Cursor, form: Form, target: Target | None, types: Types | None
+) -> tuple[Form, tuple[Operand, ...]]:
     """Reads all operands, and returns them with the form that has just these. After a wrong operand the others are read
     as well, so that the error names everything that is wrong."""
     operands: dict[str, Operand] = {}
@@ -101,10 +117,15 @@ def _operands(cursor: Cursor, form: Form, target: Target | None) -> tuple[Form, 
                 cursor.expect(",", f"before operand {role.name}")
             starts[role.name] = start = cursor.peek().place
             drops = role.name == "e" and (target is None or form.native(target))
-            operand = read_metadata(cursor, role) if drops else read_operand(cursor, role)
-            check_operand(role, operand, cursor.text, start)
-            check_special(operand, target, cursor.text, start)
-            operands[role.name] = operand
+            operand = (read_metadata if drops else read_operand)(cursor, role, types)
+            if not count and isinstance(operand, Register):
+                drop_second_destination(cursor)
+            check_operand(role, operand, cursor.text, start, types)
+            check_on_target(role, operand, target, cursor.text, start, types)
+            if role.dropped:
+                cursor.remarks.append(f"ptxas takes {operand} behind the operands and drops it; PTX has none there")
+            else:
+                operands[role.name] = operand.elements[0] if role.first and isinstance(operand, Vector) else operand
         except IsaError as error:
             problems.append(error)
             if not _recover(cursor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -21,24 +22,36 @@ class Register:
         return self.name
 
 
-_PREFIXES = {"p": 1, "rs": 16, "h": 16, "r": 32, "f": 32, "rd": 64, "fd": 64}
+_PREFIXES = {"p": "pred", "rs": "b16", "h": "b16", "r": "b32", "f": "f32", "rd": "b64", "fd": "f64"}
 _NVCC = re.compile(r"%(p|rs|h|r|f|rd|fd)\d+")
+_WIDTHS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "f32x2": 64, "bf16": 16, "tf32": 32}
 
 
-class NvccName(NamedTuple):
-    """What the name of a register says by the habits of nvcc: %p0, %rs0, %h0, %r0, %f0, %rd0 or %fd0."""
+class Declared(NamedTuple):
+    """What is known of a register: the type that it is declared with, such as "b32", "f32" or "pred"."""
 
-    prefix: str
-    width: int
+    type: str
+
+    @property
+    def width(self) -> int:
+        """Bits of the register; 1 for a predicate."""
+        return _WIDTHS.get(self.type) or int(self.type[1:])
 
     def __str__(self) -> str:
-        return "a predicate" if self.prefix == "p" else f"a {self.width}-bit register"
+        return "a predicate" if self.type == "pred" else f"a {self.width}-bit register"
 
 
-def nvcc_name(name: str) -> NvccName | None:
-    """The sort of register that a name stands for; None for names that nvcc does not give."""
+Types = Mapping[str, str]
+"""By name of a register, the type that a function declares it with."""
+
+
+def declared(name: str, types: Types | None = None) -> Declared | None:
+    """The sort of a register: as the function declares it, or else by the habits of nvcc, which calls registers %p0,
+    %rs0, %h0, %r0, %f0, %rd0 and %fd0; None for other names."""
+    if types is not None and name in types:
+        return Declared(types[name])
     match = _NVCC.fullmatch(name)
-    return NvccName(match[1], _PREFIXES[match[1]]) if match else None
+    return Declared(_PREFIXES[match[1]]) if match else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,19 +103,20 @@ def _read(reader: OpcodeText) -> Form:
 
 
 def _available(form: Form, target: Target | None, ptx: str) -> bool:
-    return (target is None or form.supports(target)) and _in_version(form, ptx)
+    return (target is None or form.supports(target)) and _in_version(form, target, ptx)
 
 
-def _in_version(form: Form, ptx: str) -> bool:
-    return form.since_ptx == "1.0" or version(form.since_ptx) <= version(ptx)
+def _in_version(form: Form, target: Target | None, ptx: str) -> bool:
+    since = form.since_on(target)
+    return since == "1.0" or version(since) <= version(ptx)
 
 
 def _check_available(reader: OpcodeText, form: Form, target: Target | None, ptx: str) -> None:
     if target is not None and not form.supports(target):
         reader.fail(None, f"'{form.opcode}' is not available on {target}: it needs {form.targets}", str(form.targets))
-    if not _in_version(form, ptx):
-        reason = f"'{form.opcode}' is not in PTX {ptx}: it needs {form.since_ptx}"
-        reader.fail(None, reason, f"PTX {form.since_ptx} or later")
+    if not _in_version(form, target, ptx):
+        since = form.since_on(target)
+        reader.fail(None, f"'{form.opcode}' is not in PTX {ptx}: it needs {since}", f"PTX {since} or later")
 
 
 def _section(opcode: str) -> str:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from isa.forms.record import SPECIAL_REGISTERS, Role, Shape
 from isa.ptx.checks import is_special
 from isa.ptx.constants import read_constant
-from isa.ptx.instruction import Address, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Vector
+from isa.ptx.instruction import (
+    Address,
+    Immediate,
+    Operand,
+    Pair,
+    Predicate,
+    Register,
+    Scalar,
+    Sink,
+    Types,
+    Vector,
+    declared,
+)
 from isa.ptx.scanner import Cursor, Token, expression, shown
 
 
@@ -19,10 +32,15 @@ def described(role: Role) -> str:
     return f"{role.name}: {kind}{count}{limit}"
 
 
-def read_operand(cursor: Cursor, role: Role) -> Operand:
-    """Reads one operand in the way that its role prescribes; raises IsaError if it is written in another way."""
+def read_operand(cursor: Cursor, role: Role, types: Types | None = None) -> Operand:
+    """Reads one operand in the way that its role prescribes; raises IsaError if it is written in another way. `types`
+    says how registers are declared, where names do not."""
     if role.sink in ("may", "must") and _sink(cursor):
         return Sink()
+    if role.predicates and not role.output and (found := _as_predicate(cursor, role, types)) is not None:
+        return found
+    if role.first and cursor.peek().text == "{":
+        return _whose_first(cursor, role)
     match role.shape:
         case Shape.VECTOR | Shape.SCALAR:
             return _vector(cursor, role)
@@ -63,7 +81,19 @@ def _predicate(cursor: Cursor, role: Role) -> Predicate | Register | Immediate:
     return _immediate(cursor, role)
 
 
-def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
+def _as_predicate(cursor: Cursor, role: Role, types: Types | None) -> Predicate | None:
+    """A predicate in the place of a value; None for anything else, which is left."""
+    before = cursor.at
+    negated = cursor.take("!")
+    token = cursor.peek()
+    sort = declared(token.text, types) if token.kind == "name" else None
+    if negated or (sort is not None and sort.type == "pred"):
+        return Predicate(_register(cursor, role), negated)
+    cursor.at = before
+    return None
+
+
+def _vector(cursor: Cursor, role: Role, counts: tuple[int, ...] = ()) -> Vector | Scalar:
     start = cursor.peek().place
     if not cursor.take("{"):
         if role.shape is Shape.VECTOR:
@@ -83,7 +113,7 @@ def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
             f"is dropped"
         )
         elements = elements[: role.count]
-    counts = (2, 4) if role.packs and role.width > 16 else (2,) if role.packs else (role.count,)
+    counts = counts or ((2, 4) if role.packs and role.width > 16 else (2,) if role.packs else (role.count,))
     if len(elements) not in counts:
         count = counts[0]
         cursor.fail(
@@ -92,6 +122,17 @@ def _vector(cursor: Cursor, role: Role) -> Vector | Scalar:
     if all(isinstance(element, Sink) for element in elements):
         cursor.fail(f"operand {role.name} throws every register away", "at least one register", start)
     return elements[0] if role.shape is Shape.SCALAR and not role.packs else Vector(tuple(elements))
+
+
+def _whose_first(cursor: Cursor, role: Role) -> Vector:
+    """A vector of 1, 2 or 4 registers and constants in the place of a register, which the first of them must be."""
+    constants = () if role.output else ("integer", "bits", "low word")
+    vector = _vector(cursor, replace(role, shape=Shape.VECTOR, count=4, packs=False, constants=constants), (1, 2, 4))
+    assert isinstance(vector, Vector)
+    if not isinstance(vector.elements[0], Register):
+        cursor.fail(f"operand {role.name} is {vector.elements[0]}, the first of a vector", "a register")
+    cursor.remarks.append(f"ptxas takes a vector in operand {role.name} and keeps its first register; PTX has one")
+    return vector
 
 
 def _element(cursor: Cursor, role: Role, number: int) -> Scalar:
@@ -206,7 +247,17 @@ def _address(cursor: Cursor) -> Address:
     return Address(Register(token.text), offset)
 
 
-def read_metadata(cursor: Cursor, role: Role) -> Operand:
+def drop_second_destination(cursor: Cursor) -> None:
+    """Reads over `|_` behind the register of a first operand. ptxas 13.0 takes it in every instruction, whether a
+    second destination, or any, is there or not; PTX has it in few."""
+    before = cursor.at
+    if cursor.take("|") and cursor.take("_"):
+        cursor.remarks.append("ptxas takes a second destination |_ and drops it; PTX has none here")
+        return
+    cursor.at = before
+
+
+def read_metadata(cursor: Cursor, role: Role, types: Types | None = None) -> Operand:
     """The metadata register of a native mma.sp. ptxas 13.0 takes a second one and drops it."""
     before = cursor.at
     if cursor.take("{"):
@@ -217,4 +268,4 @@ def read_metadata(cursor: Cursor, role: Role) -> Operand:
                 cursor.remarks.append("ptxas takes a second register of metadata and drops it; PTX has one")
                 return first
     cursor.at = before
-    return read_operand(cursor, role)
+    return read_operand(cursor, role, types)

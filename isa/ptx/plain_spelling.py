@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from isa.forms.record import Form, Role, Shape
+from isa.ptx.checks import serves
 from isa.ptx.instruction import Address, Immediate, Operand, Predicate, Register, Vector
 
 _REGISTER = r"(?!WARP_SZ\b)(%(?!laneid\b|warpid\b|nwarpid\b|p\d*\b)[A-Za-z][\w$]*|[A-Za-z][\w$]*)"
@@ -64,6 +65,7 @@ def plan(form: Form) -> Plan | None:
             or role.multiple != 1
             or role.sink
             or role.packs
+            or role.wide_from
             or (role.width != 32 and not role.widths)
             else _part(role, first)
         )
@@ -113,8 +115,7 @@ def _registers_of(role: Role) -> str:
     if not role.widths:
         return _REGISTER
     names = [_PREFIXES[bits] for bits in role.widths if bits in _PREFIXES]
-    if role.floats:
-        names += [_FLOATS[bits] for bits in role.widths if bits in _FLOATS]
+    names += [_FLOATS[bits] for bits in role.widths if bits in _FLOATS and serves(role.type, f"f{bits}")]
     return rf"(%(?:{'|'.join(names)})(?:0|[1-9]\d*))" if names else ""
 
 

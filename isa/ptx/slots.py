@@ -1,8 +1,8 @@
 """Finds the form of an opcode in the tables of rows: the row whose slots hold all the qualifiers. If there is none, the
 error says which qualifier is wrong.
 
-ptxas takes qualifiers in any order, except those whose slots are in the `sequence` of the row, and it lets `.sync`
-stand twice.
+ptxas takes qualifiers in any order, except those whose slots are in the `sequence` of the row. It lets those that say
+yes or no (`FLAGS`) stand more than once, and passes over `.pred` in instructions of arithmetic.
 """
 
 from __future__ import annotations
@@ -18,15 +18,29 @@ from isa.forms.table import rows_by_name
 from isa.ptx.opcode_text import OpcodeText
 
 _MOST_NEAR = 100  # spellings of a row that a suggestion is chosen from
+FLAGS = ("sync", "approx", "sat", "satfinite", "relu", "NaN", "cc", "shiftamt", "uni")
+"""Qualifiers that ptxas 13.0 takes again where they stand already, in every instruction that has them."""
+_DEAF = (
+    "add", "sub", "mul", "fma", "abs", "neg", "min", "max", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh",
+    "set", "setp", "cvt", "atom", "red",
+)  # fmt: skip
+"""Instructions in which ptxas 13.0 passes over `.pred`, of whatever type they are, but for the products `.wide`, `.hi`
+and `.lo` and `cvt.pack`."""
 
 
 def read_slots(reader: OpcodeText) -> Form:
-    """The form of the row whose slots hold each qualifier once; ptxas 13.0 allows `.sync` to stand twice."""
+    """The form of the row whose slots hold each qualifier once, but for what ptxas 13.0 takes besides."""
     rows = rows_by_name()[reader.name]
     for row in rows:
         choice = _fitted(row, reader.qualifiers)
         if choice is not None:
             return row_form(row, choice)
+    if "pred" in reader.qualifiers and reader.name in _DEAF:
+        rest = [q for q in reader.qualifiers if q != "pred"]
+        for row in rows:
+            choice = _fitted(row, rest)
+            if choice is not None and not {"wide", "hi", "lo", "pack"} & set(choice):
+                return row_form(row, choice)
     in_rows = {q for row in rows for slot in row.slots for q in slot if q}
     for qualifier in reader.qualifiers:
         if qualifier not in in_rows:
@@ -34,12 +48,12 @@ def read_slots(reader: OpcodeText) -> Form:
     reader.settle()
     for qualifier in dict.fromkeys(reader.qualifiers):
         most = max(sum(qualifier in slot for slot in row.slots) for row in rows)
-        if qualifier != "sync" and reader.qualifiers.count(qualifier) > most:
+        if qualifier not in FLAGS and reader.qualifiers.count(qualifier) > most:
             reader.note(qualifier, f"'.{qualifier}' is written twice", _near(reader))
     reader.settle()
     best = min(rows, key=lambda row: _misfit(row, reader.qualifiers))
     for slot in best.slots:
-        given = list(dict.fromkeys(q for q in reader.qualifiers if q in slot and q != "sync"))
+        given = list(dict.fromkeys(q for q in reader.qualifiers if q in slot and q not in FLAGS))
         if len(given) > 1 and len([other for other in best.slots if set(given) <= set(other)]) < 2:
             reader.note(given[1], f"'.{given[1]}' contradicts '.{given[0]}'", f".{given[0]} or .{given[1]}")
     for qualifier in reader.qualifiers:
@@ -78,7 +92,7 @@ def _misfit(row: Row, qualifiers: list[str]) -> int:
 
 def _fitted(row: Row, qualifiers: list[str]) -> tuple[str, ...] | None:
     """The qualifiers in canonical order, or None if they are not those of the row."""
-    left = [(i, q) for i, q in enumerate(qualifiers) if q != "sync" or "sync" not in qualifiers[:i]]
+    left = [(i, q) for i, q in enumerate(qualifiers) if q not in FLAGS or q not in qualifiers[:i]]
     choice, places = [], []
     for slot in row.slots:
         given = [(i, q) for i, q in left if q in slot]

@@ -44,9 +44,9 @@ def execute(options: argparse.Namespace) -> int:
 
 def _design(options: argparse.Namespace) -> str:
     if options.patterns:
-        return render(_patterns(), options.format)
+        return _rendered(_patterns(), options.format)
     if options.design is None:
-        return render(_designs(), options.format)
+        return _rendered(_designs(), options.format)
     from simulator.studies.designs import evaluate, load_design, needs
 
     if options.plot:
@@ -63,10 +63,15 @@ def _design(options: argparse.Namespace) -> str:
     for line in _notes(found):
         say(line)
     if options.format != "table":
-        return render(Table.of(records), options.format)
+        return _rendered(Table.of(records), options.format)
     hidden = ("design", "source", "cycles", "dense_cycles")
     columns = [name for name in records[0] if name not in hidden]
-    return f"{design.title}\n\n{Table.of(records, columns).text()}"
+    return f"{design.title}\n\n{_rendered(Table.of(records, columns), options.format)}"
+
+
+def _rendered(table: Table, format: str) -> str:
+    """A table in a format; numbers to four digits where a person reads them."""
+    return render(table.shown() if format in ("table", "markdown") else table, format)
 
 
 def _notes(found: Report | Needs) -> list[str]:
@@ -87,7 +92,7 @@ def _designs() -> Table:
         design = load_design(name)
         worst = None if design.is_chip else evaluate(design).worst
         published = sum(case.published is not None for case in design.cases)
-        error = None if worst is None else round(100 * worst, 2)
+        error = None if worst is None else 100 * worst
         rows.append(
             {"design": name, "published_cases": published, "largest_error_percent": error, "title": design.title}
         )
@@ -100,10 +105,10 @@ def _patterns() -> Table:
     return Table.of(
         {
             "pattern": name,
-            "density": round(pattern.density, 4),
+            "density": pattern.density,
             "encoding": "bitmap" if isinstance(pattern, Unstructured) else "indices",
             "index_bits": pattern.index_bits if isinstance(pattern, Sparsity) else None,
-            "metadata_bits_per_element": round(pattern.metadata_bits(256, 256) / 65536, 4),
+            "metadata_bits_per_element": pattern.metadata_bits(256, 256) / 65536,
             "source": pattern.source,
         }
         for name, pattern in PATTERNS.items()

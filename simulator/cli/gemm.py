@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from simulator.cli import product
+from simulator.cli import product, say
 from simulator.cli.answer import Meter, answer
 from simulator.cli.config_option import add_config, choose_config
 
@@ -58,7 +58,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="BMxBN[xBK]",
         help="what a CTA (by tcgen05 with 256 rows: a pair) computes, and columns of K in an iteration (default "
-        "128x128, by tcgen05 256x256, of 128 bytes of K); best: the fastest of eight",
+        "128x128, by tcgen05 256x256, of 128 bytes of K); best: the fastest of eight, with the stages and CTAs per SM "
+        "that suit it",
     )
     parser.add_argument(
         "--warps", metavar="WMxWN", help="by mma: warps along M and N (default: one for each 64 x 64, at least 4)"
@@ -73,8 +74,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kind",
         default="",
         metavar="KIND",
-        help="by tcgen05: the instruction's kind, where the type has several: f8f6f4 (default) or mxf8f6f4 of 8, 6 and "
-        "4 bits; mxf4, mxf4nvf4 of e2m1",
+        help="by tcgen05 and on sm_120: the instruction's kind, where the type has several: f8f6f4 (default) or, with "
+        "block scales, mxf8f6f4 of 8, 6 and 4 bits; mxf4, mxf4nvf4 of e2m1",
     )
     parser.add_argument(
         "--cluster",
@@ -101,7 +102,7 @@ def _kernel(options: argparse.Namespace) -> str:
 
     choose_config(options)
     target = options.config.target
-    tile = product.shape(options, options.m, options.n, options.k)
+    tile, _ = product.shape(options, options.m, options.n, options.k)
     if isinstance(tile, Tcgen05Tile):
         return tcgen05_trace(tile, options.k, target=target)
     return kernel_trace(tile, options.k, target=target)
@@ -116,7 +117,10 @@ def _estimate(options: argparse.Namespace) -> str:
     slices = slices_of(options.split_k, options.type, k)
     with Meter() as show:
         show.note("simulating the kernel on an SM")
-        found = cost(product.shape(options, m, n, k), m, n, k, options.config, slices=slices, progress=show)
+        tile, search = product.shape(options, m, n, k)
+        found = cost(tile, m, n, k, options.config, slices=slices, progress=show)
+    for line in search:
+        say(line)
     if options.format == "table":
         return _table(found, options, options.config.label)
     more = {name: getattr(found, name) for name in _WHOLE}

@@ -70,10 +70,10 @@ def accumulator(options: argparse.Namespace) -> str:
     return "f16" if options.compute == "16f" else ""
 
 
-def shape(options: argparse.Namespace, m: int, n: int, k: int) -> Tile | Tcgen05Tile:
-    """The tile that the options name, or the fastest of those that a search tries."""
-    from simulator.studies.gemm.choice import tile_for, tiles_of
-    from simulator.studies.sparselt.plan import search
+def shape(options: argparse.Namespace, m: int, n: int, k: int) -> tuple[Tile | Tcgen05Tile, list[str]]:
+    """The tile that the options name, or that of the fastest kernel that a search finds, and a line that says so."""
+    from simulator.studies.gemm import fastest, tile_for
+    from simulator.studies.sparselt.multiply import slices_of
 
     how: dict[str, Any] = {
         "sparse": not options.dense,
@@ -83,11 +83,11 @@ def shape(options: argparse.Namespace, m: int, n: int, k: int) -> Tile | Tcgen05
         "kind": options.kind,
         "cluster": _pair(options.cluster, "--cluster", "CMxCN, e.g. 4x2"),
     }
-    text = options.tile
-    if text == "best":
-        found = search(options.type, m, n, k, options.config, **how)
-        text = tiles_of(options.config)[found.best.config_id]
-    return tile_for(text, options.type, config=options.config, **how)
+    if options.tile != "best":
+        return tile_for(options.tile, options.type, config=options.config, **how), []
+    slices = slices_of(options.split_k, options.type, k)
+    found = fastest(options.type, m, n, -(-k // slices), options.config, parts=slices, **how)
+    return found.tile, [str(found)]
 
 
 def when(time: Cost) -> str:
@@ -158,6 +158,7 @@ def _multiply(options: argparse.Namespace) -> str:
     for name, matrix in (("A", a), ("B", b)):
         if matrix.ndim not in (2, 3):
             raise IsaError("", -1, f"{name} has shape {matrix.shape}", "[rows, columns] or [batch, rows, columns]")
+    tile, search = shape(options, a.shape[-2], b.shape[-2], a.shape[-1])
     product = matmul(
         a,
         b,
@@ -172,7 +173,7 @@ def _multiply(options: argparse.Namespace) -> str:
         activation="relu" if options.relu else "gelu" if options.gelu else None,
         sparse=None if options.dense else "a",
         split_k=options.split_k,
-        tile=shape(options, a.shape[-2], b.shape[-2], a.shape[-1]),
+        tile=tile,
         config=options.config,
         strict=False,
         library=options.library or DEFAULT_LIBRARY,
@@ -182,7 +183,7 @@ def _multiply(options: argparse.Namespace) -> str:
         assert product.exact is not None
         arrays: dict[str, Any] = {"d": product.d, "exact": product.exact}
         matrices.write(options.output, {"d": product.d} if options.output.endswith(".npy") else arrays)
-    for note in product.notes:
+    for note in (*product.notes, *search):
         say(note)
     return _text(product, a.shape, b.shape, options)
 

@@ -177,7 +177,7 @@ def _shown(options: argparse.Namespace, frame: DataFrame) -> str:
     import pandas as pd
 
     from simulator.studies.sweep.views import check_column
-    from simulator.tables import render
+    from simulator.tables import render, to_four_digits
 
     names = [name for name in (options.columns or "").split(",") if name]
     for name in names:
@@ -187,7 +187,7 @@ def _shown(options: argparse.Namespace, frame: DataFrame) -> str:
         empty = [name for name in shown if (shown[name].isna() | (shown[name].astype(str) == "")).all()]
         shown = shown.drop(columns=empty) if not names else shown
         for name in shown.columns[shown.dtypes == "float64"]:
-            shown = shown.assign(**{name: shown[name].map(lambda value: float(f"{value:.4g}"))})
+            shown = shown.assign(**{name: shown[name].map(to_four_digits)})
     return render(shown.astype(object).where(pd.notna(shown), None), options.format)
 
 
@@ -214,7 +214,7 @@ def _say(summary: Summary, output: str) -> int:
 def _forecast(sweep: Sweep) -> str:
     from simulator.arithmetic.threads import thread_count
     from simulator.studies.sweep.keys import shown
-    from simulator.studies.sweep.work import forecast
+    from simulator.studies.sweep.planning import forecast
 
     lines = []
     for subject in sweep.subjects:
@@ -225,8 +225,9 @@ def _forecast(sweep: Sweep) -> str:
             lines.append(f"  {', '.join(axis.keys)}: {said}")
     found = forecast(sweep)
     cores = thread_count()
-    lines.append(f"{found.points:,} points, about {found.simulations:,} simulations that differ")
-    told = f"about {_time(found.seconds)} on one core, {_time(found.seconds / cores)} on {cores}"
+    about = "about " if found.counted < found.points or sweep.searches else ""
+    lines.append(f"{found.points:,} points, {about}{found.simulations:,} simulations that differ")
+    told = f"about {_time(found.seconds)} on one core, {_time(found.on(cores))} on {cores}"
     lines.append(f"{told} (from {found.tried} points that were run)")
     return "\n".join(lines) + "\n"
 

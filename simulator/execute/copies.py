@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.record import Form
-from isa.ptx.instruction import Immediate, Instruction
+from isa.ptx.instruction import Immediate, Instruction, Predicate
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, Fact, FetchFacts, Idle, WaitGroupFacts
 from simulator.execute.memory import filled, loader, raced, region, storer, write_some
@@ -78,10 +78,13 @@ def copy(instruction: Instruction, form: Form) -> Executor:
     width, kind = size.value, "cached copy" if "ca" in form.qualifiers else "copy"
     partial = instruction.by_role.get("filled")
     count = reader(partial) if partial is not None else None
+    ignores = isinstance(partial, Predicate)  # true: all bytes are zeros
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where, origin, lanes = to(machine, warps), source(machine, warps), machine.threads(warps)
-        counts = None if count is None else _counts(count(machine, warps)[:, 0], lanes, width)
+        given = None if count is None else count(machine, warps)[:, 0]
+        given = np.where(given, 0, width) if given is not None and ignores else given
+        counts = None if given is None else _counts(given, lanes, width)
         reading = lanes if counts is None else lanes & (counts > 0)
         if reading.all():
             data = machine.memory.read(origin, width)
@@ -148,6 +151,7 @@ def wait_groups(instruction: Instruction, form: Form) -> Executor:
     count = instruction.by_role.get("groups", Immediate(0))
     every = "wait_all" in form.qualifiers
     assert isinstance(count, Immediate)
+    groups = count.value % (1 << 32)  # what ptxas 13.0 keeps of it
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         if machine.checked:
@@ -155,9 +159,9 @@ def wait_groups(instruction: Instruction, form: Form) -> Executor:
             for warp in warps.tolist():
                 if every:
                     machine.copies.commit(warp)
-                machine.copies.wait(warp, count.value)
+                machine.copies.wait(warp, groups)
         machine.note(instruction, warps)
-        return Outcome(facts=(WaitGroupFacts(count.value, every),) * len(warps)) if machine.timed else NOTHING
+        return Outcome(facts=(WaitGroupFacts(groups, every),) * len(warps)) if machine.timed else NOTHING
 
     return run
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.undefined import undefined_behavior
 from simulator.execute.cta_state import NOTHING, CtaState, Outcome
 from simulator.execute.operands import Reader, Writer
-from simulator.state.registers import Lanes, Warps
+from simulator.state.registers import LANE, Lanes, Warps
 
 Array = NDArray[Any]
 Values = tuple[Array, ...]
@@ -49,8 +50,10 @@ class Exchange:
         return tuple(_flat(read(machine, warps)) for read in (self.mask, *self.sources))
 
     def results(self, machine: CtaState, values: Values, active: Lanes) -> Values:
-        """What every thread gets. Threads of a warp with different masks exchange among themselves."""
+        """What every thread gets. Threads of a warp with different masks exchange among themselves; UndefinedBehavior
+        as `check_members`."""
         masks, operands = values[0], values[1:]
+        check_members(masks, active)
         first = np.take_along_axis(masks, active.argmax(axis=1)[:, None], axis=1)
         others = active & (masks != first)
         results = self.compute(machine, operands, masks, active & ~others)
@@ -71,6 +74,16 @@ class Exchange:
         for write, result in zip(self.writers, results, strict=True):
             if write is not None:
                 write(machine, warps, result[:, None])
+
+
+def check_members(masks: Array, active: Lanes) -> None:
+    """Raises UndefinedBehavior, whatever the policy, for an active thread that is not in its own mask, [warp, lane]:
+    what a chip does then has not been measured."""
+    outside = active & (masks >> LANE & 1 == 0)
+    if outside.any():
+        row, thread = (int(place[0]) for place in np.nonzero(outside))
+        where = f"thread {thread} is not in its membermask ({int(masks[row, thread]):#x})"
+        raise undefined_behavior("warp-mask", where)
 
 
 def exchange(machine: CtaState, warps: Warps, parts: Sequence[tuple[Exchange, Lanes]]) -> None:

@@ -17,12 +17,13 @@ from simulator.execute.operands import addresses, reader, scalars, writer
 from simulator.execute.registry import prepares
 from simulator.state.registers import SORT_OF_BITS, WARP_SIZE, Warps, register_place
 from simulator.state.shared import Addresses, as_words, wavefronts
+from simulator.state.windows import SHARED, WINDOW_BYTES
 
 
 @prepares("ldmatrix")
 def load_matrices(instruction: Instruction, form: Form) -> Executor:
     """ldmatrix: PTX ISA 9.0, 9.7.14.5.15."""
-    read_addresses, write, fragment = addresses(instruction["address"]), writer(instruction["d"]), form.fragment
+    read_addresses, write, fragment = _rows_of(instruction, form), writer(instruction["d"]), form.fragment
     assert fragment is not None
     rows, order = fragment.shape[0], _order(fragment)
 
@@ -46,7 +47,7 @@ def load_matrices(instruction: Instruction, form: Form) -> Executor:
 @prepares("stmatrix")
 def store_matrices(instruction: Instruction, form: Form) -> Executor:
     """stmatrix: PTX ISA 9.0, 9.7.14.5.16."""
-    read_addresses, read, fragment = addresses(instruction["address"]), reader(instruction["a"]), form.fragment
+    read_addresses, read, fragment = _rows_of(instruction, form), reader(instruction["a"]), form.fragment
     assert fragment is not None
     rows = fragment.shape[0]
 
@@ -57,6 +58,20 @@ def store_matrices(instruction: Instruction, form: Form) -> Executor:
         raced(machine, races + _under_way(machine, where, 16, warps))
         machine.note(instruction, warps, writes=region(machine, where, 16))
         return Outcome(wavefronts(where, 16)) if machine.timed else NOTHING
+
+    return run
+
+
+def _rows_of(instruction: Instruction, form: Form) -> Callable[[CtaState, Warps], Addresses]:
+    """A function that reads the addresses of the rows of matrices, as offsets in shared memory: those of an instruction
+    without `.shared` are generic."""
+    read = addresses(instruction["address"])
+    if form.space:
+        return read
+
+    def run(machine: CtaState, warps: Warps) -> Addresses:
+        where = read(machine, warps)
+        return np.where((where >= SHARED) & (where < SHARED + WINDOW_BYTES), where - SHARED, where)
 
     return run
 
@@ -135,12 +150,15 @@ def loader(operand: Operand, form: Form) -> Load:
 
 
 def storer(operand: Operand, form: Form) -> Store:
-    """A function that reads the registers of a store as bytes uint8 [warp, lane, byte], of each its low bits."""
-    read, size = reader(operand, register_bits(operand, form)), form.width // 8
+    """A function that reads the registers of a store as bytes uint8 [warp, lane, byte], of each its low bits. Above the
+    64 bits of a constant of b128 lie zeros, as ptxas 13.0 has it."""
+    read, size = reader(operand, register_bits(operand, form)), min(form.width // 8, 8)
+    above = form.width // 8 - size
 
     def run(machine: CtaState, warps: Warps) -> NDArray[np.uint8]:
         values = np.ascontiguousarray(np.swapaxes(read(machine, warps), 1, 2).astype(f"<u{size}", copy=False))
-        return values.view(np.uint8).reshape(*values.shape[:2], -1)
+        data = values.view(np.uint8).reshape(*values.shape[:2], -1)
+        return np.pad(data, ((0, 0), (0, 0), (0, above))) if above else data
 
     return run
 
@@ -150,7 +168,7 @@ def register_bits(operand: Operand, form: Form) -> int:
     for part in scalars(operand):
         if isinstance(part, Register) and (place := register_place(part.name)) is not None:
             return place.sort.bits
-    return max(form.width, 32)
+    return min(max(form.width, 32), 64)
 
 
 def raced(machine: CtaState, races: int) -> None:

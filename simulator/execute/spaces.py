@@ -230,9 +230,7 @@ def is_in_space(form: Form) -> Callable[[Array], Array]:
     return inquire
 
 
-@prepares(
-    "prefetch", "prefetchu", "applypriority", "discard", "membar", "nanosleep", "griddepcontrol", "pmevent", "bar.warp"
-)
+@prepares("prefetch", "prefetchu", "applypriority", "discard", "membar", "nanosleep", "griddepcontrol", "pmevent")
 def nothing(instruction: Instruction, form: Form) -> Executor:
     """Instructions that change no values here: hints for caches, waits, and fences, as the order of accesses is that of
     execution."""

@@ -8,10 +8,10 @@ import numpy as np
 
 from isa.forms.record import Form
 from isa.fragments.registers import matrix_rows_fragment
-from isa.ptx.instruction import Instruction, Pair
+from isa.ptx.instruction import Instruction, Pair, Predicate
 from isa.types import ELEMENT_TYPES
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
-from simulator.execute.exchange import Exchange, Values
+from simulator.execute.exchange import Exchange, Values, check_members
 from simulator.execute.operands import predicate, reader, writer
 from simulator.execute.registry import Array, prepares
 from simulator.state.registers import LANE, WARP_SIZE, Lanes, Warps
@@ -27,10 +27,6 @@ def elect(instruction: Instruction, form: Form) -> Executor:
     writers = writer(register), writer(second, 1) if second is not None else None
 
     def compute(machine: CtaState, _: Values, masks: Array, active: Lanes) -> Values:
-        if (active & (masks == 0)).any():
-            raise AddressError(
-                "elect.sync with an empty mask", "the lanes that execute it, e.g. 0xffffffff", "warp-mask"
-            )
         lowest = ((masks[:, :, None] >> LANE & 1) != 0).argmax(axis=2)
         return lowest.astype(np.uint32), lowest == LANE
 
@@ -43,8 +39,8 @@ def shuffle(instruction: Instruction, form: Form) -> Executor:
     its segment, else its own; the predicate says which. c: the last lane of a segment in bits 0 to 4 (of up: the
     first), which bits of a lane's number name its segment in bits 8 to 12. PTX ISA 9.0, 9.7.9.6.
 
-    Undefined (AddressError, but for launches, which count the latter): a thread that executes it is not in its own
-    mask, or reads from one that is not in the mask or does not execute it.
+    Undefined (AddressError; launches count it): a thread reads from one that is not in the mask or does not execute
+    it.
     """
     value, lane_mask, clamp, mask = (reader(instruction[name]) for name in ("a", "b", "c", "membermask"))
     d = instruction["d"]
@@ -89,22 +85,18 @@ def shuffled(mode: str, b: Array, clamp: Array) -> tuple[Array, Array]:
 
 def _check_members(machine: CtaState, masks: Array, source: Array, active: Array) -> Array | None:
     """Threads that read from one that does not take part, bool [warp, lane], or None; they get 0, which is what an H200
-    gave for threads that had exited (November 2026). AddressError where that is not a launch, and for a thread that is
-    not in its own mask."""
+    gave for threads that had exited (November 2026). AddressError where that is not a launch."""
     lane = np.arange(WARP_SIZE)
     named = active & (masks >> lane.astype(np.uint32) & 1 != 0)
     outside: Array = active & ~np.take_along_axis(named, source, axis=1)
-    for wrong, what in ((active & ~named, "is not in its membermask"), (outside, "reads from a thread outside")):
-        if not wrong.any():
-            continue
-        row, thread = (int(place[0]) for place in np.nonzero(wrong))
-        reason = f"shfl.sync: thread {thread} {what} ({int(masks[row, thread]):#x})"
-        if wrong is outside and machine.reads_inactive:
-            machine.note_undefined("shuffle-from-inactive-thread", int(wrong.sum()), reason)
-            return outside
-        rule = "shuffle-from-inactive-thread" if wrong is outside else "warp-mask"
+    if not outside.any():
+        return None
+    rule, (row, thread) = "shuffle-from-inactive-thread", (int(place[0]) for place in np.nonzero(outside))
+    reason = f"shfl.sync: thread {thread} reads from a thread outside ({int(masks[row, thread]):#x})"
+    if not machine.reads_inactive:
         raise AddressError(reason, "a mask of all the threads that take part, e.g. 0xffffffff", rule)
-    return None
+    machine.note_undefined(rule, int(outside.sum()), reason)
+    return outside
 
 
 @prepares("mapa")
@@ -127,13 +119,7 @@ def map_address(instruction: Instruction, form: Form) -> Executor:
 
 
 def _members(masks: Array, active: Array) -> Array:
-    """bool [warp, lane]: the active threads of a warp, all of which have the same mask, that are in it. AddressError if
-    one of them is not, which PTX leaves undefined."""
-    outside = active & (masks >> LANE & 1 == 0)
-    if outside.any():
-        row, thread = (int(place[0]) for place in np.nonzero(outside))
-        reason = f"thread {thread} is not in its membermask ({int(masks[row, thread]):#x})"
-        raise AddressError(reason, "a mask of all the threads that take part, e.g. 0xffffffff", rule="warp-mask")
+    """bool [warp, lane]: the active threads of a warp, all of which have the same mask, that are in it."""
     first = np.take_along_axis(masks, active.argmax(axis=1)[:, None], axis=1)
     answer: Array = active & (first >> LANE & 1 != 0)
     return answer
@@ -233,14 +219,30 @@ def active_mask(instruction: Instruction, form: Form) -> Executor:
     return run
 
 
+@prepares("bar.warp")
+def synchronise_warp(instruction: Instruction, form: Form) -> Executor:
+    """bar.warp.sync: the threads of the mask have met when it is executed. PTX ISA 9.0, 9.7.13.2."""
+    mask = reader(instruction["membermask"])
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        check_members(mask(machine, warps)[:, 0], machine.threads(warps))
+        machine.note(instruction, warps)
+        return NOTHING
+
+    return run
+
+
 @prepares("movmatrix")
 def move_matrix(instruction: Instruction, form: Form) -> Executor:
     """movmatrix: the transposed matrix of 8 x 8 16-bit elements. PTX ISA 9.0, 9.7.14.5.17."""
-    read, write = reader(instruction["a"]), writer(instruction["d"])
+    read, write, whole = reader(instruction["a"]), writer(instruction["d"]), isinstance(instruction["a"], Predicate)
     fragment = matrix_rows_fragment(1, False, ELEMENT_TYPES["f16"])
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        matrix = fragment.gather(read(machine, warps))
+        values = read(machine, warps)
+        if whole:  # ptxas 13.0 makes 32 equal bits of a predicate
+            values = np.where(values, np.uint32(0xFFFFFFFF), np.uint32(0))
+        matrix = fragment.gather(values)
         write(machine, warps, fragment.scatter(np.ascontiguousarray(np.swapaxes(matrix, 1, 2))))
         return NOTHING
 

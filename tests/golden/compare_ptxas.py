@@ -13,6 +13,7 @@ import csv
 import gzip
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +40,8 @@ def verdicts() -> list[dict[str, str]]:
 
 
 def thread_verdicts() -> list[dict[str, str]]:
-    """The recorded rows of the other families: a text, one target, the PTX version, and whether ptxas takes it."""
+    """The recorded rows of the other families: a text, one target, the PTX version, whether ptxas takes it,
+    and why that counts for nothing ("random", "crash", "no code"; "" where it counts)."""
     with gzip.open(THREADS, "rt", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -58,9 +60,11 @@ class Tried(NamedTuple):
 
 
 def judged_threads(rows: Iterable[dict[str, str]]) -> dict[str, Tried]:
-    """Rows of the other families against the decoder."""
+    """Rows of the other families against the decoder, without those whose verdict counts for nothing."""
     found: dict[str, Tried] = {}
     for row in rows:
+        if row["reason"]:
+            continue
         name = family(row["ptx"])
         before = found.get(name, Tried(0, [], []))
         found[name] = before._replace(texts=before.texts + 1)
@@ -101,6 +105,8 @@ def print_threads() -> int:
     texts = sum(tried.texts for tried in found.values())
     lax, strict = (sum(len(tried[place]) for tried in found.values()) for place in (1, 2))
     print(f"{texts:,} texts of {len(found)} families: {lax + strict:,} disagreements")
+    for reason, count in Counter(row["reason"] for row in thread_verdicts() if row["reason"]).items():
+        print(f"{count:,} more whose verdicts count for nothing: {reason}")
     return int(bool(lax or strict))
 
 

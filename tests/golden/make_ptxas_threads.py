@@ -2,11 +2,12 @@
 
     python -m tests.golden.make_ptxas_threads            # asks the ptxas on PATH, a few minutes of one core
     python -m tests.golden.make_ptxas_threads --count    # prints how many texts there are of each family
+    python -m tests.golden.make_ptxas_threads --mark     # asks again about the disagreements of the table
 
 The texts are drawn from the rows of the tables with a fixed seed: every row with each choice of its qualifiers on
 several targets, with qualifiers changed, and with each operand written in every way that PTX has. A text is judged in
-one kernel with others; those that ptxas names are taken out until it takes the rest. Column `open` marks texts on which
-the decoder disagrees at that time. Needs no GPU.
+one kernel with others; those that ptxas names are taken out until it takes the rest. Column `reason` says of a text on
+which the decoder disagrees why its verdict counts for nothing (`reason`). Needs no GPU.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import random
 import re
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from math import prod
@@ -28,7 +30,7 @@ from isa.forms.record import Form, Role, version
 from isa.forms.rows import Row
 from isa.forms.table import KERNEL_ROWS, PLAIN_ROWS
 from isa.targets import parse_target
-from tests.golden.compare_ptxas import takes
+from tests.golden.compare_ptxas import takes, thread_verdicts
 from tests.support.row_texts import legal_text, operand_texts, sampled_forms
 
 TABLE = Path(__file__).parent / "ptxas_threads.csv.gz"
@@ -246,7 +248,7 @@ def asked(seed: int = 0) -> list[Asked]:
 
 
 _WIDE_REGISTERS = "8.3"  # the first PTX version with .b128
-_NARROW_ADDRESS = re.compile(r"\[%(?!rd\d)")
+_NARROW_ADDRESS = re.compile(r"\[%(?!rd\d|[bus]64_)")
 _WINDOW = re.compile(r"\.(?:shared|local|const|param)\b")
 
 
@@ -256,20 +258,25 @@ def _alone(text: str) -> bool:
     return bool(_NARROW_ADDRESS.search(text)) and not _WINDOW.search(text.split("[", 1)[0])
 
 
-def judge(texts: list[str], target: str, ptx: str) -> dict[str, bool]:
-    """Whether ptxas takes each text."""
+def judge(texts: list[str], target: str, ptx: str, declarations: str = "") -> dict[str, bool]:
+    """Whether ptxas takes each text, in a kernel with these declarations besides."""
     together = [text for text in texts if not _alone(text)]
     parts = [together[start : start + _AT_ONCE] for start in range(0, len(together), _AT_ONCE)]
     parts += [[text] for text in texts if _alone(text)]
     return {
-        text: fine for part in parts for text, fine in zip(part, _judge_some(part, target, ptx), strict=True)
+        text: fine
+        for part in parts
+        for text, fine in zip(part, _judge_some(part, target, ptx, declarations), strict=True)
     }  # fmt: skip
 
 
-def _judge_some(texts: list[str], target: str, ptx: str) -> list[bool]:
-    head = _HEAD.format(version=ptx, target=target)
-    if version(ptx) >= version(_WIDE_REGISTERS):
-        head += ".reg .b128 %rq<256>;\n"
+def _wide(ptx: str) -> str:
+    return ".reg .b128 %rq<256>;\n" if version(ptx) >= version(_WIDE_REGISTERS) else ""
+
+
+def _judge_some(texts: list[str], target: str, ptx: str, declarations: str = "") -> list[bool]:
+    head = _HEAD.format(version=ptx, target=target) + declarations
+    head += _wide(ptx)
     first = head.count("\n") + 1
     left, taken = list(range(len(texts))), set[int]()
     while left:
@@ -293,14 +300,82 @@ def _judge_some(texts: list[str], target: str, ptx: str) -> list[bool]:
         if not wrong:  # an error without a place
             half = len(left) // 2
             for part in (left[:half], left[half:]):
-                judged = _judge_some([texts[number] for number in part], target, ptx)
+                judged = _judge_some([texts[number] for number in part], target, ptx, declarations)
                 taken.update(number for number, fine in zip(part, judged, strict=True) if fine)
             break
         left = [number for number in left if number not in wrong]
     return [number in taken for number in range(len(texts))]
 
 
+# Why a verdict counts for nothing
+
+_RUNS = 24
+_DESTINATION = re.compile(r"^(?:@\S+ )?\S+ (\{[^}]*\}|[^,;\[]+)[,;]")
+_STORES = {
+    "p": "{{selp.u32 %r255, 1, 2, {0}; st.volatile.global.u32 [glo], %r255;}}",
+    "rs": "u16", "r": "u32", "f": "f32", "rd": "u64", "fd": "f64", "rq": "b128",
+}  # fmt: skip
+
+
+def reason(text: str, target: str, ptx: str, taken: bool) -> str:
+    """Why a verdict of ptxas says nothing about a text; "" for one that holds.
+
+    "random": of `_RUNS` runs some take it and some do not. "crash": ptxas takes it among others, and is killed by a
+    signal where it stands alone or something uses the results. "no code": ptxas takes it, and its machine code is what
+    it is without the text, although something uses the results.
+    """
+    answers = [_code(text, "", target, ptx) for _ in range(_RUNS)]
+    if len({code is None for code in answers}) > 1:
+        return "random"
+    used = _uses(text)
+    with_text = _code(text, used, target, ptx)
+    if with_text is None:
+        return "crash" if taken else ""
+    return "no code" if with_text == _code("", used, target, ptx) else ""
+
+
+def _uses(text: str) -> str:
+    """Instructions that store the registers that a text may write."""
+    match = _DESTINATION.match(text)
+    stores = []
+    for prefix, name in re.findall(r"(?=%(rs|rd|rq|fd|p|r|f)\d)(%\w+)", match[1] if match else ""):
+        kind = _STORES[prefix]
+        stores.append(kind.format(name) if "{" in kind else f"st.volatile.global.{kind} [glo], {name};")
+    return "\n".join(stores)
+
+
+def _code(text: str, behind: str, target: str, ptx: str) -> bytes | None:
+    """The machine code of a kernel of a text and what stands behind it; None where ptxas makes none."""
+    source = f"{_HEAD.format(version=ptx, target=target)}{_wide(ptx)}{text}\n{behind}\nret;\n}}\n"
+    with tempfile.NamedTemporaryFile() as file:
+        command = ["ptxas", "-arch", target, "-", "-o", file.name]
+        run = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
+        return Path(file.name).read_bytes() if run.returncode == 0 else None
+
+
+def mark() -> None:
+    """Writes the column `reason` of the table anew, and keeps its verdicts."""
+    rows = thread_verdicts()
+    for row in rows:
+        given, taken = (row["ptx"], row["target"], row["version"]), row["accepted"] == "1"
+        row["reason"] = "" if takes(*given) == taken else reason(*given, taken)
+    write([(row["ptx"], row["target"], row["version"], row["accepted"], row["reason"]) for row in rows])
+
+
+def write(rows: list[tuple[str, str, str, str, str]]) -> None:
+    """Writes the table."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("ptx", "target", "version", "accepted", "reason"))
+    writer.writerows(rows)
+    TABLE.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
+    print(f"{TABLE}: {len(rows):,} texts, {TABLE.stat().st_size:,} bytes")
+
+
 def main() -> None:
+    if "--mark" in sys.argv[1:]:
+        mark()
+        return
     questions = asked()
     if "--count" in sys.argv[1:]:
         for name, count in Counter(each.family for each in questions).most_common():
@@ -314,15 +389,11 @@ def main() -> None:
     for (target, ptx), members in groups.items():
         judged = judge([each.text for each in members], target, ptx)
         verdicts.update((each, judged[each.text]) for each in members)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("ptx", "target", "version", "accepted", "open"))
-    writer.writerows(
-        (each.text, each.target, each.version, int(verdicts[each]), int(takes(*each[1:]) != verdicts[each]))
-        for each in questions
-    )
-    TABLE.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
-    print(f"{TABLE}: {len(questions):,} texts, {TABLE.stat().st_size:,} bytes")
+    rows = []
+    for each in questions:
+        given, taken = each[1:], verdicts[each]
+        rows.append((*given, str(int(taken)), "" if takes(*given) == taken else reason(*given, taken)))
+    write(rows)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ class Function:
         variables: those that it declares, in any scope.
         registers: how many registers of 32, 64, 1 and 16 bits it declares.
         names: by canonical register name, the name in the text.
+        types: by canonical register name, the type that it is declared with, such as "f32".
         tables: label tables of `.branchtargets`.
         directives: "maxntid", "reqntid", "maxnreg", ... with their numbers.
         line: where it begins.
@@ -107,6 +108,7 @@ class Function:
     directives: Mapping[str, tuple[int, ...]]
     line: int
     error: IsaError | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,7 @@ class _Parser:
             directives,
             piece.line,
             error,
+            names.types,
         )
 
     def _again(self, piece: Piece) -> None:

@@ -30,7 +30,7 @@ class Scope:
         number: unique in the function; 0 for its body.
         parent: the scope around it.
         registers: name -> canonical name (several for a vector register).
-        ranges: prefix -> (count, canonical prefix, number of the first).
+        ranges: prefix -> (count, canonical prefix, number of the first, type).
         variables: name -> unique name.
         labels: name -> unique name.
         wide: names, and prefixes of ranges, of registers that are wider than those that are executed -> their type.
@@ -39,7 +39,7 @@ class Scope:
     number: int
     parent: Scope | None
     registers: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    ranges: dict[str, tuple[int, str, int]] = field(default_factory=dict)
+    ranges: dict[str, tuple[int, str, int, str]] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     wide: dict[str, str] = field(default_factory=dict)
@@ -61,6 +61,7 @@ class Names:
         scope: the innermost scope that is open.
         counts: registers by canonical prefix.
         original: canonical name of a register -> the name in the text.
+        types: canonical name of a register -> the type that it is declared with.
         line: of the statement that is read.
     """
 
@@ -70,6 +71,7 @@ class Names:
         self.line = 0
         self.counts = dict.fromkeys(SORTS, 0)
         self.original: dict[str, str] = {}
+        self.types: dict[str, str] = {}
         self._known: dict[tuple[int, str], str] = {}
 
     def open(self) -> None:
@@ -95,11 +97,12 @@ class Names:
             if elements >= 0:
                 raise malformed(declared.line, f"an array of registers '{name}'", f"{name}<{elements}>")
             if count:
-                self.scope.ranges[name] = (count, prefix, self._take(prefix, count, declared.line))
+                self.scope.ranges[name] = count, prefix, self._take(prefix, count, declared.line), declared.type
                 continue
             first = self._take(prefix, declared.vector, declared.line)
             canonical = tuple(f"{prefix}{first + axis}" for axis in range(declared.vector))
             self.scope.registers[name] = canonical
+            self.types |= dict.fromkeys(canonical, declared.type)
             for axis, each in enumerate(canonical):
                 self.original[each] = name if declared.vector == 1 else f"{name}.{_AXES[axis % 4]}"
         self._known.clear()
@@ -152,10 +155,10 @@ class Names:
             if name in scope.variables:
                 return scope.variables[name]
             if numbered and numbered[1] in scope.ranges:
-                count, prefix, first = scope.ranges[numbered[1]]
+                count, prefix, first, kind = scope.ranges[numbered[1]]
                 if int(numbered[2]) < count:
                     canonical_name = f"{prefix}{first + int(numbered[2])}"
-                    self.original[canonical_name] = name
+                    self.original[canonical_name], self.types[canonical_name] = name, kind
                     return canonical_name
         return f"{name}{UNDECLARED}" if _CANONICAL.fullmatch(name) else name
 

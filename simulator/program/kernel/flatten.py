@@ -53,6 +53,7 @@ class Flattener:
         flat: what has been collected.
         counts: registers used so far, in the order of `Numbering`.
         names: canonical register -> the name in the text.
+        types: canonical register -> the type that it is declared with.
     """
 
     def __init__(self, module: Module, layout: Layout) -> None:
@@ -60,6 +61,7 @@ class Flattener:
         self.flat: list[Flat] = []
         self.counts = [0, 0, 0, 0]
         self.names: dict[str, str] = {}
+        self.types: dict[str, str] = {}
         self.globals = layout.functions() | layout.of_module()
         self._calls = 0
 
@@ -79,6 +81,7 @@ class Flattener:
             self.counts[sort] += count
         for canonical, original in function.names.items():
             self.names[_shifted(canonical, base)] = original
+        self.types |= {_shifted(canonical, base): kind for canonical, kind in function.types.items()}
         symbols = dict(self.globals)
         for variable in function.variables:
             kept = variable.space in ("shared", "global", "const")

@@ -77,7 +77,7 @@ class _Linker:
     """Turns flat statements into items."""
 
     def __init__(self, module: Module, flattener: Flattener, layout: Layout) -> None:
-        self.module, self.flat, self.layout = module, flattener.flat, layout
+        self.module, self.flat, self.layout, self.types = module, flattener.flat, layout, flattener.types
         self.ptx = module.version if _version(module.version) <= _version(PTX) else PTX
         self.places: dict[str, int] = {}
         place = 0
@@ -144,7 +144,7 @@ class _Linker:
         operands, used = self._named(flat)
         opcode = _local(flat.opcode, used)
         guard = f"{flat.guard} " if flat.guard else ""
-        instruction = decode(f"{guard}{opcode} {operands};", self.module.target, self.ptx)
+        instruction = decode(f"{guard}{opcode} {operands};", self.module.target, self.ptx, self.types)
         if not used:
             return instruction
         return replace(instruction, operands=tuple(self._placed(each, flat) for each in instruction.operands))

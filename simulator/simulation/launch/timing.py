@@ -124,16 +124,16 @@ class LaunchTiming:
         return {
             "config": self.config_label,
             "cycles": self.cycles,
-            "time_us": round(self.time_us, 3),
-            "throughput_fma_per_clk_sm": round(self.throughput, 3),
-            "tensor_busy": round(self.tensor_busy, 4),
+            "time_us": self.time_us,
+            "throughput_fma_per_clk_sm": self.throughput,
+            "tensor_busy": self.tensor_busy,
             "ctas_per_sm": placement.resident,
             "limited_by": placement.limit,
             "registers": placement.registers,
             "active_warps": self.active_warps,
             "machine_instructions": self.machine_instructions,
             "order": self.order,
-            "warps_without_machine_code": round(self.lost, 4),
+            "warps_without_machine_code": self.lost,
             "stalls": dict(self.stalls),
         }
 

@@ -86,14 +86,14 @@ class Needs:
                 "pattern": need.pattern,
                 "interval_cycles": need.interval,
                 "registers": need.registers,
-                "speedup": round(dense[need.tile].cycles / need.cycles, 3),
+                "speedup": dense[need.tile].cycles / need.cycles,
                 "bound": need.bound,
-                "tensor_speedup": round(dense[need.tile].tensor_cycles / need.tensor_cycles, 3),
-                "full_speedup": round(dense[need.tile].tensor_cycles / need.ideal_cycles, 3),
-                "tensor_needed": round(need.tensor_cycles / need.ideal_cycles, 3),
-                "shared_needed": round(need.shared_cycles / need.ideal_cycles, 3),
-                "l2_needed": round(need.l2_cycles / need.ideal_cycles, 3),
-                "metadata_bits_per_cycle": round(need.metadata_bits / need.ideal_cycles, 2),
+                "tensor_speedup": dense[need.tile].tensor_cycles / need.tensor_cycles,
+                "full_speedup": dense[need.tile].tensor_cycles / need.ideal_cycles,
+                "tensor_needed": need.tensor_cycles / need.ideal_cycles,
+                "shared_needed": need.shared_cycles / need.ideal_cycles,
+                "l2_needed": need.l2_cycles / need.ideal_cycles,
+                "metadata_bits_per_cycle": need.metadata_bits / need.ideal_cycles,
             }
             for need in self.needs
         ]

@@ -78,13 +78,13 @@ class Report:
                 "b": e.case.b,
                 "b_compressed": e.case.compresses_b,
                 "layers": ", ".join(e.case.layers) or "all",
-                "speedup": round(e.speedup, 4),
+                "speedup": e.speedup,
                 "published": e.case.published,
-                "error_percent": None if e.error is None else round(100 * e.error, 2),
-                "cycles": round(e.cycles),
-                "dense_cycles": round(e.dense_cycles),
+                "error_percent": None if e.error is None else 100 * e.error,
+                "cycles": e.cycles,
+                "dense_cycles": e.dense_cycles,
                 "bound": e.bound,
-                "imbalance": round(e.imbalance, 4),
+                "imbalance": e.imbalance,
                 "source": e.case.source,
             }
             for e in self.evaluations

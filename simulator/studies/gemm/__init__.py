@@ -1,6 +1,7 @@
 """GEMMs with a sparse or dense A: writes the kernel of one tile as a trace, and estimates what the whole problem costs
 on a chip; by `mma` and `mma.sp`, and by `tcgen05.mma` where a chip has it."""
 
+from simulator.studies.gemm.best import Fastest, fastest
 from simulator.studies.gemm.choice import tile_for, tiles_of
 from simulator.studies.gemm.estimate import Estimate, estimate
 from simulator.studies.gemm.tcgen05 import Tcgen05Tile, parse_tcgen05_tile, tcgen05_trace
@@ -8,6 +9,6 @@ from simulator.studies.gemm.tile import Tile, parse_tile
 from simulator.studies.gemm.trace import kernel_trace
 
 __all__ = [
-    "Estimate", "Tcgen05Tile", "Tile", "estimate", "kernel_trace", "parse_tcgen05_tile", "parse_tile", "tcgen05_trace",
-    "tile_for", "tiles_of",
+    "Estimate", "Fastest", "Tcgen05Tile", "Tile", "estimate", "fastest", "kernel_trace", "parse_tcgen05_tile",
+    "parse_tile", "tcgen05_trace", "tile_for", "tiles_of",
 ]  # fmt: skip

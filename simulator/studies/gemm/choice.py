@@ -52,7 +52,8 @@ def tile_for(
         stages: tiles in shared memory; if not given as many as fit: up to 4, with tcgen05 up to 6.
         config: the chip; without one, the tile is of `mma`.
         warps: of `mma` alone.
-        kind, cluster: of tcgen05 alone: the kind of the instruction, CTAs of a cluster along M and N.
+        kind: of the instruction, where the type has several; those with block scales only if asked for.
+        cluster: of tcgen05 alone: CTAs of a cluster along M and N.
 
     Raises:
         IsaError: no such tile, or an option that the chip's kernels have not.
@@ -61,11 +62,10 @@ def tile_for(
     chip = None if config is None else load_config(config)
     how: dict[str, Any] = {"stages": stages, "sparse": sparse, "accumulator": accumulator}
     if chip is None or chip.tcgen05 is None or not (kind or _multiplies(chip, name)):
-        for option, value in (("kind", kind), ("cluster", cluster)):
-            if value:
-                reason = f"a {option} for a kernel of mma: only those of tcgen05.mma have one"
-                raise IsaError(str(value), -1, reason, f"no {option}, or a config with [tcgen05], such as b200")
-        return _mma_tile(text or MMA_TILES[0], name, chip, how | {"warps": warps})
+        if cluster:
+            reason = "a cluster for a kernel of mma: only those of tcgen05.mma have one"
+            raise IsaError(str(cluster), -1, reason, "no cluster, or a config with [tcgen05], such as b200")
+        return _mma_tile(text or MMA_TILES[0], name, chip, how | {"warps": warps, "kind": kind})
     if warps is not None:
         reason = "warps along M and N for a kernel of tcgen05.mma, whose eight warps have roles of their own"
         raise IsaError("x".join(map(str, warps)), -1, reason, "no warps, or a config without [tcgen05]")

@@ -180,7 +180,7 @@ def estimate(
     if not 0 <= activity <= MOST_ACTIVITY:
         raise IsaError(str(activity), -1, f"activity = {activity}", f"a number from 0 to {MOST_ACTIVITY}")
     chip, asked = check_chip(tile, config), (m, n, k)
-    m, n, k = _filled(tile, m, n, k)
+    m, n, k = filled(tile, m, n, k)
     if isinstance(tile, Tcgen05Tile):
         return _persistent(Kernel(tile, m, n, k, chip), asked)
     told, sms = progress or (lambda *_: None), chip.chip.sms
@@ -197,12 +197,19 @@ def estimate(
     return _answer(tile, chip, asked, (m, n, k), run, shares, energy)
 
 
-def kernel_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
-    """`cycles` of `estimate`, without the run that only its other figures take."""
-    return _whole(tile, *_filled(tile, m, n, k), chip, lambda *_: None).cycles
+def kernel_cycles(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, chip: Config) -> int:
+    """`cycles` of `estimate`, without the runs that only its other figures take."""
+    if isinstance(tile, Tcgen05Tile):
+        return _kernel_cycles(Kernel(tile, *filled(tile, m, n, k), chip))
+    return _whole(tile, *filled(tile, m, n, k), chip, lambda *_: None).cycles
 
 
-def _filled(tile: Tile | Tcgen05Tile, m: int, n: int, k: int) -> tuple[int, int, int]:
+def stacked(tile: Tile | Tcgen05Tile, m: int, parts: int) -> int:
+    """Rows of a product whose tiles are those of `parts` products of m rows: batches, or slices of K."""
+    return m if parts == 1 else -(-m // tile.bm) * tile.bm * parts
+
+
+def filled(tile: Tile | Tcgen05Tile, m: int, n: int, k: int) -> tuple[int, int, int]:
     """The sizes in whole tiles."""
     return -(-m // tile.bm) * tile.bm, -(-n // tile.bn) * tile.bn, -(-k // tile.bk) * tile.bk
 
@@ -242,7 +249,7 @@ def _whole(tile: Tile, m: int, n: int, k: int, chip: Config, told: Progress) -> 
     cycles = first.cycles + following * (on_sm - together) // resident
     if chip.launch is not None and ctas > 1:
         cycles += round(chip.launch.spread * cycles)
-    dram = _dram_cycles(tile, m, n, k, chip)
+    dram = dram_cycles(tile, m, n, k, chip)
     cycles = max(cycles + chip.hbm.latency, dram)
     return _Whole(ctas, on_sm, resident, together, later, first, following, cycles, dram)
 
@@ -252,8 +259,7 @@ def _persistent(kernel: Kernel, asked: tuple[int, int, int]) -> Estimate:
     tile, chip, sizes = kernel.tile, kernel.chip, (kernel.m, kernel.n, kernel.k)
     assert chip.hbm is not None
     assert chip.l2 is not None
-    dram = -(-kernel.device_bytes // chip.hbm.bytes)
-    cycles = max(kernel.cycles + chip.hbm.latency, dram)
+    dram, cycles = -(-kernel.device_bytes // chip.hbm.bytes), _kernel_cycles(kernel)
     shares = {name: busy * kernel.cycles / cycles for name, busy in kernel.busy().items()}
     stage = tile.bytes_a + tile.bytes_b + tile.bytes_extra
     read = kernel.tiles * tile.group * kernel.iterations * stage * kernel.multicast
@@ -344,7 +350,7 @@ def _assumed(
     if isinstance(tile, Tcgen05Tile):
         words.append("bulk copies and stores of an SM do not wait for each other; clusters read from L2 once")
     else:
-        words += tile.form.notes(chip.target)
+        words += [*tile.form.notes(chip.target), *tile.notes]
     if chip.launch is None:
         words.append("the launch takes no time: the config has no [launch]")
     if asked != filled:
@@ -380,7 +386,13 @@ def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, later: int
     return (cycles - run(tile, few, chip, ctas, sms, later).cycles) / ((many - few) // tile.bk) / ctas
 
 
-def _dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
+def _kernel_cycles(kernel: Kernel) -> int:
+    """The cycles of a kernel by tcgen05.mma."""
+    assert kernel.chip.hbm is not None
+    return max(kernel.cycles + kernel.chip.hbm.latency, -(-kernel.device_bytes // kernel.chip.hbm.bytes))
+
+
+def dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:
     """The cycles for which device memory is busy."""
     assert chip.hbm is not None
     return -(-sum(dram_bytes(tile, m, n, k, chip)) // chip.hbm.bytes)

@@ -37,9 +37,9 @@ def occupancy(tile: Tile, chip: Config) -> int:
 
 
 def _bands(tile: Tile, k: int) -> tuple[int, int]:
-    """Bytes of A, with its metadata, of a row of tiles, and of B of a column."""
-    iterations = k // tile.bk
-    return iterations * (tile.bm * tile.row_a + tile.bytes_e), iterations * tile.bn * tile.row_b
+    """Bytes of A, with its metadata, of a row of tiles, and of B of a column, both with their scale factors."""
+    iterations, scales = k // tile.bk, 4 * tile.scale_words
+    return iterations * (tile.bm * (tile.row_a + scales) + tile.bytes_e), iterations * tile.bn * (tile.row_b + scales)
 
 
 def dram_bytes(tile: Tile, m: int, n: int, k: int, chip: Config, *, rows: bool = False) -> tuple[int, int]:

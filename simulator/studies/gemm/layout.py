@@ -18,6 +18,7 @@ class Layout:
     block_e: int
     b: int
     e: int
+    s: int
     d: int
     size: int
 
@@ -30,9 +31,10 @@ def layout(tile: Tile, k: int) -> Layout:
     beyond = tile.stages * tile.row_b
     at_b = _up(tile.bm * pitch_a + beyond)
     at_e = at_b + _up(tile.bn * pitch_b + beyond)
-    at_d = at_e + _up((-(-k // tile.bk) + tile.stages) * tile.bytes_e)
+    at_s = at_e + _up((-(-k // tile.bk) + tile.stages) * tile.bytes_e)
+    at_d = at_s + _up((-(-k // tile.bk) + tile.stages) * tile.bytes_s)
     pitch_d = tile.bytes_d * tile.bn
-    return Layout(pitch_a, pitch_b, pitch_d, tile.bm * 8, at_b, at_e, at_d, at_d + tile.bm * pitch_d)
+    return Layout(pitch_a, pitch_b, pitch_d, tile.bm * 8, at_b, at_e, at_s, at_d, at_d + tile.bm * pitch_d)
 
 
 def _up(size: int) -> int:

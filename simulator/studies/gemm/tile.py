@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from math import gcd
 
 from isa import IsaError, MmaForm, Target, mma_form
 from isa.arguments import integer, text_of
@@ -45,6 +46,24 @@ def check_sizes(**sizes: int) -> None:
         integer(size, 1, LARGEST, f"{name} =")
 
 
+SCALES = {"mxf8f6f4": "1X ue8m0", "mxf4": "2X ue8m0", "mxf4nvf4": "4X ue4m3"}
+"""Kinds with block scales: the vector size that is used, and the type of the factors."""
+
+
+@cache
+def kinds_of(type: str, sparse: bool) -> dict[str, MmaForm]:
+    """The instructions of a type that have a `.kind`, with f32 accumulators, by it; those of kinds with block scales
+    with factors as of `SCALES`."""
+    found: dict[str, MmaForm] = {}
+    for form in mma_forms().values():
+        right = form.row.kind and form.row.scale == SCALES.get(form.row.kind, "") and form.ordered is form.sparse
+        same = form.a_type is form.b_type and form.a_type.name == type and form.c_type is form.d_type
+        wide = form.m == 16 and form.k_stored * form.a_type.bits == 8 * STEP_BYTES
+        if right and same and wide and form.sparse is sparse and form.d_type.name == "f32" and not form.saturate:
+            found.setdefault(form.row.kind, form)
+    return found
+
+
 @cache
 def instructions() -> dict[tuple[str, bool], dict[str, MmaForm]]:
     """The matrix instructions of the kernels: for each type and whether A is sparse, by the type of the accumulators,
@@ -67,13 +86,26 @@ def types(sparse: bool) -> tuple[str, ...]:
     return tuple(name for name, compressed in instructions() if compressed is sparse)
 
 
-def instruction(type: str, accumulator: str = "", *, sparse: bool) -> MmaForm:
+def instruction(type: str, accumulator: str = "", *, sparse: bool, kind: str = "") -> MmaForm:
     """The matrix instruction for a type; the accumulators are of 32 bits unless others are asked for.
 
+    Args:
+        kind: its `.kind`; "": the one without block scales.
+
     Raises:
-        IsaError: no `mma.sp` (`mma`) of this type, or none with such accumulators.
+        IsaError: no `mma.sp` (`mma`) of this type, or none of the kind, or with such accumulators.
     """
     name = "mma.sp" if sparse else "mma"
+    if kind:
+        known = kinds_of(text_of(type, "a type", "f16"), sparse)
+        own = instructions().get((type, sparse), {}).get(accumulator)
+        if own is not None and own.row.kind == kind:
+            return own
+        if kind not in known:
+            raise IsaError(kind, -1, f"no {name} of {type} has .kind::{kind}", ", ".join(known) or "no kind")
+        if accumulator not in ("", "f32"):
+            raise IsaError(accumulator, -1, f".kind::{kind} with accumulators of {accumulator}", "f32")
+        return known[kind]
     kinds = instructions().get((text_of(type, "a type", "f16"), sparse))
     if kinds is None:
         raise IsaError(type, -1, f"type '{type}' is not one of the generator's for {name}", ", ".join(types(sparse)))
@@ -93,6 +125,7 @@ class Tile:
         stages: how many tiles are in shared memory at a time.
         sparse: whether A is sparse: 2:4, 1:2 of tf32, 4:8 in pairs of 4-bit types.
         accumulator: the type of D: "f32" or "s32" unless "f16" is asked for.
+        kind: of the instruction, if it has one; with block scales only where it is asked for.
     """
 
     type: str
@@ -104,17 +137,20 @@ class Tile:
     stages: int
     sparse: bool = True
     accumulator: str = ""
+    kind: str = ""
 
     def __post_init__(self) -> None:
-        form = instruction(self.type, self.accumulator, sparse=self.sparse)
+        form = instruction(self.type, self.accumulator, sparse=self.sparse, kind=self.kind)
         object.__setattr__(self, "accumulator", form.d_type.name)
+        object.__setattr__(self, "kind", form.row.kind)
         problem = self.problem()
         if problem:
             raise IsaError(str(self), -1, *problem)
 
     def __str__(self) -> str:
         result = " to f16" if self.accumulator == "f16" else ""
-        shape = f"{'sparse' if self.sparse else 'dense'} {self.type}{result} {self.bm}x{self.bn}x{self.bk}"
+        kind = f" (kind {self.kind}{'' if self.factors else ', no scales'})" if self.kind else ""
+        shape = f"{'sparse' if self.sparse else 'dense'} {self.type}{kind}{result} {self.bm}x{self.bn}x{self.bk}"
         return f"{shape}, {self.warps_m}x{self.warps_n} warps, {self.stages} stages"
 
     def problem(self) -> tuple[str, str] | None:
@@ -147,6 +183,8 @@ class Tile:
             return f"{self.warps} warps copy fewer than 8 rows at once", "more warps, or a smaller bk"
         if self.sparse and self.size_e not in (4, 8, 16):
             return f"{self.bytes_e} bytes of metadata for {self.threads} threads", "4, 8 or 16 bytes for each thread"
+        if self.bytes_s % (4 * self.threads):
+            return f"{self.bytes_s} bytes of scale factors for {self.threads} threads", "fewer warps, or a larger tile"
         least = self.tiles_m * self.tiles_n * self.words_d + self._fragments + _ADDRESSES
         if least > REGISTERS:
             return f"a thread needs at least {least} registers", f"at most {REGISTERS}: more warps, or a smaller tile"
@@ -155,11 +193,19 @@ class Tile:
     @property
     def form(self) -> MmaForm:
         """The form of the matrix instruction."""
-        return instruction(self.type, self.accumulator, sparse=self.sparse)
+        return instruction(self.type, self.accumulator, sparse=self.sparse, kind=self.kind)
 
     def check_target(self, target: str | Target) -> None:
         """IsaError, the decoder's, where the target has no such instruction."""
         mma_form(self.form.opcode, target)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader may not expect of the instruction, in words."""
+        if self.kind != "f8f6f4" or "mxf4" not in kinds_of(self.type, self.sparse):
+            return ()
+        more = "--kind mxf4nvf4 or mxf4 packs it, with block scales"
+        return (f"{self.type} without scales is kind::f8f6f4, a byte each at the rate of FP8; {more}",)
 
     @property
     def bits(self) -> int:
@@ -237,6 +283,31 @@ class Tile:
         return self.bytes_e // self.threads
 
     @property
+    def factors(self) -> int:
+        """Scale factors that an instruction takes of each row of A and column of B; 0 without block scales."""
+        return self.form.scale_a.factors if self.form.row.scale else 0
+
+    @property
+    def scale_words(self) -> int:
+        """32-bit words of factors that a row of A, or a column of B, has in an iteration."""
+        return -(-self.steps * self.factors // 4)
+
+    @property
+    def bytes_s(self) -> int:
+        """Bytes of scale factors in an iteration."""
+        return 4 * self.scale_words * (self.bm + self.bn)
+
+    @property
+    def size_s(self) -> int:
+        """Bytes of scale factors that each thread copies in an iteration."""
+        return self.bytes_s // self.threads
+
+    @property
+    def chunk_s(self) -> int:
+        """Bytes of each of these copies: 4, 8 or 16; 0 without block scales."""
+        return gcd(self.size_s, 16) if self.factors else 0
+
+    @property
     def copies_a(self) -> int:
         """How many copies of 16 bytes each thread makes for A in an iteration."""
         return self.bm * self.row_a // 16 // self.threads
@@ -249,13 +320,13 @@ class Tile:
     @property
     def stage_bytes(self) -> int:
         """Bytes of one stage in shared memory."""
-        return self.bm * self.row_a + self.bn * self.row_b + self.bytes_e
+        return self.bm * self.row_a + self.bn * self.row_b + self.bytes_e + self.bytes_s
 
     @property
     def stage_lines(self) -> int:
         """Lines of global memory from which one stage comes."""
         rows = self.bm * -(-self.row_a // LINE_BYTES) + self.bn * -(-self.row_b // LINE_BYTES)
-        return rows + -(-self.bytes_e // LINE_BYTES)
+        return rows + -(-self.bytes_e // LINE_BYTES) + -(-self.bytes_s // LINE_BYTES)
 
     @property
     def shared_bytes(self) -> int:
@@ -271,7 +342,8 @@ class Tile:
     @property
     def _fragments(self) -> int:
         """Registers of a thread for A, B and metadata of one step."""
-        return self.tiles_m * 4 + self.tiles_n * self.words_b + self.metadata * self.tiles_m
+        scales = self.tiles_m + self.tiles_n if self.factors else 0
+        return self.tiles_m * 4 + self.tiles_n * self.words_b + self.metadata * self.tiles_m + scales
 
     @property
     def instructions(self) -> int:
@@ -287,6 +359,7 @@ def parse_tile(
     stages: int = 4,
     sparse: bool = True,
     accumulator: str = "",
+    kind: str = "",
 ) -> Tile:
     """A tile from text such as "128x128x64", or "128x128" with as many columns of K as 128 bytes hold. Without `warps`
     it has as many warps as give each 64 x 64 of D (or what there is), and at least 4.
@@ -298,7 +371,7 @@ def parse_tile(
     if match is None:
         raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBN or BMxBNxBK, e.g. 128x128x64")
     bm, bn = int(match[1]), int(match[2])
-    bits = instruction(type_name, accumulator, sparse=sparse).a_type.bits
+    bits = instruction(type_name, accumulator, sparse=sparse, kind=kind).a_type.bits
     bk = int(match[3]) if match[3] else ROWS[1] * 8 // bits
     if warps is None:
         warps_m, warps_n = max(bm // 64, 1), max(bn // 64, 1)
@@ -309,4 +382,4 @@ def parse_tile(
                 else (warps_m, 2 * warps_n)
             )
         warps = warps_m, warps_n
-    return Tile(type_name, bm, bn, bk, warps[0], warps[1], stages, sparse, accumulator)
+    return Tile(type_name, bm, bn, bk, warps[0], warps[1], stages, sparse, accumulator, kind)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from isa import Target
 from simulator.studies.gemm.layout import Layout, layout
+from simulator.studies.gemm.scales import POINTER, Scales
 from simulator.studies.gemm.tile import REGISTERS, Tile, check_sizes
 
 _ADDRESSES = 12  # registers beside fragments and the addresses of each step
 _PACE = 2  # copies, or early loads, behind each product
-_FIRST_WIDE = {"a": 0, "b": 1, "e": 2, "d": 3}
+_FIRST_WIDE = {"a": 0, "b": 1, "e": 2, "d": 3, "s": POINTER}
 
 
 @dataclass
@@ -87,6 +88,7 @@ class KernelWriter:
         self.words_b, self.words_d = t.words_b, t.words_d
         self.acc = self.take("accumulators", t.tiles_m * t.tiles_n * self.words_d)
         self.a, self.b = self.take("a", t.tiles_m * 4), self.take("b", t.tiles_n * self.words_b)
+        self.scales = Scales(tile, self.base, self.take) if t.factors else None
         words_e = t.metadata * t.tiles_m
         self.e = [self.take("e", words_e)]
         room = REGISTERS - (self.take.used + t.tiles_m * 4 + t.tiles_n * self.words_b + _ADDRESSES + 2 * t.steps)
@@ -170,6 +172,8 @@ class KernelWriter:
         yield from self.fragments("b", f"%r{warp}", -t.warps_m, t.tiles_n * 8, t.row_b, self.base + t.bm * t.row_a)
         if t.sparse:
             yield from self.metadata_addresses(thread, lane, warp)
+        if self.scales is not None:
+            yield from self.scales.addresses(thread, lane, warp, self.where.s)
 
     def turned(self, row: int, x: int, y: int, to: int) -> Iterator[str]:
         """Computes to = 16 * (column y, permuted by row x)."""
@@ -246,12 +250,16 @@ class KernelWriter:
             yield (
                 f"    cp.async.{kind}.shared.global [%r{r('to e')}+{to}], [%rd{_FIRST_WIDE['e']}+{source}], {t.size_e};"
             )
+        if self.scales is not None:
+            yield from self.scales.copy(slot, ahead)
         yield "    cp.async.commit_group;"
 
     def advance(self, iterations: int) -> Iterator[str]:
         """Moves the pointers on by this many iterations."""
         t = self.tile
-        for name, size in (("a", t.row_a), ("b", t.row_b), *((("e", t.bytes_e),) if t.sparse else ())):
+        for name, size in (("a", t.row_a), ("b", t.row_b), ("e", t.bytes_e), ("s", t.bytes_s)):
+            if not size:
+                continue
             yield f"    add.u64 %rd{_FIRST_WIDE[name]}, %rd{_FIRST_WIDE[name]}, {iterations * size};"
 
     def iterations(self, slots: range) -> Iterator[str]:
@@ -302,6 +310,8 @@ class KernelWriter:
         """Loads the fragments of one step of the tile in a slot."""
         t = self.tile
         a, b = self.sets[step % len(self.sets)]
+        if self.scales is not None:
+            yield from self.scales.load(slot, step)
         for m in range(t.tiles_m):
             address = f"[%r{self.take('at a', t.steps) + step}+{slot * t.stage_bytes + m * 16 * t.row_a}]"
             yield f"    ldmatrix.sync.aligned.m8n8.x4.shared.b16 {_list(a + 4 * m, 4)}, {address};"
@@ -323,10 +333,11 @@ class KernelWriter:
         for m in range(t.tiles_m):
             for n in range(t.tiles_n):
                 c = _list(self.acc + self.words_d * (m * t.tiles_n + n), self.words_d)
-                tail = f", %r{self.metadata_of(slot) + word * t.tiles_m + m}, {selector:#x};" if t.sparse else ";"
+                tail = f", %r{self.metadata_of(slot) + word * t.tiles_m + m}, {selector:#x}" if t.sparse else ""
+                scales = f", {self.scales.operands(slot, step, m, n)}" if self.scales is not None else ""
                 yield (
                     f"    {t.form.opcode} {c}, {_list(a + 4 * m, 4)}, "
-                    f"{_list(b + self.words_b * n, self.words_b)}, {c}{tail}"
+                    f"{_list(b + self.words_b * n, self.words_b)}, {c}{tail}{scales};"
                 )
 
     def epilogue(self) -> Iterator[str]:

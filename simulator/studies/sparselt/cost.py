@@ -15,7 +15,7 @@ from simulator.chip.config import Config
 from simulator.studies.gemm import Estimate, Tcgen05Tile, Tile, estimate
 from simulator.studies.gemm.choice import MMA_TILES, tile_for
 from simulator.studies.gemm.energy import limited
-from simulator.studies.gemm.estimate import Progress, check_chip
+from simulator.studies.gemm.estimate import Progress, check_chip, stacked
 from simulator.studies.gemm.tile import check_sizes
 
 __all__ = ["TILES", "Cost", "check_cost", "cost", "tile_for"]
@@ -90,8 +90,7 @@ def cost(
     """
     chip = check_cost(tile, config, slices)
     check_sizes(m=m, n=n, k=k)
-    rows = m if slices * batches == 1 else -(-m // tile.bm) * tile.bm * slices * batches
-    found = estimate(tile, rows, n, -(-k // slices), chip, progress=progress)
+    found = estimate(tile, stacked(tile, m, slices * batches), n, -(-k // slices), chip, progress=progress)
     assert chip.l2 is not None
     assert chip.hbm is not None
     partial = 4 * m * n * batches * slices if slices > 1 else 0

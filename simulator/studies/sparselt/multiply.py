@@ -151,7 +151,7 @@ def matmul(
     if config is not None:
         if isinstance(tile, str):
             accumulator = "f16" if mode == "16f" else ""
-            kind = "mxf4nvf4" if type == "e2m1" and chip.number in (100, 103, 110) else ""
+            kind = "mxf4nvf4" if type == "e2m1" and chip.number in (100, 103, 110, 120, 121) else ""
             tile = tile_for(tile, type, sparse=sparse is not None, accumulator=accumulator, config=config, kind=kind)
         asked = _Timing(tile, operands, config, slices, bits)
     chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)

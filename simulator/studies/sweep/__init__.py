@@ -14,20 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simulator.studies.sweep.pictures import write_heatmap, write_pareto, write_tornado
+    from simulator.studies.sweep.planning import Forecast, forecast
     from simulator.studies.sweep.spec import Sweep, read_spec
     from simulator.studies.sweep.table import read
     from simulator.studies.sweep.views import heatmap, pareto, tornado
-    from simulator.studies.sweep.work import Progress, Summary, execute, forecast, run, sweep_of
+    from simulator.studies.sweep.work import Progress, Summary, execute, run, sweep_of
 
 _WHERE = {
     **dict.fromkeys(("Sweep", "read_spec"), "spec"),
     "read": "table",
-    **dict.fromkeys(("Progress", "Summary", "execute", "forecast", "run", "sweep_of"), "work"),
+    **dict.fromkeys(("Progress", "Summary", "execute", "run", "sweep_of"), "work"),
+    **dict.fromkeys(("Forecast", "forecast"), "planning"),
     **dict.fromkeys(("heatmap", "pareto", "tornado"), "views"),
     **dict.fromkeys(("write_heatmap", "write_pareto", "write_tornado"), "pictures"),
 }
 
 __all__ = [
+    "Forecast",
     "Progress",
     "Summary",
     "Sweep",

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from isa.errors import Error, IsaError
+from isa import Target
+from isa.errors import Error
 from simulator.chip.config import Config, load_config
-from simulator.errors import ConfigError
+from simulator.program.program import Program
+from simulator.program.reader import load
 from simulator.simulation.exact import exact_results
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.reporting import report_of
 from simulator.simulation.session import Session
-from simulator.studies.gemm.choice import tile_for, tiles_of
+from simulator.studies.gemm.best import Fastest, fastest
+from simulator.studies.gemm.choice import tile_for
 from simulator.studies.gemm.energy import LIMITED
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
@@ -37,6 +42,7 @@ TRACE_ENERGY = ("energy_nj", "power_w")
 """Columns of energy that estimates and reports have; empty cells where the config has no energies."""
 COLUMNS: dict[str, str] = {
     "best_tile": "text",
+    "best_stages": "whole",
     "ctas": "whole",
     "resident": "whole",
     "waves": "whole",
@@ -58,15 +64,14 @@ def columns(sweep: Sweep) -> tuple[str, ...]:
     """The columns of a sweep's table."""
     without = set() if sweep.relative else {"speedup"}
     if GEMM not in sweep.kinds:
-        without |= {"best_tile", "ctas", "resident", "waves", "bound", "empty_slots_share", "L2_reads_share"}
-        without |= {"path_to_L2_share", "stores_share", "device_memory_share", *ENERGY} - set(TRACE_ENERGY)
+        without |= {"best_tile", "best_stages", "ctas", "resident", "waves", "bound", "empty_slots_share"}
+        without |= {"L2_reads_share", "path_to_L2_share", "stores_share", "device_memory_share"}
+        without |= set(ENERGY) - set(TRACE_ENERGY)
         without |= {"metadata_path_share", "operand_ports_share", "issue_slots_share", "tcgen05_queue_share"}
     if TRACE not in sweep.kinds:
         without |= set(TRACE_ENERGY) - set(ENERGY)
-    if not any(
-        "tile" in s.keys and BEST in str([a.values for a in s.axes if "tile" in a.keys]) for s in sweep.subjects
-    ):
-        without.add("best_tile")
+    if not sweep.searches:
+        without |= {"best_tile", "best_stages"}
     return (*sweep.keys, *(name for name in COLUMNS if name not in without))
 
 
@@ -84,6 +89,23 @@ def row(sweep: Sweep, number: int) -> dict[str, Any]:
     except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError, OSError) as error:
         found["error"] = f"internal error: {type(error).__name__}: {error}"
     return found
+
+
+def ask(sweep: Sweep, number: int) -> None:
+    """Asks for the runs that `row` needs for a point, and for nothing else: to plan a sweep."""
+    kind, point = sweep.point(number)
+    for values in (point, point | sweep.relative) if sweep.relative else (point,):
+        with suppress(Error, ArithmeticError, LookupError, TypeError, ValueError, AssertionError, OSError):
+            chip = _without_energy(chip_of(values))
+            if kind == TRACE:
+                timed(str(values["trace"]), chip)
+            else:
+                _gemm(values, chip)
+
+
+@lru_cache(maxsize=512)
+def _without_energy(chip: Config) -> Config:
+    return replace(chip, energy=None)
 
 
 def measure(kind: str, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,16 +137,8 @@ def configured(name: str, overrides: tuple[tuple[str, Any], ...]) -> Config:
 
 def _gemm(point: Mapping[str, Any], chip: Config) -> dict[str, Any]:
     """A GEMM, or a layer as a cuSPARSELt plan: with batches, slices of K, and C that is read."""
-    tiles = tiles_of(chip) if point["tile"] == BEST else (str(point["tile"]),)
-    found: list[tuple[str, Cost]] = []
-    for text in tiles:
-        try:
-            found.append((text, _cost(text, point, chip)))
-        except (IsaError, ConfigError) as error:
-            last = error
-    if not found:
-        raise last
-    best, answer = min(found, key=lambda one: one[1].cycles)
+    best = _fastest(point, chip) if point["tile"] == BEST else None
+    answer = _cost(best.tile if best is not None else _tile(str(point["tile"]), chip, **_how(point)), point, chip)
     kernel = answer.kernel
     values: dict[str, Any] = {
         "ctas": kernel.ctas,
@@ -140,23 +154,14 @@ def _gemm(point: Mapping[str, Any], chip: Config) -> dict[str, Any]:
     for name in SHARES:
         column = "empty_slots_share" if name == "waves" else f"{name.replace(' ', '_')}_share"
         values[column] = kernel.shares.get(name)
-    if len(tiles) > 1:
-        values["best_tile"] = best
+    if best is not None:
+        values |= {"best_tile": best.name, "best_stages": best.tile.stages}
     return values | {name: getattr(kernel, name) for name in ENERGY}
 
 
-def _cost(text: str, point: Mapping[str, Any], chip: Config) -> Cost:
+def _cost(tile: Tile | Tcgen05Tile, point: Mapping[str, Any], chip: Config) -> Cost:
     return cost(
-        _tile(
-            text,
-            str(point["type"]),
-            bool(point["sparse"]),
-            point.get("accumulator", ""),
-            point.get("warps", ""),
-            point.get("stages"),
-            point.get("kind", ""),
-            chip,
-        ),
+        tile,
         point["m"],
         point["n"] * point.get("batch", 1),
         point["k"],
@@ -167,15 +172,30 @@ def _cost(text: str, point: Mapping[str, Any], chip: Config) -> Cost:
     )
 
 
-@lru_cache(maxsize=4096)
-def _tile(
-    text: str, type: str, sparse: bool, accumulator: str, warps: str, stages: int | None, kind: str, chip: Config
-) -> Tile | Tcgen05Tile:
+def _how(point: Mapping[str, Any]) -> dict[str, Any]:
+    """What a point says of its tile, beside its size, as `tile_for` takes it."""
+    warps = point.get("warps", "")
     along = tuple(map(int, warps.split("x"))) if warps else None
-    pair = (along[0], along[1]) if along else None
-    return tile_for(
-        text, type, sparse=sparse, accumulator=accumulator, warps=pair, stages=stages, config=chip, kind=kind
-    )
+    return {
+        "type": str(point["type"]),
+        "sparse": bool(point["sparse"]),
+        "accumulator": point.get("accumulator", ""),
+        "warps": (along[0], along[1]) if along else None,
+        "stages": point.get("stages"),
+        "kind": point.get("kind", ""),
+    }
+
+
+@lru_cache(maxsize=4096)
+def _tile(text: str, chip: Config, **how: Any) -> Tile | Tcgen05Tile:
+    return tile_for(text, config=chip, **how)
+
+
+def _fastest(point: Mapping[str, Any], chip: Config) -> Fastest:
+    """The fastest kernel for a point."""
+    slices = point.get("split_k", 1)
+    n, k = point["n"] * point.get("batch", 1), -(-point["k"] // slices)
+    return fastest(m=point["m"], n=n, k=k, config=chip, parts=slices * point.get("batches", 1), **_how(point))
 
 
 def _tables(assumed: tuple[str, ...]) -> str:
@@ -189,7 +209,8 @@ def _tables(assumed: tuple[str, ...]) -> str:
 
 def _trace(name: str, chip: Config) -> dict[str, Any]:
     """A trace: time alone. `tflops` is that of the chip, with all SMs doing this; shares are means over sub-cores."""
-    session, executed, timing = _timed(name, chip)
+    timing, executed = timed(name, chip), _executed(name, chip.target, chip.sm.warps)
+    session = Session(_program(name), chip, arithmetic="none")
     report = report_of(session.program, chip, executed, timing, exact_results(session, executed, False))
     shares: dict[str, list[float]] = {}
     for place, share in report.utilisation.items():
@@ -206,11 +227,22 @@ def _trace(name: str, chip: Config) -> dict[str, Any]:
     return values | {name: getattr(report, name) for name in TRACE_ENERGY}
 
 
-@remembered(keep=16)
-def _timed(name: str, chip: Config) -> tuple[Session, Executed, Timing]:
-    """A session of a trace, its run without results, and its time. The session's config is that of the first question
-    that the engine saw as the same."""
-    session = Session(name, chip, arithmetic="none")
+@remembered(keep=16_384)
+def timed(name: str, chip: Config) -> Timing:
+    """The time of a trace."""
+    session = Session(_program(name), chip, arithmetic="none")
     session.check()
-    executed = session.run(machines=session.fresh())
-    return session, executed, session.time(executed)
+    return session.time(_executed(name, chip.target, chip.sm.warps))
+
+
+@lru_cache(maxsize=16)
+def _program(name: str) -> Program:
+    return load(name)
+
+
+@lru_cache(maxsize=16)
+def _executed(name: str, target: Target, slots: int) -> Executed:
+    """The run of a trace without results, on a chip with room for so many warps."""
+    session = Session(_program(name), None, target=str(target), arithmetic="none")
+    session.slots = slots
+    return session.run(machines=session.fresh())

@@ -29,6 +29,7 @@ from typing import Any
 from simulator.errors import ConfigError
 from simulator.resources import folder
 from simulator.studies.sweep.keys import (
+    BEST,
     CONFIG,
     DEFAULTS,
     GEMM,
@@ -121,6 +122,16 @@ class Sweep:
     def kinds(self) -> frozenset[str]:
         """The kinds of the subjects."""
         return frozenset(subject.kind for subject in self.subjects)
+
+    @property
+    def searches(self) -> bool:
+        """Whether some points ask for the best kernel."""
+        return any(
+            BEST in (values[axis.keys.index("tile")] for values in axis.values)
+            for subject in self.subjects
+            for axis in subject.axes
+            if "tile" in axis.keys
+        )
 
     def dumps(self) -> str:
         """The sweep as a text that `loads` reads: it needs no other file but the configs and traces that it names."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,7 @@ from simulator.parallel import worked
 from simulator.parts import Parts
 from simulator.studies.sweep.check import check, fingerprint
 from simulator.studies.sweep.evaluate import columns, row
-from simulator.studies.sweep.keys import CONFIG, is_override, kinds_of
-from simulator.studies.sweep.spec import Subject, Sweep, read_spec
+from simulator.studies.sweep.spec import Sweep, read_spec
 from simulator.studies.sweep.table import check_output, frame_of, lines_of, read_table, write
 from simulator.version import __version__
 
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _BLOCKS = 4_096  # at most
-_CHEAP = ("m", "n", "batch", "batches", "c_bits", "chip.sms", "l2.capacity")
-_CHEAP_TABLES = ("hbm.", "launch.")
 Spec = Mapping[str, Any] | str | Path | Sweep
 
 
@@ -67,23 +63,6 @@ class Summary:
     resumed: int
     spoilt: int
     seconds: float
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a sweep would take, from some of its points that were run.
-
-    Attributes:
-        points: how many there are.
-        simulations: how many differ in what the engine sees, about.
-        seconds: of one process, about.
-        tried: points that were run for this.
-    """
-
-    points: int
-    simulations: int
-    seconds: float
-    tried: int
 
 
 def sweep_of(spec: Spec, limit: int | None = None, overrides: Mapping[str, Any] | None = None) -> Sweep:
@@ -219,43 +198,3 @@ def _worked(
         done += len(cut[number])
         tell()
         yield number, lines
-
-
-@guarded
-def forecast(sweep: Sweep, seconds: float = 5.0, most: int = 8) -> Forecast:
-    """About how long a sweep takes: runs points that lie evenly in it, each twice, since the second time the engine's
-    part is remembered.
-
-    Args:
-        seconds: after which no further point is begun.
-        most: points.
-    """
-    numbers = sorted({sweep.count * i // most for i in range(most)})
-    began, first, again = time.monotonic(), list[float](), list[float]()
-    for number in numbers:
-        for times in (first, again):
-            start = time.monotonic()
-            row(sweep, number)
-            times.append(time.monotonic() - start)
-        if time.monotonic() - began > seconds:
-            break
-    simulations = sum(_simulations(subject) for subject in sweep.subjects)
-    cheap = sum(again) / len(again)
-    each = max(sum(first) / len(first) - cheap, 0.0)
-    return Forecast(sweep.count, simulations, simulations * each + sweep.count * cheap, len(first))
-
-
-def _simulations(subject: Subject) -> int:
-    """The points of a subject that differ in what the engine sees, as if what only multiplies waves were fixed."""
-    counts = []
-    for axis in subject.axes:
-        seen = [place for place, key in enumerate(axis.keys) if _is_seen(key)]
-        counts.append(len({tuple(repr(values[i]) for i in seen) for values in axis.values}))
-    return prod(counts)
-
-
-def _is_seen(key: str) -> bool:
-    """Whether the engine may see a key: one of a config's, or one of those that make a kernel."""
-    if is_override(key):
-        return key not in _CHEAP and not key.startswith(_CHEAP_TABLES)
-    return key not in _CHEAP and (key == CONFIG or bool(kinds_of(key)))

@@ -176,6 +176,6 @@ def as_csv(results: Sequence[Result]) -> str:
     for result in results:
         for row in result.rows:
             keys = " ".join(f"{name}={value}".replace(" ", "_") for name, value in row.keys)
-            numbers = (row.measured, round(row.simulated, 4), round(result.group.error(row), 5))
+            numbers = (row.measured, row.simulated, result.group.error(row))
             rows.append((result.config_label, result.group.name, row.label, keys, *numbers, "; ".join(row.assumed)))
     return Table(("config", "group", "label", "keys", "measured", "simulated", "error", "assumed"), rows).csv()

@@ -109,7 +109,7 @@ class Stalls:
                 *((row.what,) if by == "line" else ()),
                 row.issues,
                 row.total,
-                round(self._share(row.total), 6),
+                self._share(row.total),
                 *(row.cycles[cause] for cause in CAUSES),
             )
             for row in self.rows(by, worst)

@@ -1,7 +1,9 @@
-"""What ptxas 13.0 says about texts of every family but matrix instructions: the decoder agrees, or the text is one of
-those that are recorded as open."""
+"""What ptxas 13.0 says about texts of every family but matrix instructions: the decoder agrees wherever the verdict
+counts."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import pytest
 
@@ -9,13 +11,23 @@ from tests.golden.compare_ptxas import judged_threads, thread_verdicts
 
 
 def _wrong(step: int) -> list[str]:
-    """Texts on which the decoder disagrees with ptxas, but for those that are recorded as open."""
-    rows = [row for row in thread_verdicts() if row["open"] == "0"]
-    return [text for tried in judged_threads(rows[::step]).values() for text in (*tried.lax, *tried.strict)]
+    """Texts on which the decoder disagrees with ptxas."""
+    return [
+        text for tried in judged_threads(thread_verdicts()[::step]).values() for text in (*tried.lax, *tried.strict)
+    ]
 
 
 def test_a_sample_of_the_verdicts() -> None:
     assert not _wrong(400)
+
+
+def test_verdicts_that_count_for_nothing() -> None:
+    """Few texts have such a verdict: ptxas crashes, by chance or where something uses the result, or writes no
+    instruction for them."""
+    assert Counter(row["reason"] for row in thread_verdicts() if row["reason"]) == REASONS
+
+
+REASONS = {"random": 23, "crash": 12, "no code": 8}
 
 
 @pytest.mark.exhaustive

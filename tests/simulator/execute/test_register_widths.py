@@ -69,3 +69,33 @@ def test_addresses_in_registers_of_every_width(register: str) -> None:
     out = np.zeros(2, np.uint32)
     simulator.Module(text).get_function("k")(1, 1, (out,))
     assert out.tolist() == [12, 12]
+
+
+BEYOND = {  # body -> what lane 0 has in %r2
+    "st.shared.b128 [place], -1; ld.shared.u32 %r2, [place+4];": 0xFFFFFFFF,
+    "st.shared.b128 [place], -1; ld.shared.u32 %r2, [place+8];": 0,
+    "ldmatrix.sync.aligned.m8n8.x1.b16 {%r2}, [%rd2];": 77,
+    "stmatrix.sync.aligned.m8n8.x2.b16 [%rd2], {%r1, 7}; ld.shared.u32 %r2, [place];": 7,
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%smid];": 77,
+    "cp.async.ca.shared.global [place], [%rd0], 4, %p1; cp.async.wait_group 0; ld.shared.u32 %r2, [place];": 0,
+    "cp.async.ca.shared.global [place], [%rd0], 4, !%p1; cp.async.wait_group 0; ld.shared.u32 %r2, [place];": 9,
+    "movmatrix.sync.aligned.m8n8.trans.b16 %r2, %p1;": 0xFFFFFFFF,
+    "cvt.pack.sat.u16.s32 %rd3, 5, 6; cvt.u32.u64 %r2, %rd3;": 5 << 16 | 6,
+    "add.rn.bf16x2 %r2, {%r1, %r3}, %r3;": 77,
+    "atom.shared.or.b32 %r3, [place], %r1, %r1; ld.shared.u32 %r2, [place];": 77,
+}
+
+
+def test_what_ptxas_takes_beyond_ptx() -> None:
+    """Generic addresses of matrices, constants of b128 and in vectors, predicates as values, registers that are
+    dropped: as the machine code of ptxas 13.0 has them (November 2026)."""
+    for body, expected in BEYOND.items():
+        text = (
+            HEAD.format(target="sm_90a") + ".reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p<2>;\n"
+            ".shared .align 128 .b8 place[64];\nld.param.u64 %rd0, [D]; setp.eq.u32 %p1, %r3, %r3; mov.u32 %r1, 77;"
+            "mov.u64 %rd1, place; cvta.shared.u64 %rd2, %rd1; st.shared.u32 [place], %r1;"
+            f"{body}\nmov.u32 %r7, %tid.x; setp.eq.u32 %p0, %r7, 0; @%p0 st.global.u32 [%rd0], %r2; ret;\n}}\n"
+        )
+        out = np.array([9], np.uint32)
+        simulator.Module(text).get_function("k")(1, 32, (out,))
+        assert out[0] == expected, body

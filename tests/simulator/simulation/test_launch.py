@@ -45,6 +45,17 @@ def test_many_processes_and_one_give_the_same() -> None:
     assert all(np.array_equal(one.arrays[name], two.arrays[name]) for name in one.arrays)
 
 
+def test_figures_of_a_launch_multiply_to_the_whole() -> None:
+    """What as_dict and JSON have is not rounded: multiply-adds a cycle and SM are all of them, times are cycles."""
+    chip = simulator.load_config("h100_sxm")
+    report = simulator.launch(LAUNCHES / "f16_ragged.json", config="h100_sxm", workers=1)
+    found = json.loads(json.dumps(report.as_dict()))
+    assert found["fma"] > 0
+    whole = found["throughput_fma_per_clk_sm"] * found["cycles"] * chip.chip.sms
+    assert whole == pytest.approx(found["fma"], rel=1e-12)
+    assert found["time_us"] * chip.chip.clock_mhz == pytest.approx(found["cycles"], rel=1e-12)
+
+
 def test_arrays_are_written_in_place() -> None:
     function = kernel(
         "mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.u32 %r1, %r2, %r3, %r1;"
@@ -133,6 +144,20 @@ def test_barriers_that_reduce_and_arrivals() -> None:
     function((1,), (128,), (data,))
     assert (data[:, 0] == 32).all()
     assert data[:, 1].tolist() == [2] * 64 + [2 + 36] * 64
+
+
+def test_an_election_among_the_threads_of_a_mask() -> None:
+    """The lowest of them leads; those that have exited are not waited for, and a lane outside its mask ends the run."""
+    text = (
+        "mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 28; @%p1 bra OUT; mov.u32 %r4, 99; setp.ge.u32 %p2, %r1, {};"
+        "@%p2 elect.sync %r4|%p3, 0xfffffe00; @%p2 bar.warp.sync 0xfffffe00; mul.wide.u32 %rd2, %r1, 4;"
+        "ld.param.u64 %rd1, [D]; add.u64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r4;\nOUT: ret;"
+    )
+    data = np.zeros(32, np.uint32)
+    kernel(text.format(9))((1,), (32,), (data,))
+    assert data.tolist() == [99] * 9 + [9] * 20 + [0] * 3
+    with pytest.raises(simulator.LaunchError, match=r"lane 8: .*must be in that mask"):
+        kernel(text.format(8))((1,), (32,), (data,))
 
 
 def test_a_shuffle_from_a_thread_that_has_exited() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,6 +98,19 @@ def test_a_chip_with_one_instruction_more() -> None:
     rows = designs.needs("h100_1of4").records()
     assert [row["pattern"] for row in rows] == ["dense", "2:4", "1:4"] * len(TILES)
     assert all(row["full_speedup"] == 4 for row in rows[2::3])
+
+
+def test_factors_multiply_to_the_whole(tcsim: Tcsim) -> None:
+    """In tables, JSON and CSV alike; only what a person reads is rounded."""
+    frame = designs.needs("h100_1of4").to_frame()
+    for row in (*frame.to_dict("records"), *json.loads(tcsim("design", "h100_1of4", "--format", "json")[1])):
+        assert row["tensor_speedup"] * row["tensor_needed"] == pytest.approx(row["full_speedup"], rel=1e-12)
+    for row in designs.evaluate("stc_flexible").to_frame().to_dict("records"):
+        if "," not in row["layers"] and row["layers"] != "all":
+            assert row["speedup"] * row["cycles"] == pytest.approx(row["dense_cycles"], rel=1e-12)
+        if row["error_percent"] is not None:
+            assert row["speedup"] == pytest.approx(row["published"] * (1 + row["error_percent"] / 100), rel=1e-12)
+    assert " 2.469 " in tcsim("design", "h100_1of4")[1]
 
 
 @pytest.mark.exhaustive

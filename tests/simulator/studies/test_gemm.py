@@ -77,7 +77,34 @@ def _operands(tile: Tile, k: int, rng: np.random.Generator) -> tuple[dict[str, n
                 else:
                     at = row + group + 8 * (within & 1), 16 * block + 8 * (within >> 1) + q
                 words[block, warp, lane, m] |= np.uint32(codes[at] << 4 * q)
-    return {"a": _raw(a, tile.type), "b": _raw(b, tile.type), "e": words}, full @ b.T
+    kind = "s4" if tile.bits == 4 else tile.type
+    if tile.type == "e2m1" and tile.bits == 4:  # two to a byte: 0, 1, 2, -1, -2
+        codes = np.array([0, 2, 4, 0xC, 0xA])
+        arrays = {"a": _raw(codes[a], kind), "b": _raw(codes[b], kind), "e": words}
+    else:
+        arrays = {"a": _raw(a, tile.type), "b": _raw(b, tile.type), "e": words}
+    if not tile.factors:
+        return arrays, full @ b.T
+    arrays["s"], (scale_a, scale_b) = _scales(tile, k, rng)
+    return arrays, (full * scale_a) @ (b * scale_b).T
+
+
+def _scales(tile: Tile, k: int, rng: np.random.Generator) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Scale factors 1, 2 and 4 as the kernel reads them, and for each element of A and of B: PTX ISA 9.0, 9.7.14.3."""
+    block = tile.form.k // tile.factors  # elements of K, pruned ones counted, that share a factor
+    codes = {"ue8m0": (127, 128, 129), "ue4m3": (0x38, 0x40, 0x48)}[tile.form.row.scale.split(" ")[1]]
+    exponents = [rng.integers(0, 3, (rows, k // block)) for rows in (tile.bm, tile.bn)]
+    parts = []
+    for i in range(k // tile.bk):
+        for exponent, warps, tiles, height in (
+            (exponents[0], tile.warps_m, tile.tiles_m, 16),
+            (exponents[1], tile.warps_n, tile.tiles_n, 8),
+        ):
+            of = np.array(codes, np.uint8)[exponent[:, i * tile.bk // block : (i + 1) * tile.bk // block]]
+            of = np.pad(of, ((0, 0), (0, -of.shape[1] % 4)))
+            words = np.ascontiguousarray(of).view(np.uint32).reshape(warps, tiles, height, -1)
+            parts.append(words.transpose(3, 0, 2, 1).reshape(-1))
+    return np.concatenate(parts), [np.repeat(2**exponent, block, axis=1) for exponent in exponents]
 
 
 def _check(tile: Tile, tiles: int, folder: Path) -> None:
@@ -88,8 +115,8 @@ def _check(tile: Tile, tiles: int, folder: Path) -> None:
     where = layout(tile, depth)
     loads = "\n".join(
         f'.load global[{at}], "x.npz", "{name}";'
-        for name, at in (("a", 0), ("b", where.b), ("e", where.e))
-        if name != "e" or tile.sparse
+        for name, at in (("a", 0), ("b", where.b), ("e", where.e), ("s", where.s))
+        if name in "ab" or (tile.sparse if name == "e" else tile.factors)
     )
     target = "sm_120a" if "kind" in tile.form.opcode or (tile.bits, tile.accumulator) == (8, "f16") else "sm_90a"
     (folder / "x.trace").write_text(kernel_trace(tile, depth, loads=loads, target=target))
@@ -108,6 +135,50 @@ def like(kind: str, accumulator: str, sparse: bool) -> tuple[object, ...]:
 @over(("kind", "accumulator", "sparse"), KINDS, distinct=like)
 def test_products_of_every_type(tmp_path: Path, kind: str, accumulator: str, sparse: bool) -> None:
     _check(parse_tile("64x64", kind, stages=2, sparse=sparse, accumulator=accumulator), 2, tmp_path)
+
+
+SCALED = [
+    ("e2m1", kind, sparse, size, stages)
+    for kind in ("mxf4nvf4", "mxf4", "mxf8f6f4")
+    for sparse in (True, False)
+    for size, stages in (("64x64", 2), ("128x128", 3), ("64x128x512", 2))
+    if kind != "mxf8f6f4" or size != "64x128x512"
+] + [("e4m3", "mxf8f6f4", sparse, "64x64x256", 3) for sparse in (True, False)]
+
+
+@over(("type_name", "kind", "sparse", "size", "stages"), SCALED)
+def test_products_with_block_scales(
+    tmp_path: Path, type_name: str, kind: str, sparse: bool, size: str, stages: int
+) -> None:
+    _check(parse_tile(size, type_name, stages=stages, sparse=sparse, kind=kind), 4, tmp_path)
+
+
+def test_fp4_is_packed_where_scales_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without them e2m1 takes the time of FP8, and the output says so."""
+    arguments = ["gemm", "--config", "rtx5090", *(f"--{size}=512" for size in "mnk"), "--tile", "64x64"]
+    said = {}
+    for kind in ("", "mxf4nvf4", "mxf4"):
+        assert main([*arguments, "--type", "e2m1", *(["--kind", kind] if kind else [])]) == 0
+        said[kind] = capsys.readouterr().out
+    assert "e2m1 (kind f8f6f4, no scales)" in said[""]
+    assert "e2m1 without scales is kind::f8f6f4, a byte each at the rate of FP8" in said[""]
+    for kind in ("mxf4nvf4", "mxf4"):
+        assert f"e2m1 (kind {kind})" in said[kind]
+        assert "rate of FP8" not in said[kind]
+    chip = load_config("rtx5090")
+    plain, packed = (tile_for("128x128", "e2m1", sparse=False, config=chip, kind=kind) for kind in ("", "mxf4nvf4"))
+    assert isinstance(plain, Tile)
+    assert isinstance(packed, Tile)
+    assert chip.tensor_cycles(packed.form) / packed.form.k == 16 / 64  # a quarter of the 32 of m16n8k32
+    assert kernel_cycles(packed, 1024, 1024, 1024, chip) < 0.75 * kernel_cycles(plain, 1024, 1024, 1024, chip)
+    weight = simulator.sparselt.prune(np.ones((64, 128), np.float32), "e2m1", "strip")
+    library = simulator.sparselt.matmul(weight, np.ones((64, 128), np.float32), type="e2m1", config=chip, exact=False)
+    assert library.cost is not None
+    assert library.cost.kernel.tile.kind == "mxf4nvf4"  # cuSPARSELt has no other e2m1
+    assert main([*arguments, "--type", "e2m1", "--kind", "mxf5"]) == 2
+    assert "mxf8f6f4, mxf4, mxf4nvf4" in capsys.readouterr().err
+    with pytest.raises(IsaError):
+        estimate(parse_tile("64x64", "e2m1", kind="mxf4"), 64, 64, 256, "h100_sxm")
 
 
 @settings(deadline=None, max_examples=examples(4, 2))

@@ -127,7 +127,9 @@ def test_ranges_zipped_axes_and_a_million_points() -> None:
     assert (kind, last["m"], last["n"], last["sm.warps"], last["chip.sms"]) == ("gemm", 64_000, 1024, 64, 132)
     assert [sweep.point(i)[1]["n"] for i in range(5)] == [64, 128, 256, 512, 1024]
     found = forecast(sweep, seconds=0.0)
-    assert (found.points, found.tried, found.simulations) == (1_000_000, 1, 200)  # clocks, warps; L2 has its own clock
+    assert (found.points, found.tried) == (1_000_000, 1)
+    assert found.counted < 1_000
+    assert 200 <= found.simulations <= 1_000_000  # clocks and warps at least: L2 has its own clock
 
 
 # Bad input

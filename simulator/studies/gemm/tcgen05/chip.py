@@ -16,6 +16,7 @@ from functools import cached_property
 from simulator.chip.config import Config
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
+from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tcgen05.trace import tcgen05_trace
 from simulator.studies.gemm.tile import touched_in_blocks
@@ -45,6 +46,16 @@ def check_tcgen05(tile: Tcgen05Tile, chip: Config) -> None:
     if tile.cluster > chip.chip.sms:
         reason = f"a cluster of {tile.cluster} CTAs on {chip.chip.sms} SMs"
         raise ConfigError(chip.path, "chip.sms", reason, "a smaller cluster")
+
+
+@remembered(keep=16_384)
+def tcgen05_run(tile: Tcgen05Tile, iterations: int, rounds: int, chip: Config, read_bytes: int, sms: int) -> Timing:
+    """Runs a CTA, or a pair, that computes `rounds` tiles of so many iterations one after another, beside so many SMs
+    that all together get `read_bytes` from L2 in a cycle."""
+    assert chip.l2 is not None
+    text = tcgen05_trace(tile, iterations * tile.bk, rounds=rounds, target=chip.target)
+    share = replace(chip, l2=replace(chip.l2, read_bytes=read_bytes))
+    return Session(text, share, arithmetic="none").time(sms=sms)
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,22 @@ class Kernel:
         return read / (tile.bytes_a + tile.bytes_b + tile.bytes_extra)
 
     @property
+    def least(self) -> float:
+        """Cycles for which the tensor cores of an SM are busy, at their rate."""
+        assert self.chip.tcgen05 is not None
+        tile = self.tile
+        return self.rounds * self.iterations * tile.rows_a * tile.bn * tile.bk / self._rate
+
+    @property
+    def _rate(self) -> float:
+        """Multiply-adds of a CTA in a cycle."""
+        assert self.chip.tcgen05 is not None
+        tables = self.chip.tcgen05
+        rated = tables.sparse_rate(self.tile.kind) if self.tile.sparse else tables.kind(self.tile.kind)
+        assert rated is not None
+        return rated.rate
+
+    @property
     def device_bytes(self) -> int:
         """Bytes that device memory brings and takes: operands once if they fit into L2, else what each round touches;
         results once."""
@@ -143,22 +170,19 @@ class Kernel:
         whole = self.rounds * self.iterations / (many - few) / self.cycles
         return {name: cycles * whole for name, cycles in per.items()}
 
-    @cached_property
-    def _share(self) -> Config:
-        """The chip, whose L2 reads once what reaches several SMs."""
+    @property
+    def _read_bytes(self) -> int:
+        """Bytes that all SMs get from L2 in a cycle, which reads once what reaches several of them."""
         assert self.chip.l2 is not None
-        return replace(self.chip, l2=replace(self.chip.l2, read_bytes=round(self.chip.l2.read_bytes / self.multicast)))
+        return round(self.chip.l2.read_bytes / self.multicast)
 
     @cached_property
     def _runs(self) -> tuple[int, int]:
         """Two numbers of iterations, of which the larger outlasts the stores of the tile before."""
         assert self.chip.l2 is not None
-        assert self.chip.tcgen05 is not None
-        tile, tables = self.tile, self.chip.tcgen05
-        rated = tables.sparse_rate(tile.kind) if tile.sparse else tables.kind(tile.kind)
-        assert rated is not None
+        tile = self.tile
         stores = tile.rows_a * tile.bn * tile.bytes_d * self.sms / self.chip.l2.write_bytes
-        many = max(_MANY, round(1.2 * stores * rated.rate / (tile.rows_a * tile.bn * tile.bk)))
+        many = max(_MANY, round(1.2 * stores * self._rate / (tile.rows_a * tile.bn * tile.bk)))
         many = min(many, max(self.iterations, _MANY // 2))  # no more than a small problem asks for
         return many // 2, many
 
@@ -169,13 +193,4 @@ class Kernel:
 
     def _run(self, iterations: int, rounds: int) -> Timing:
         """A run of the engine; each is made once."""
-        key = iterations, rounds
-        if key not in self._known:
-            text = tcgen05_trace(self.tile, iterations * self.tile.bk, rounds=rounds, target=self.chip.target)
-            self._known[key] = Session(text, self._share, arithmetic="none").time(sms=self.sms)
-        return self._known[key]
-
-    @cached_property
-    def _known(self) -> dict[tuple[int, int], Timing]:
-        """Runs that have been made, by iterations and rounds."""
-        return {}
+        return tcgen05_run(self.tile, iterations, rounds, self.chip, self._read_bytes, self.sms)

@@ -1,0 +1,85 @@
+"""The search for the fastest kernel of a GEMM, beside all kernels simulated one by one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from isa import IsaError
+from simulator.chip.config import load_config
+from simulator.errors import ConfigError
+from simulator.studies.gemm import Tcgen05Tile, Tile, fastest, parse_tile, tiles_of
+from simulator.studies.gemm.best import candidate
+from simulator.studies.gemm.estimate import check_chip, kernel_cycles
+from simulator.studies.gemm.tile import STAGES
+from simulator.studies.sweep import run
+from tests.support.cases import alike, over
+
+Tcsim = Callable[..., tuple[int, str, str]]
+
+
+def test_stages_are_searched_beside_tiles(tcsim: Tcsim) -> None:
+    """Three stages leave room for two CTAs of 128x128 on an SM, which are faster than any tile with as many stages as
+    fit (543,687 cycles, 306.8 us)."""
+    code, out, err = tcsim("gemm", "--dense", "--tile", "best", "--format", "json")
+    kernels, simulated = map(int, re.findall(r"\d+", err)[:2])
+    assert kernels > 30
+    assert simulated < 13  # for which a user waits some seconds
+    found = json.loads(out)
+    assert code == 0
+    assert [found["tile"][name] for name in ("bm", "bn", "stages")] == [128, 128, 3]
+    assert found["resident"] == 2
+    tile = parse_tile("128x128", "f16", sparse=False, stages=3)
+    assert found["cycles"] == kernel_cycles(tile, 4096, 4096, 4096, load_config("h100_sxm"))
+    assert found["once_us"] == pytest.approx(291.3, abs=0.1)
+    assert "tile 128x128, 3 stages, 2 CTAs per SM" in err
+
+
+@over(
+    "size",
+    [
+        ("rtx4090", "e4m3", True, 1024, 1024, 512),
+        ("a100", "s8", False, 1024, 256, 512),
+        ("h100_sxm", "f16", True, 512, 512, 512),
+        ("h100_sxm", "f16", False, 4096, 4096, 4096),
+    ],
+    distinct=alike,
+)
+def test_no_kernel_is_much_faster(size: tuple[str, str, bool, int, int, int]) -> None:
+    """Of all tiles and stages; and none takes less time than its bound."""
+    name, kind, sparse, *sizes = size
+    m, n, k = sizes
+    chip = load_config(name)
+    every: dict[Tile | Tcgen05Tile, int] = {}
+    for text, stages in product(tiles_of(chip), STAGES):
+        try:
+            tile = parse_tile(text, kind, sparse=sparse, stages=stages)
+            check_chip(tile, chip)
+        except (IsaError, ConfigError):
+            continue
+        every[tile] = kernel_cycles(tile, m, n, k, chip)
+        assert candidate(tile, m, n, k, chip).least <= every[tile]
+    found = fastest(kind, m, n, k, chip, sparse=sparse)
+    assert found.candidates == len(every)
+    assert found.simulated < len(every) / 2
+    assert found.cycles == every[found.tile]
+    assert found.cycles <= 1.02 * min(every.values())
+
+
+def test_stages_that_are_given_are_kept() -> None:
+    for stages in (2, 4):
+        assert fastest("f16", 256, 256, 256, stages=stages).tile.stages == stages
+    with pytest.raises(IsaError, match="stages"):
+        fastest("f16", 256, 256, 256, stages=9)
+
+
+def test_a_sweep_names_the_kernel_that_it_found() -> None:
+    frame = run({"tile": "best", "m": 1024, "n": 512, "k": [256, 512], "sparse": False}, workers=1)
+    for row in frame.to_dict("records"):
+        found = fastest("f16", 1024, 512, row["k"], sparse=False)
+        named = row["best_tile"], row["best_stages"], row["resident"], row["cycles"]
+        assert named == (found.name, found.tile.stages, found.resident, found.cycles)
