@@ -1,4 +1,4 @@
-"""Compiles the front of an SM (`simulator/machine/front`) as it stands, with Cython: `python simulator/machine/build.py`.
+"""Compiles the front of an SM (`simulator/machine/front`) with Cython, as it stands. Run it as a script.
 
 Its modules become one, in the order of their imports, so that objects of one module reach the fields of another's
 without Python. The installation runs this, and goes on without it where it fails: nothing but the standard library,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.timing.memory_config import L2
+from simulator.chip.memory import L2
 
 
 class L2Path:

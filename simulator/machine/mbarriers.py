@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from simulator.compiler.timed_code import StallReason
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import CLUSTER, STORES, Barrier
 from simulator.machine.clock import call_at
 from simulator.state.mbarrier import PhaseCounter
-from simulator.timing.model import StallReason
 
 if TYPE_CHECKING:
     from simulator.machine.sm import Machine

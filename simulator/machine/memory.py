@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from isa.forms.record import Unit
+from simulator.chip.memory import Memory
+from simulator.compiler.timed_code import StallReason, TimedOperation
 from simulator.execute.dynamic_info import (
     BulkFacts,
     CommitGroupFacts,
@@ -33,8 +35,6 @@ from simulator.machine.clock import call_at
 from simulator.machine.l2 import L2Path
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
 from simulator.state.windows import LOCAL
-from simulator.timing.memory_config import Memory
-from simulator.timing.model import StallReason, TimedOperation
 
 if TYPE_CHECKING:
     from simulator.machine.sm import Sm
@@ -202,7 +202,9 @@ class GlobalMemory:
         if self.memory.write_cycles:
             for group in (groups.open, groups.part):
                 group.missing += 1
-            self.land(arrival, fact.wavefronts, partial(self.written, warp, groups.open, groups.part), self.sm.number_of(warp))
+            self.land(
+                arrival, fact.wavefronts, partial(self.written, warp, groups.open, groups.part), self.sm.number_of(warp)
+            )
             return 1
         for group in (groups.open, groups.part):
             group.written = max(group.written, arrival)

@@ -14,6 +14,10 @@ from typing import Any
 import simpy
 
 from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.compiler.forwarding import extras
+from simulator.compiler.timed_code import Job, StallReason, TimedCode, TimedOperation, has_jobs, registers_of
+from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import (
     CLUSTER,
@@ -26,17 +30,13 @@ from simulator.execute.dynamic_info import (
     PostFacts,
     WaitFacts,
 )
-from simulator.errors import DeadlockError
 from simulator.machine.clock import Turn
 from simulator.machine.engine import BOUNDARY, NEVER, OUTSIDE, PAUSE, front_module
 from simulator.machine.l2 import L2Path
 from simulator.machine.mbarriers import Mbarriers
 from simulator.machine.memory import GlobalMemory
+from simulator.machine.reasons import PIPE_TAKEN, PRODUCED_BY
 from simulator.machine.tensor_unit import TensorUnit
-from simulator.timing.config import Config
-from simulator.timing.model import Job, StallReason, TimedCode, TimedOperation, has_jobs, registers_of
-from simulator.timing.reasons import PIPE_TAKEN, PRODUCED_BY
-from simulator.timing.schedule import extras
 
 BEHIND_ISSUE = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # units whose instructions go on working, or wait
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import simpy
 
+from simulator.compiler.timed_code import Job
 from simulator.execute.dynamic_info import CommitFacts
-from simulator.timing.model import Job
 
 if TYPE_CHECKING:
     from simulator.machine.sm import Sm

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from isa.types import Bits, ElementType, element_type
 from simulator.arithmetic.convert import from_float64
+from simulator.chip.config import Config
 from simulator.errors import ConfigError
-from simulator.timing.config import Config
 
 Features = tuple[float, float, float, float]
 _REFERENCE = 8192  # normal numbers

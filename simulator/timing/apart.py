@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isa.forms.record import Unit
-from simulator.timing.config import Config
-from simulator.timing.model import StallReason, TimedCode, operations_of
+from simulator.chip.config import Config
+from simulator.compiler.timed_code import StallReason, TimedCode, operations_of
 from simulator.timing.result import Timing
 
 _OWN = (Unit.TENSOR, Unit.ALU, Unit.FMA, Unit.CONTROL)  # units that each sub-core has for itself

@@ -7,13 +7,12 @@ alike. They are simulated once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from simulator.chip.config import Config
+from simulator.compiler.timed_code import TimedCode, TimedLoop
 from simulator.machine.engine import Programs
 from simulator.machine.sm import Machine
 from simulator.timing.apart import Part, alone, parts, settled
-from simulator.timing.config import Config
-from simulator.timing.model import TimedCode, TimedLoop
 from simulator.timing.run import Watch, run, simulate
 
 Known = dict[tuple[int, tuple[int, int], tuple[int, ...]], tuple[int, int]]

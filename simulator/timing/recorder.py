@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from isa.forms.record import Unit
-from simulator.timing.model import StallReason, TimedCode, TimedOperation
-from simulator.timing.observer import Issue, Stall, TimingObserver, Waits
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedOperation
+from simulator.machine.observer import Issue, Stall, TimingObserver, Waits
 
 _COMPILED = (
     StallReason.DEPENDENCY,
@@ -200,9 +200,7 @@ class Recorder(TimingObserver):
         if end > begin and end > self.window[0] and begin < self.window[1]:
             self.taken.append(Busy(name, core, sm, begin, end, entry))
 
-    def _producer(
-        self, warp: int, operation: TimedOperation, stalls: Sequence[Stall], waits: Waits
-    ) -> Issue | None:
+    def _producer(self, warp: int, operation: TimedOperation, stalls: Sequence[Stall], waits: Waits) -> Issue | None:
         """The issue that wrote the operand that came last, if the warp waited for its operands; else None."""
         compiled = [
             stall.begin

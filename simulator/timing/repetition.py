@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop
+from simulator.machine.reasons import BY_NUMBER
 from simulator.machine.sm import Machine, Sm
-from simulator.timing.model import StallReason, TimedCode, TimedLoop
-from simulator.timing.reasons import BY_NUMBER
 
 Chosen = list[TimedLoop | None]  # for each warp, or item, one loop that it is in
 
@@ -138,7 +138,8 @@ class Skipper:
     def chosen(self, depth: int) -> Chosen:
         """The loop at this depth that each warp is in, -1 for the innermost; None if it is in none."""
         return [
-            None if warp.is_done() else self.loops(code, depth)[warp.position()] for _, warp, code in self.machine.places
+            None if warp.is_done() else self.loops(code, depth)[warp.position()]
+            for _, warp, code in self.machine.places
         ]
 
     def loops(self, code: TimedCode, depth: int) -> Chosen:

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from simulator.chip.config import Config
+from simulator.compiler.schedule import scheduled
+from simulator.compiler.sequences.expand import expand
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop
 from simulator.machine.engine import Programs
+from simulator.machine.observer import TimingObserver
 from simulator.machine.sm import Machine
 from simulator.progress import Pace, Progress
 from simulator.timing.apart import alone, joined, parts
-from simulator.timing.config import Config
-from simulator.timing.model import StallReason, TimedCode, TimedLoop
-from simulator.timing.observer import TimingObserver
 from simulator.timing.repetition import Skipper
 from simulator.timing.result import Timing
-from simulator.timing.schedule import scheduled
-from simulator.timing.sequences import expand
 
 PATIENCE = 5.0  # seconds after which a run says how long it will take, if that is longer than as long again
 _LOG = logging.getLogger("tcsim")

@@ -13,6 +13,7 @@ import numpy as np
 
 import isa
 import simulator
+from simulator.chip.config import load_config
 from simulator.execute.mma import execute_mma
 from simulator.faults import MmaTarget, single_bits
 from simulator.layout import form_layout
@@ -23,7 +24,6 @@ from simulator.studies.gemm import estimate
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.streams import stream
 from simulator.timing import compiled
-from simulator.timing.config import load_config
 from simulator.views.drawing.registers import matrix_panels
 from simulator.views.drawing.svg import figure
 from tests.benchmarks.bare_simpy import INSTRUCTIONS, Loop, bare_simpy
@@ -222,9 +222,9 @@ def decode_long(texts: list[str]) -> None:
 
 def repeated(count: int) -> Callable[[], object]:
     """The timing engine alone on a loop of 120 matrix instructions in 8 warps."""
+    from simulator.compiler.compile import compile_code
     from simulator.program.blocks import Block, Repeat
     from simulator.program.lowering import linearise
-    from simulator.timing.compile import compile_code
     from simulator.timing.run import simulate
 
     config = load_config("h100_sxm")

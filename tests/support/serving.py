@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from simulator.timing.config import Config
+from simulator.chip.config import Config
 
 UNKNOWN = 10**9  # and more: the cycle in which a value is there, until that is known
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import BOARDS, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.machine.observer import Stall, TimingObserver, Waits
 from simulator.studies.validation import pieces, turns
-from simulator.timing.config import load_config
-from simulator.timing.model import BOARDS, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.timing.observer import Stall, TimingObserver, Waits
 from simulator.timing.run import simulate
 
 H100 = load_config("h100_sxm")

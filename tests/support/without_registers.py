@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulator.timing.config import Config
+from simulator.chip.config import Config
 
 PORTS = {  # ports and spare by class
     "dense, small k, f32": (3, 0),

@@ -25,8 +25,6 @@ Measured: H100 80GB and H200, 80,000 sequences of machine code (docs/timing.md, 
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
 
 from simulator.machine.front.matrix_reads import FIRST_TWO, THIRD, MatrixRead, MatrixReads
@@ -39,7 +37,9 @@ REUSE = cython.declare(cython.longlong, 8)  # of an operand: the next instructio
 AGAIN = cython.declare(cython.longlong, 16)  # of an operand: an earlier one of the instruction reads the same register
 OF_EVEN = cython.declare(cython.longlong, 0b010101)  # operands of the even bank, by bit 2 * slot + bank
 BOTH = cython.declare(cython.longlong, 3)  # banks
-LATEST = cython.declare(cython.longlong, 16)  # cycles, at most, for which a matrix instruction that has issued holds others up
+LATEST = cython.declare(
+    cython.longlong, 16
+)  # cycles, at most, for which a matrix instruction that has issued holds others up
 
 
 @cython.final
@@ -149,7 +149,7 @@ class Collector:
             source: cython.longlong = instruction.sources[k] if k < instruction.source_count else -1
             if source >= 0:
                 producer: cython.longlong = warp.producers[source]
-                if producer == ALU or producer == FMA:
+                if producer in (ALU, FMA):
                     given = warp.readable[source] + self.rules.extra[instruction.unit * UNITS + producer]
                     if producer == ALU:
                         given += instruction.forwarding_penalty

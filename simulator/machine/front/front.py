@@ -21,7 +21,6 @@ from simulator.machine.front.program import (
     AT_BARRIER,
     AT_GLOBAL,
     AT_MBARRIER,
-    AT_SHARED,
     BARRIER,
     BRANCH,
     CONTROL,
@@ -34,7 +33,6 @@ from simulator.machine.front.program import (
     TENSOR,
     Instruction,
     LoopEnd,
-    Program,
     Words,
 )
 from simulator.machine.front.rules import Rules
@@ -42,15 +40,19 @@ from simulator.machine.front.shared_memory import SharedMemory
 from simulator.machine.front.sub_core import SubCore, UnitQueue
 from simulator.machine.front.warp import Warp
 from simulator.machine.front.wavefronts import TAKEN
-from simulator.timing.observer import Stall, Waits
-from simulator.timing.reasons import BY_NUMBER
+from simulator.machine.observer import Stall, Waits
+from simulator.machine.reasons import BY_NUMBER
 
 WAITS = cython.declare(cython.int, 0)  # why `advance` returns: nothing happens before the cycle asked for
-OUTSIDE = cython.declare(cython.int, 1)  # an instruction is to issue that starts something on its own clock: `issue_chosen`
+OUTSIDE = cython.declare(
+    cython.int, 1
+)  # an instruction is to issue that starts something on its own clock: `issue_chosen`
 BOUNDARY = cython.declare(cython.int, 2)  # a warp is at the end of a loop, where a repetition may be found
 PAUSE = cython.declare(cython.int, 3)  # enough steps for once
 STEPS = cython.declare(cython.longlong, 1_000_000)  # that it takes at once
-ASLEEP = cython.declare(cython.longlong, 10_000)  # cycles without an issue after which the state is compared at another warp's loop ends
+ASLEEP = cython.declare(
+    cython.longlong, 10_000
+)  # cycles without an issue after which the state is compared at another warp's loop ends
 
 
 @cython.final
@@ -130,8 +132,7 @@ class Front:
     @cython.ccall
     def limit(self, cycle: cython.longlong) -> cython.void:
         """Lets `advance` return before this cycle, in which something happens outside."""
-        if cycle < self.until:
-            self.until = cycle
+        self.until = min(self.until, cycle)
 
     @cython.ccall
     def next_step(self) -> cython.longlong:
@@ -139,8 +140,7 @@ class Front:
         next: cython.longlong = self.shared.tick
         core: SubCore
         for core in self.cores:
-            if core.tick < next:
-                next = core.tick
+            next = min(next, core.tick)
         return next
 
     @cython.ccall
@@ -151,8 +151,7 @@ class Front:
         shared: SharedMemory = self.shared
         n: cython.int = self.rules.sub_cores
         k: cython.int
-        steps: cython.longlong
-        for steps in range(STEPS):
+        for _ in range(STEPS):
             core: SubCore = cython.cast(SubCore, self.cores[0])
             for k in range(1, n):
                 other: SubCore = cython.cast(SubCore, self.cores[k])
@@ -216,8 +215,7 @@ class Front:
         core.issues = core.issues + 1 if core.last_issue == now else 1
         core.last_issue = warp.last = now
         warp.begin_upkeep(instruction, now)
-        if warp.due < core.due_from:
-            core.due_from = warp.due
+        core.due_from = min(core.due_from, warp.due)
         core.issued += 1
         finished: cython.longlong = now + self.start(core, warp, instruction, now)
         if self.observer is not None:
@@ -333,7 +331,7 @@ class Front:
             warp.prepare()
             return
         warp.done, warp.upkeep_count, warp.due = True, 0, NEVER
-        if warp.blocked != AT_MBARRIER and warp.blocked != AT_GLOBAL:
+        if warp.blocked not in (AT_MBARRIER, AT_GLOBAL):
             self.finish(warp, now)
 
     @cython.cfunc
@@ -473,7 +471,9 @@ class Front:
         memory; returns the cycle in which it leaves that."""
         sent: cython.longlong = core.port.take(now, port)
         if self.observer is not None:
-            self.observer.serve("shared", self.cta, sent, core.port.free_from, self.cta * self.rules.sub_cores + core.number)
+            self.observer.serve(
+                "shared", self.cta, sent, core.port.free_from, self.cta * self.rules.sub_cores + core.number
+            )
         warp.access = now + self.rules.warp_interval
         warp.sent = core.port.free_from + self.rules.operand_latency
         k: cython.int

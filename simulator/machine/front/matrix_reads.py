@@ -107,8 +107,7 @@ class MatrixReads:
         k: cython.int
         for k in range(self.count):
             read: MatrixRead = self.at(k)
-            if read.since < 0:
-                read.since = 0
+            read.since = max(read.since, 0)
 
     @cython.cfunc
     @cython.exceptval(check=False)

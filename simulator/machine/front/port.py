@@ -91,8 +91,7 @@ class Clock:
     @cython.ccall
     def lasts(self, cycle: cython.longlong) -> cython.void:
         """Notes that a result is there in this cycle."""
-        if cycle > self.end:
-            self.end = cycle
+        self.end = max(self.end, cycle)
 
 
 @cython.cclass
@@ -120,8 +119,7 @@ class Clocked:
     def wake(self, cycle: cython.longlong) -> cython.void:
         """Plans to look at the warps in `cycle`, unless that is planned for an earlier cycle already."""
         cycle = max(cycle, self.clock.now, self.open_from())
-        if cycle < self.tick:
-            self.tick = cycle
+        self.tick = min(self.tick, cycle)
 
 
 @cython.final

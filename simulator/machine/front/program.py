@@ -12,7 +12,9 @@ from typing import Any
 import cython
 
 NEVER = cython.declare(cython.longlong, 1 << 62)  # a cycle that does not come
-BOARDS = cython.declare(cython.int, 6)  # scoreboards of a warp: each counts registers that are read, and values that are there
+BOARDS = cython.declare(
+    cython.int, 6
+)  # scoreboards of a warp: each counts registers that are read, and values that are there
 TENSOR = cython.declare(cython.int, 0)
 ALU = cython.declare(cython.int, 1)
 SHARED = cython.declare(cython.int, 2)

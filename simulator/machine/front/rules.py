@@ -70,7 +70,9 @@ class Rules:
         self.produced_by, self.pipe_taken = numbers(produced_by), numbers(pipe_taken)
         longest = max([max(row) for row in extra])
         self.margin = longest + max(shared.overlap_latency, config.alu.change_latency)
-        self.unlike_margin = max([tensor.result_until for tensor in config.tensor], default=0) + config.pipe.sparse_after_dense
+        self.unlike_margin = (
+            max([tensor.result_until for tensor in config.tensor], default=0) + config.pipe.sparse_after_dense
+        )
         self.sub_cores, self.tensor_pipes = config.sm.sub_cores, config.sm.tensor_pipes
         self.metadata_cycles = config.sm.metadata_cycles
         self.policy, self.width, self.greedy = POLICIES.index(issue.policy), issue.width, issue.greedy
@@ -82,11 +84,19 @@ class Rules:
         self.stored = max((registers.stored if registers is not None else 6) - config.alu.latency, 0)
         self.gap, self.port_delay = config.pipe.gap, config.pipe.port_delay
         self.lag = max(self.stages, self.port_delay) + 1
-        self.cycles, self.wavefronts, self.wavefront_interval = shared.cycles, shared.wavefronts, shared.wavefront_interval
+        self.cycles, self.wavefronts, self.wavefront_interval = (
+            shared.cycles,
+            shared.wavefronts,
+            shared.wavefront_interval,
+        )
         self.warp_interval = shared.warp_interval
         self.port_cycles, self.queue, self.queue_latency = shared.port_cycles, shared.queue, shared.queue_latency
         self.waiting, self.reach, self.senders = shared.waiting, shared.reach, min(shared.senders, self.sub_cores)
-        self.latency, self.store_latency, self.operand_latency = shared.latency, shared.store_latency, shared.operand_latency
+        self.latency, self.store_latency, self.operand_latency = (
+            shared.latency,
+            shared.store_latency,
+            shared.operand_latency,
+        )
         self.loads, self.freed, self.passes = shared.loads, shared.freed, shared.passes
         self.barrier_arrival, self.barrier_stall = config.barrier.arrival, config.barrier.stall
 

@@ -76,7 +76,9 @@ class SharedMemory:
         """Sends an access that issues now to the port; when it is served is decided later."""
         access: Access = core.port.send(warp, instruction, now)
         if self.observer is not None:
-            self.observer.serve("shared", warp.cta, access.begin, access.until, core.cta * self.rules.sub_cores + core.number)
+            self.observer.serve(
+                "shared", warp.cta, access.begin, access.until, core.cta * self.rules.sub_cores + core.number
+            )
             access.issue = self.observer.current
         if 0 < self.rules.gap < instruction.sent:
             core.stores = min(core.stores + 1, MOST_STORES)
@@ -196,7 +198,11 @@ class SharedMemory:
         first: SubCore = None
         core: SubCore
         for core in self.cores:
-            if self.can_take(core) and self.comes(core) <= cycle and (first is None or core.port.taken_at < first.port.taken_at):
+            if (
+                self.can_take(core)
+                and self.comes(core) <= cycle
+                and (first is None or core.port.taken_at < first.port.taken_at)
+            ):
                 first = core
         if first is None:
             return

@@ -365,7 +365,7 @@ class SubCore(Clocked):
         if not self.counting:
             return False
         unit: cython.int = warp.next.unit
-        if since == self.rules.greedy and (unit == ALU or unit == FMA or unit == CONTROL):
+        if since == self.rules.greedy and (unit in (ALU, FMA, CONTROL)):
             return True
         return self.pipe_free(warp.next) < now
 
@@ -421,8 +421,7 @@ class SubCore(Clocked):
         first: cython.longlong = NEVER
         k: cython.int
         for k in range(self.count):
-            if self.warp(k).due < first:
-                first = self.warp(k).due
+            first = min(first, self.warp(k).due)
         self.due_from = first
         return first
 
@@ -576,6 +575,8 @@ class SubCore(Clocked):
         count: cython.longlong = 0
         k: cython.int
         for k in range(self.count):
-            if self.warp(k).acted < warp.acted or (self.warp(k).acted == warp.acted and self.warp(k).place < warp.place):
+            if self.warp(k).acted < warp.acted or (
+                self.warp(k).acted == warp.acted and self.warp(k).place < warp.place
+            ):
                 count += 1
         return count

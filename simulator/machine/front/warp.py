@@ -8,17 +8,15 @@ import cython
 
 from simulator.machine.front.program import (
     ALU,
-    AT_SHARED,
     BOARDS,
-    BRANCH,
     DEPENDENCY,
+    GLOBAL,
     NEVER,
     NOT_CHOSEN,
     REASONS,
     SHARED,
     TENSOR,
     UNITS,
-    GLOBAL,
     Instruction,
     LoopEnd,
     Program,
@@ -119,7 +117,9 @@ class Warp:
     stalls: cython.longlong[::1]
     seen: cython.longlong
 
-    def __init__(self, rules: Rules, program: Program, number: Any, cta: Any, core: Any, place: Any, rank: Any, registers: Any) -> None:
+    def __init__(
+        self, rules: Rules, program: Program, number: Any, cta: Any, core: Any, place: Any, rank: Any, registers: Any
+    ) -> None:
         self.rules, self.program, self.id, self.cta = rules, program, number, cta
         self.core, self.place, self.rank, self.registers = core, place, rank, registers
         self.pc, self.done, self.blocked, self.last, self.acted = 0, False, 0, -1, -1
@@ -145,8 +145,7 @@ class Warp:
     @cython.ccall
     def wait_until(self, cycle: cython.longlong, reason: cython.int) -> cython.void:
         """Lets the warp issue nothing before this cycle, and notes why."""
-        if cycle > self.issue_not_before:
-            self.issue_not_before = cycle
+        self.issue_not_before = max(self.issue_not_before, cycle)
         self.issue_not_before_reason = reason
 
     def block(self, reason: Any) -> None:
@@ -194,7 +193,7 @@ class Warp:
                 producer = cython.cast(cython.int, self.producers[register])
                 if producer == SHARED and unit == SHARED:  # values arrive in order
                     cycle = 0
-                elif producer != SHARED and producer != GLOBAL:
+                elif producer not in (SHARED, GLOBAL):
                     cycle += 1 - instruction.latency
                 if cycle > latest:
                     latest, source = cycle, producer
@@ -376,7 +375,6 @@ class Warp:
         Args:
             accesses: how many accesses its sub-core has made: those whose values are under way count from there.
         """
-        margin: cython.longlong = self.rules.margin
         words.add(max(self.turn + self.rules.lag - now, 0))
         words.add(max(self.behind + self.rules.lag - now, 0))
         words.add(max(self.outside_turn - now, 0))
@@ -410,6 +408,22 @@ class Warp:
         k: cython.int
         for k in range(self.program.loops):
             words.add(max(self.starts[k] + self.rules.loop_minimum - now, 0))
+        self.registers_state(words, now, accesses)
+        for k in range(self.program.count):
+            if self.turns[k]:
+                words.add(k)
+                words.add(self.turns[k])
+        words.add(-1)
+        for k in range(self.upkeep_seen, self.upkeep_count):
+            words.add(self.upkeep[k] - 2 * now)
+        words.add(-1)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def registers_state(self, words: Words, now: cython.longlong, accesses: cython.longlong) -> cython.void:
+        """When its registers can be read and overwritten, and its scoreboards are free, relative to `now`."""
+        margin: cython.longlong = self.rules.margin
+        k: cython.int
         cycle: cython.longlong
         for k in range(self.registers):
             cycle = self.ready[k]
@@ -431,11 +445,3 @@ class Warp:
         for k in range(2 * BOARDS):
             cycle = max(self.boards[k], now)
             words.add(cycle - now if cycle < NEVER else cycle - 2 * NEVER - accesses)
-        for k in range(self.program.count):
-            if self.turns[k]:
-                words.add(k)
-                words.add(self.turns[k])
-        words.add(-1)
-        for k in range(self.upkeep_seen, self.upkeep_count):
-            words.add(self.upkeep[k] - 2 * now)
-        words.add(-1)

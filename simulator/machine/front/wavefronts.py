@@ -98,10 +98,16 @@ class Wavefronts:
     @cython.cfunc
     @cython.exceptval(check=True)
     def place(
-        self, soonest: cython.longlong, count: cython.longlong, now: cython.longlong, load: cython.bint, mark: cython.int
+        self,
+        soonest: cython.longlong,
+        count: cython.longlong,
+        now: cython.longlong,
+        load: cython.bint,
+        mark: cython.int,
     ) -> cython.longlong:
         """Takes slots for `count` wavefronts of one access from cycle `soonest` on, so far apart as those of one warp
-        are; returns the cycle in which the last of them begins, `first_placed` is that of the first. A load fills gaps that stores have left, too.
+        are; returns the cycle in which the last of them begins, and sets `first_placed` to that of the first. A load
+        fills gaps that stores have left, too.
 
         Args:
             mark: TAKEN, or GAP for slots that stay empty for stores.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import exp
 
+from simulator.chip.config import Config
 from simulator.errors import ConfigError
 from simulator.studies.gemm.tile import Tile, touched_in_blocks
-from simulator.timing.config import Config
 
 _REGISTER_UNIT = 8  # registers of a thread are given in eights; CUDA programming guide, occupancy
 _OWN_SHARED = 1024  # bytes of shared memory that each CTA takes beside its own, likewise (compute capability 9.0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from simulator.chip.config import Config
 from simulator.resources import folder
 from simulator.simulation.energy_values import activity
 from simulator.studies.gemm.energy import spent
@@ -13,7 +14,6 @@ from simulator.studies.gemm.held import dram_bytes
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
 from simulator.tables import read_rows
-from simulator.timing.config import Config
 
 SOURCE = "measured: H100 80GB HBM3, 2026-11-22, measurements/energy"
 _NAME = re.compile(r"(dense_)?(\w+?)_(\d+)x(\d+)x(\d+)_w(\d)x(\d)_s(\d)")

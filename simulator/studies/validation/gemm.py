@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from simulator.chip.config import Config
 from simulator.program.blocks import Repeat
 from simulator.program.program import Program
 from simulator.program.reader import load
@@ -25,7 +26,6 @@ from simulator.studies.gemm.estimate import kernel_cycles
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
 from simulator.tables import read_rows
-from simulator.timing.config import Config
 
 SOURCE = "measured: H100 80GB, 2026-11-21, measurements/gemm"
 MODES = ("whole", "without copies", "without copies and barriers", "copies alone")

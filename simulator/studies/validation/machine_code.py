@@ -21,15 +21,15 @@ from typing import Any
 
 from isa import MmaForm, mma_form
 from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.chip.sequences import Row as Machine
+from simulator.compiler.sequences.instructions import machine_operation
+from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Key, Row
 from simulator.studies.validation.programs import by_warps, load
 from simulator.studies.validation.slots import read_from, wait_for
 from simulator.studies.validation.streams import Loop
-from simulator.timing.config import Config
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.timing.sequences import machine_operation
-from simulator.timing.sequences_config import Row as Machine
 
 PREDICATES = 256  # the number of P0
 ADDRESS = 7  # where a row has the address of its instruction, in instructions, if it is known

@@ -33,7 +33,19 @@ from numpy.typing import NDArray
 
 import isa
 from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.compiler.compile import compile_code
+from simulator.compiler.timed_code import (
+    Periodic,
+    StallReason,
+    TimedCode,
+    TimedLoop,
+    TimedOperation,
+    nesting,
+    operations_of,
+)
 from simulator.execute.cta_state import CtaState
+from simulator.machine.engine import Programs
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
 from simulator.program.program import Program
@@ -41,11 +53,7 @@ from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
 from simulator.studies.validation.slots import Slots, both, read_from, wait_for
 from simulator.studies.validation.streams import repeated
-from simulator.timing.compile import compile_code
-from simulator.machine.engine import Programs
-from simulator.timing.config import Config
 from simulator.timing.run import simulate
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from isa import mma_form
+from simulator.chip.config import Config
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row, assumed
 from simulator.studies.validation.streams import BODY, Streams, brief
 from simulator.tables import read_rows
-from simulator.timing.config import Config
 
 FULL_CHAINS, FULL_WARPS = 4, 16
 FULL_BODY = 40  # with several warps on a sub-core, so many instructions hide the loop's end

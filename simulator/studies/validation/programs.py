@@ -17,11 +17,11 @@ from types import MappingProxyType
 from typing import Any
 
 from isa import MmaForm, decode, mma_form
+from simulator.chip.config import Config
 from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import Loop, instruction
-from simulator.timing.config import Config
 
 COUNTS = (8, 72)  # iterations; no more than were measured, as the engine has no noise; with less, one rhythm counts
 SHORT = 20  # of how many programs the short form takes one

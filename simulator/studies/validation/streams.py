@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 
 from isa import Instruction, MmaForm, decode
 from isa.ptx.instruction import Immediate, Operand, Register, Vector
+from simulator.chip.config import Config
+from simulator.chip.tables import TensorClass
+from simulator.compiler.compile import compile_code
+from simulator.compiler.schedule import scheduled
+from simulator.compiler.sequences.expand import expand
+from simulator.compiler.timed_code import TimedCode
 from simulator.errors import ConfigError
+from simulator.machine.engine import Programs
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
-from simulator.timing.compile import compile_code
-from simulator.machine.engine import Programs
-from simulator.timing.config import Config
-from simulator.timing.run import simulate
 from simulator.timing.lengths import Known, lengths
-from simulator.timing.model import TimedCode
-from simulator.timing.schedule import scheduled
-from simulator.timing.sequences import expand
-from simulator.timing.tables import TensorClass
+from simulator.timing.run import simulate
 
 BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then
 STAGGER = 20  # cycles by which warps of a sub-core begin a loop one after the other: behind a barrier they

@@ -16,12 +16,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from isa import decode
+from simulator.chip.config import Config
+from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.pieces import ACCESSES, Events, events, operation, operations
-from simulator.timing.config import Config
 from simulator.timing.run import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 
 FAR = 600  # cycles from what is asked to the end of the run, in which all else ends
 SHORT = 24  # of how many scenes the short form takes one

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simulator.chip.config import config_label
+from simulator.compiler.timed_code import StallReason
 from simulator.tables import Table, aligned
-from simulator.timing.config import config_label
-from simulator.timing.model import StallReason
 from simulator.views.timeline.recorded import RecordedRun
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isa.forms.record import Unit
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedLoop, TimedOperation, unread
 from simulator.machine.front.wavefronts import TAKEN, Wavefronts
 from simulator.studies.validation.group import Row
 from simulator.studies.validation.measured_loops import Loop
 from simulator.studies.validation.shared_memory import GROUPS, _loops
-from simulator.timing.config import load_config
-from simulator.timing.model import TimedLoop, TimedOperation, unread
 from tests.support.cases import examples, over
 
 H100, A100 = load_config("h100_sxm"), load_config("a100")

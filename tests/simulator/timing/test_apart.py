@@ -8,13 +8,13 @@ from unittest import mock
 
 import pytest
 
+from simulator.chip.config import load_config
 from simulator.simulation.session import Session
 from simulator.studies.validation.programs import programs
 from simulator.studies.validation.streams import Loop, repeated
-from simulator.timing import run
 from simulator.timing import lengths as both
+from simulator.timing import run
 from simulator.timing.apart import Part, parts
-from simulator.timing.config import load_config
 from simulator.timing.run import simulate
 
 H100 = load_config("h100_sxm")

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 import isa
 import simulator
 from isa.forms.record import Unit
+from simulator.chip.config import Config, load_config
+from simulator.chip.tables import POLICIES, Issue, Loop, Schedule, TensorClass
+from simulator.compiler.compile import compile_code
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop, TimedOperation, by_warp
 from simulator.program import load
 from simulator.program.lowering import Code, LoopEnd, Operation, linearise
 from simulator.state.shared import wavefronts
-from simulator.timing.compile import compile_code
-from simulator.timing.config import Config, load_config
-from simulator.timing.run import simulate
-from simulator.timing.model import StallReason, TimedCode, TimedLoop, TimedOperation, by_warp
 from simulator.timing.result import Timing
-from simulator.timing.tables import POLICIES, Issue, Loop, Schedule, TensorClass
+from simulator.timing.run import simulate
 from tests.support.cases import case_of, examples, exhaustive, over
 from tests.support.serving import UNKNOWN, Access, Server
 from tests.support.without_registers import without_registers

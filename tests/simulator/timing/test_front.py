@@ -16,6 +16,8 @@ from unittest import mock
 import pytest
 
 import simulator
+from simulator.chip.config import config_names, load_config
+from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.machine import engine
 from simulator.machine.front import front as interpreted_front
 from simulator.resources import folder as data_folder
@@ -23,8 +25,6 @@ from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
 from simulator.timing import run
-from simulator.timing.config import config_names, load_config
-from simulator.timing.model import Periodic, TimedOperation
 from simulator.timing.result import Timing
 from simulator.timing.run import executions, simulate
 from tests.support import config_values

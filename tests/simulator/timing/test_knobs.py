@@ -6,8 +6,8 @@ import pytest
 
 import simulator
 from simulator import load_config
+from simulator.chip.config import Config
 from simulator.simulation.session import Session
-from simulator.timing.config import Config
 from simulator.timing.run import executions
 from simulator.views.timeline import Timeline
 from simulator.views.timeline.tracks import tracks

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from simulator.chip.config import load_config
 from simulator.studies.validation.programs import iteration, programs
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from isa.forms.record import Unit
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation.machine_code import STARTED, emulated, loops, machine_loop, timed
 from simulator.studies.validation.programs import iteration
-from simulator.timing.config import load_config
-from simulator.timing.model import TimedOperation
 
 H100 = load_config("h100_sxm")
 

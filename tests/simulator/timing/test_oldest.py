@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from isa.forms.record import Unit
+from simulator.compiler.register_banks import odd_banks
+from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.machine.sm import Machine
 from simulator.studies.validation.slots import read_from, wait_for
 from simulator.timing import run
-from simulator.timing.compile import odd_banks
-from simulator.timing.model import Periodic, TimedOperation
 from tests.support.paths import ROOT
 from tests.support.straight_code import CLOCK, KNOWN, read_clocks
 

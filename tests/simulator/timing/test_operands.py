@@ -9,9 +9,9 @@ import gzip
 import random
 from functools import cache
 
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation import pieces, registers
-from simulator.timing.config import load_config
-from simulator.timing.model import TimedOperation
 from tests.support import reading, straight_code
 from tests.support.cases import examples
 from tests.support.paths import ROOT

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from simulator.chip.config import load_config
 from simulator.studies.validation import pieces
-from simulator.timing.config import load_config
 from tests.support.cases import examples
 
 H100 = load_config("h100_sxm")

@@ -12,13 +12,14 @@ import pytest
 import isa
 from isa import MmaForm
 from isa.forms.record import Unit
+from simulator.chip.config import load_config
+from simulator.compiler.compile import compile_code
+from simulator.compiler.matrix import matrix
+from simulator.compiler.timed_code import TimedCode, TimedOperation
+from simulator.machine.observer import Stall, TimingObserver, Waits
 from simulator.program.blocks import Block
 from simulator.program.lowering import linearise
 from simulator.studies.validation import programs
-from simulator.timing.compile import compile_code, matrix
-from simulator.timing.config import load_config
-from simulator.timing.model import TimedCode, TimedOperation
-from simulator.timing.observer import Stall, TimingObserver, Waits
 from simulator.timing.run import simulate
 from tests.support.paths import ROOT
 

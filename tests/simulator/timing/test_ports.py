@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 import isa
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.studies.validation import pieces
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
 from simulator.timing.run import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")

@@ -2,11 +2,11 @@
 rewritten, as an H100 ran them (measurements/measure_issue_slots.py)."""
 
 import isa
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import KEPT, TimedOperation, operations_of
 from simulator.studies.validation.streams import Loop, repeated, stream
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
 from simulator.timing.run import simulate
-from simulator.timing.model import KEPT, TimedOperation, operations_of
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")

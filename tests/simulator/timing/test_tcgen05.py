@@ -15,6 +15,13 @@ from hypothesis import strategies as st
 from isa import decode
 from isa.forms.record import Unit
 from simulator import ConfigError, load_config
+from simulator.chip.config import Config
+from simulator.chip.tables import Loop
+from simulator.compiler.compile import compile_code
+from simulator.compiler.jobs import asynchronous
+from simulator.compiler.schedule import schedule
+from simulator.compiler.tcgen05 import cost, mma_cost, sources
+from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import (
     CLUSTER,
@@ -33,14 +40,8 @@ from simulator.execute.dynamic_info import (
 )  # fmt: skip
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
-from simulator.timing.compile import asynchronous, compile_code
-from simulator.timing.config import Config
-from simulator.timing.run import simulate
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
-from simulator.timing.schedule import schedule
-from simulator.timing.tables import Loop
-from simulator.timing.tcgen05 import cost, mma_cost, sources
+from simulator.timing.run import simulate
 from tests.support.cases import examples
 from tests.support.serving import UNKNOWN, Access, Server
 
