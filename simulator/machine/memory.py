@@ -13,7 +13,7 @@ Everything is taken to be in L2.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -318,7 +318,7 @@ class BulkCopies:
         self.memory, self.requests = memory, simpy.Store(memory.sm.env)
         memory.sm.env.process(self.run())
 
-    def run(self) -> Iterator[simpy.Event]:
+    def run(self) -> Generator[simpy.Event, Any, None]:
         """Serves one request after the other."""
         while True:
             fact, issue = yield self.requests.get()
