@@ -19,14 +19,18 @@ ORDER = (
     "rules",
     "warp",
     "matrix_reads",
+    "access",
     "port",
+    "stages",
     "collector",
     "pipes",
+    "issue_policy",
     "sub_core",
     "wavefronts",
     "return_path",
     "shared_memory",
     "front",
+    "counters",
 )
 NAME = "simulator.machine.compiled"
 DIRECTIVES = {

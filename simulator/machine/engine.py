@@ -36,11 +36,11 @@ def compiled_front() -> ModuleType | None:
 
 @cache
 def front_module() -> ModuleType:
-    """The module with `Front`, `Rules` and `Program`."""
+    """The module with `Front`, `Rules`, `Program` and the counters."""
     found = compiled_front()
     if found is not None:
         return found
-    from simulator.machine.front import front
+    from simulator.machine import front
 
     return front
 

@@ -91,7 +91,7 @@ class Mbarriers:
             return False
         if phase.complete is None:
             phase.complete = self.env.event()
-        phase.waiting.append((sm.number_of(warp), parity))
+        phase.waiting.append((warp.id, parity))
         reason = StallReason.GLOBAL if barrier[0] == STORES else StallReason.MBARRIER
         phase.complete.callbacks.append(partial(_release, sm, warp, reason))
         return True

@@ -132,7 +132,7 @@ class GlobalMemory:
         """The groups of a warp."""
         groups = self.groups.get(warp)
         if groups is None:
-            groups = self.groups[warp] = Groups(self.sm.number_of(warp))
+            groups = self.groups[warp] = Groups(warp.id)
         return groups
 
     def fetch(self, core: Any, warp: Any, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
@@ -207,9 +207,7 @@ class GlobalMemory:
         if self.memory.write_cycles:
             for group in (groups.open, groups.part):
                 group.missing += 1
-            self.land(
-                arrival, fact.wavefronts, partial(self.written, warp, groups.open, groups.part), self.sm.number_of(warp)
-            )
+            self.land(arrival, fact.wavefronts, partial(self.written, warp, groups.open, groups.part), warp.id)
             return 1
         groups.open.written = max(groups.open.written, arrival)
         groups.part.written = max(groups.part.written, arrival)
@@ -247,7 +245,7 @@ class GlobalMemory:
             waiting.written = max(waiting.written, cycle)
         groups, now = self.of(warp), int(self.sm.env.now)
         self.arrive_parts(groups, now)
-        if self.sm.is_blocked(warp, StallReason.GLOBAL) and not any(group.missing for group in groups.awaited()):
+        if warp.blocked == StallReason.GLOBAL and not any(group.missing for group in groups.awaited()):
             self.sm.release(warp, max(self.complete(groups, now), now), StallReason.GLOBAL)
 
     # Groups
@@ -281,10 +279,10 @@ class GlobalMemory:
         awaited = groups.awaited()
         last = max((group.written for group in awaited), default=0)
         if any(group.missing for group in awaited):
-            warp.block(StallReason.GLOBAL)
+            warp.blocked = StallReason.GLOBAL
         elif last > now:
-            warp.block(StallReason.GLOBAL)
-            self.flights[call_at(self.sm.env, last, partial(self.look, warp))] = last, (self.sm.number_of(warp),)
+            warp.blocked = StallReason.GLOBAL
+            self.flights[call_at(self.sm.env, last, partial(self.look, warp))] = last, (warp.id,)
             self.sm.machine.limit(last)
         else:
             warp.wait_until(self.complete(groups, now), StallReason.GLOBAL)

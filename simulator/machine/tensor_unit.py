@@ -87,14 +87,14 @@ class TensorUnit:
     def commit(self, warp: Any, fact: CommitFacts, issue: Any) -> None:
         """Plans the arrivals of a commit."""
         now = int(self.env.now)
-        arrival = max(self.complete.get(self.sm.number_of(warp), 0), now + 1)
+        arrival = max(self.complete.get(warp.id, 0), now + 1)
         self.sm.machine.mbarriers.arrive_at(arrival, fact.barriers)
         if self.sm.observer is not None:
             self.sm.observer.start(issue, now, arrival)
 
     def start(self, warp: Any, cost: Any, units: list[TensorUnit], issue: Any) -> None:
         """Starts an instruction: it takes the units, and shared memory for its operands."""
-        now, late, observer, number = int(self.env.now), 0, self.sm.observer, self.sm.number_of(warp)
+        now, late, observer, number = int(self.env.now), 0, self.sm.observer, warp.id
         if observer is not None:
             observer.start(issue, now, now)
         for unit in units:
@@ -115,6 +115,6 @@ class TensorUnit:
 
     def state(self, now: int) -> tuple[object, ...]:
         """All that decides what it does next, in cycles relative to `now`."""
-        queued = tuple((self.sm.number_of(entry.warp), entry.job.fact) for entry in self.waiting)
+        queued = tuple((entry.warp.id, entry.job.fact) for entry in self.waiting)
         complete = tuple((number, cycle - now) for number, cycle in self.complete.items() if cycle > now)
         return queued, max(self.free - now, 0), complete

@@ -16,10 +16,8 @@ from typing import Any
 
 import cython
 
-from simulator.machine.front.pipes import Pipe
-from simulator.machine.front.port import Access, Clock
+from simulator.machine.front.access import Access, Clock
 from simulator.machine.front.program import (
-    ALU,
     AT_BARRIER,
     AT_GLOBAL,
     AT_MBARRIER,
@@ -33,8 +31,6 @@ from simulator.machine.front.program import (
     SEQUENCE,
     SHARED,
     TENSOR,
-    TMEM,
-    UNITS,
     Instruction,
     LoopEnd,
     Words,
@@ -86,10 +82,10 @@ class Front:
     observer: object
     outside: object
     barriers: object
-    barrier_free: cython.longlong
+    barrier_free = cython.declare(cython.longlong, visibility="readonly")
     skip: cython.bint
     until: cython.longlong
-    unfinished: cython.longlong
+    unfinished = cython.declare(cython.longlong, visibility="readonly")
     cta: cython.int
     first_warp: cython.int
     chosen: Warp
@@ -431,17 +427,13 @@ class Front:
 
     # For what works outside
 
-    def warps_left(self) -> int:
-        """Warps whose programs are not over."""
-        return self.unfinished
-
-    def barrier_unit_free(self) -> int:
-        """When the barrier unit takes the next arrival."""
-        return self.barrier_free
-
     def now(self) -> int:
         """The cycle that the front has come to."""
         return self.clock.now
+
+    def margin(self) -> int:
+        """Cycles for which a result can matter after it is there."""
+        return self.rules.margin
 
     def lasts(self, cycle: Any) -> None:
         """Notes that a result is there in this cycle."""
@@ -485,86 +477,3 @@ class Front:
         warp.outside_turn = last + self.rules.wavefront_interval
         self.shared.busy += pipe * self.rules.cycles
         return last
-
-    # The state, for comparison, and counters
-
-    def state(self, now: cython.longlong) -> bytes:
-        """All that decides what the front does next, relative to now, but for the counts of loops."""
-        core: SubCore
-        self.clock.now = max(self.clock.now, now)
-        for core in self.cores:
-            core.settle(now)
-        self.shared.serve(now)
-        self.shared.write(now)
-        words: Words = self.words
-        words.clear()
-        self.shared.state(words, now)
-        for core in self.cores:
-            core.state(words, now)
-        warp: Warp
-        for warp in self.warps:
-            core = self.cores[warp.core]
-            warp.state(words, now, core.port.made)
-        return words.bytes()
-
-    def margin(self) -> int:
-        """Cycles for which a result can matter after it is there."""
-        return self.rules.margin
-
-    def issued(self) -> list[int]:
-        """Instructions that each sub-core has issued."""
-        core: SubCore
-        counted: list[int] = []
-        for core in self.cores:
-            counted.append(core.issued)
-        return counted
-
-    def busy_pipes(self) -> list[tuple[int, int]]:
-        """For each sub-core, cycles for which its tensor pipe and its integer pipe have been taken."""
-        core: SubCore
-        counted: list[tuple[int, int]] = []
-        for core in self.cores:
-            counted.append((core.pipe(TENSOR).busy, core.pipe(ALU).busy))
-        return counted
-
-    def busy_paths(self) -> list[int]:
-        """For each sub-core, cycles for which its path to Tensor Memory has been taken."""
-        core: SubCore
-        counted: list[int] = []
-        for core in self.cores:
-            counted.append(core.pipe(TMEM).busy)
-        return counted
-
-    def shared_busy(self) -> int:
-        """Slots of shared memory that have been taken."""
-        return self.shared.busy
-
-    def shared_slots(self) -> int:
-        """Slots of a cycle."""
-        return self.shared.wavefronts.slots
-
-    def counters(self) -> list[int]:
-        """All counts of the front: by sub-core instructions and busy cycles of pipes and paths, and slots of shared
-        memory."""
-        core: SubCore
-        counted: list[int] = []
-        k: cython.int
-        for core in self.cores:
-            counted.append(core.issued)
-            for k in range(UNITS):
-                counted.append(core.pipe(k).busy)
-        return [*counted, self.shared.busy]
-
-    def count(self, more: Any) -> None:
-        """Adds to these counts, in the same order."""
-        at: cython.longlong = 0
-        k: cython.int
-        pipe: Pipe
-        core: SubCore
-        for core in self.cores:
-            core.issued += more[at]
-            for k in range(UNITS):
-                pipe = core.pipe(k)
-                pipe.busy += more[at + 1 + k]
-            at += 1 + UNITS
-        self.shared.busy += more[at]

@@ -71,15 +71,15 @@ class Warp:
 
     rules: Rules
     program: Program
-    id: cython.int
+    id = cython.declare(cython.int, visibility="public")
     cta: cython.int
     core: cython.int
     place: cython.int
     rank: cython.int
     next: Instruction
-    pc: cython.int
-    done: cython.bint
-    blocked: cython.int
+    pc = cython.declare(cython.int, visibility="public")
+    done = cython.declare(cython.bint, visibility="public")
+    blocked = cython.declare(cython.int, visibility="public")
     last: cython.longlong
     acted: cython.longlong
     gives_way: cython.bint
@@ -147,10 +147,6 @@ class Warp:
         """Lets the warp issue nothing before this cycle, and notes why."""
         self.issue_not_before = max(self.issue_not_before, cycle)
         self.issue_not_before_reason = reason
-
-    def block(self, reason: Any) -> None:
-        """Lets the warp wait until it is released."""
-        self.blocked = reason
 
     def hold_accesses(self, cycle: Any) -> None:
         """Lets the next access of the warp issue in this cycle at the earliest."""
@@ -305,18 +301,6 @@ class Warp:
         """Notes when a register can be read, and which unit writes it."""
         self.ready[register], self.producers[register] = cycle, unit
 
-    def is_done(self) -> bool:
-        """Whether its program is over."""
-        return self.done
-
-    def position(self) -> int:
-        """The place of its next instruction in its program."""
-        return self.pc
-
-    def waits_for(self) -> int:
-        """The stall reason for which it waits until it is released; 0 for none."""
-        return self.blocked
-
     def count_of(self, loop: Any) -> int:
         """How many runs of a loop are done."""
         return self.counts[loop]
@@ -332,14 +316,6 @@ class Warp:
     def count_stall(self, reason: Any, cycles: Any) -> None:
         """Counts cycles for a stall reason."""
         self.stalls[reason] += cycles
-
-    def number(self) -> int:
-        """Its number over all CTAs."""
-        return self.id
-
-    def is_blocked(self, reason: Any) -> bool:
-        """Whether it waits, for this reason, until it is released."""
-        return self.blocked == reason
 
     @cython.cfunc
     @cython.exceptval(check=False)
