@@ -18,6 +18,7 @@ ORDER = (
     "program",
     "rules",
     "warp",
+    "warp_state",
     "matrix_reads",
     "access",
     "port",
@@ -31,6 +32,7 @@ ORDER = (
     "shared_memory",
     "front",
     "counters",
+    "services",
 )
 NAME = "simulator.machine.compiled"
 DIRECTIVES = {

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import simpy
 
@@ -32,12 +32,10 @@ from simulator.execute.dynamic_info import (
     WaitGroupFacts,
 )
 from simulator.machine.clock import call_at
+from simulator.machine.interface import SmOfUnits
 from simulator.machine.l2 import L2Path
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
 from simulator.state.windows import LOCAL
-
-if TYPE_CHECKING:
-    from simulator.machine.sm import Sm
 
 COPIES = ("copy", "cached copy")  # kinds of `FetchFacts`
 _CACHED = ("load", "cached copy")  # what L1 keeps
@@ -99,7 +97,7 @@ class GlobalMemory:
         touched: lines that have come before, to any SM.
     """
 
-    def __init__(self, sm: Sm, memory: Memory, path: L2Path, device_latency: int) -> None:
+    def __init__(self, sm: SmOfUnits, memory: Memory, path: L2Path, device_latency: int) -> None:
         self.sm, self.memory, self.path, self.observer = sm, memory, path, sm.observer
         self.device_latency = device_latency
         self.store_free = 0  # when it takes the next store
@@ -183,7 +181,7 @@ class GlobalMemory:
         """Takes the sub-core's port, for a while the pipe to shared memory, then the path; returns when the last line
         has been asked for."""
         rules = self.memory
-        last = self.sm.front.send_outside(core, warp, now, rules.port_cycles, rules.pipe_cycles)
+        last = self.sm.front_code.send_outside(self.sm.front, core, warp, now, rules.port_cycles, rules.pipe_cycles)
         out = self.path.bring(last, cycles)
         warp.went_outside(out)
         return out
@@ -232,7 +230,7 @@ class GlobalMemory:
         if self.observer is not None:
             self.observer.resume(issue)
         if cycles := wavefronts * self.memory.write_cycles:
-            written = self.sm.front.shared_block(written, cycles) + cycles
+            written = self.sm.front_code.block_shared(self.sm.front, written, cycles) + cycles
         self.sm.machine.lasts(written)
         if self.observer is not None:
             self.observer.complete(written)

@@ -78,6 +78,7 @@ class Machine:
         self.env = simpy.Environment()
         self.config, self.codes, self.observer = config, [code for code in codes if code.items], observer
         self.cta_warps, self.end = warps, 0
+        self.mbarriers = Mbarriers(self)
         self.touched: set[int] = set()
         self.arrived: set[Any] = set()
         self.boundary: Callable[[Sm, Any, Any], None] = lambda sm, warp, loop: None
@@ -97,7 +98,6 @@ class Machine:
         """Adds the units beside the fronts that the programs use."""
         config, codes = self.config, list(self.codes)
         behind = has_jobs(codes, BEHIND_ISSUE) and (config.tcgen05 is not None or config.mbarrier is not None)
-        self.mbarriers = Mbarriers(self)
         memory = config.memory is not None and has_jobs(codes, (Unit.GLOBAL, Unit.SHARED))
         for sm in self.sms:
             if behind:
@@ -108,6 +108,11 @@ class Machine:
                 sm.memory = GlobalMemory(sm, config.memory, L2Path(config.l2, sms, sm.cta, self.observer), device)
             if behind or memory:
                 sm.front.use(sm)
+
+    @property
+    def pair(self) -> bool:
+        """Whether these are the SMs of a pair of CTAs."""
+        return len(self.sms) > 1
 
     @property
     def units(self) -> list[TensorUnit]:
@@ -181,7 +186,7 @@ class Machine:
             raise self.deadlock()
         for sm in self.sms:
             sm.front.drain()
-        return int(max(self.end, *(sm.front.clock_end() for sm in self.sms)))
+        return int(max(self.end, *(sm.front.clock.end for sm in self.sms)))
 
     def deadlock(self) -> DeadlockError:
         """The error that says which warps wait for what never comes."""
@@ -222,8 +227,8 @@ class Sm:
             # what else happens now is a step of another front
             outcome = front.advance(NEVER if due > NEVER else int(due) if due > now else now + 1)
             if outcome == OUTSIDE:  # everything else comes to this cycle first
-                if front.now() > now:
-                    yield Turn(env, front.now() - now)
+                if front.clock.now > now:
+                    yield Turn(env, front.clock.now - now)
                 front.issue_chosen()
                 yield Turn(env, 0)
             elif outcome == BOUNDARY:

@@ -59,12 +59,12 @@ class Skipper:
         machine, loop = self.machine, end.timed_loop()
         if loop.count - reference.count_of(loop.loop) < 2 or self.exhausted == machine.unfinished:
             return
-        if machine.observer is not None and sm.front.now() < machine.observer.steps_until:
+        if machine.observer is not None and sm.front.clock.now < machine.observer.steps_until:
             return
         self.ends += 1
         if self.ends % min(1 << self.ends // self.close, self.far):
             return
-        now = sm.front.now()
+        now = sm.front.clock.now
         digest = blake2b(
             b"".join(each.front_code.state(each.front, now) for each in machine.sms), digest_size=16
         ).digest()
@@ -153,7 +153,7 @@ class Skipper:
     def beside(self, now: int) -> list[object]:
         """All that decides what happens next beside the fronts, in cycles relative to `now`."""
         machine = self.machine
-        end = max(machine.end, *(sm.front.clock_end() for sm in machine.sms))
+        end = max(machine.end, *(sm.front.clock.end for sm in machine.sms))
         state: list[object] = [max(end - now, 0)]
         state += [sm.state(now) for sm in machine.sms]
         if machine.units:

@@ -53,8 +53,8 @@ class Access:
 class Clock:
     """The cycle that an SM has come to, and the last in which a result is there."""
 
-    now: cython.longlong
-    end: cython.longlong
+    now = cython.declare(cython.longlong, visibility="readonly")
+    end = cython.declare(cython.longlong, visibility="readonly")
 
     def __init__(self) -> None:
         self.now = self.end = 0

@@ -11,6 +11,7 @@ from simulator.machine.front.pipes import Pipe
 from simulator.machine.front.program import ALU, TENSOR, TMEM, UNITS, Words
 from simulator.machine.front.sub_core import SubCore
 from simulator.machine.front.warp import Warp
+from simulator.machine.front.warp_state import add_warp
 
 
 def state(front: Front, now: cython.longlong) -> bytes:
@@ -29,7 +30,7 @@ def state(front: Front, now: cython.longlong) -> bytes:
     warp: Warp
     for warp in front.warps:
         core = cython.cast(SubCore, front.cores[warp.core])
-        warp.state(words, now, core.port.made)
+        add_warp(warp, words, now, core.port.made)
     return words.bytes()
 
 

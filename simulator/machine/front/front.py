@@ -39,7 +39,6 @@ from simulator.machine.front.rules import Rules
 from simulator.machine.front.shared_memory import SharedMemory
 from simulator.machine.front.sub_core import SubCore, UnitQueue
 from simulator.machine.front.warp import Warp
-from simulator.machine.front.wavefronts import TAKEN
 from simulator.machine.observer import Stall, Waits
 from simulator.machine.reasons import BY_NUMBER
 
@@ -49,7 +48,7 @@ OUTSIDE = cython.declare(
 )  # an instruction is to issue that starts something on its own clock: `issue_chosen`
 BOUNDARY = cython.declare(cython.int, 2)  # a warp is at the end of a loop, where a repetition may be found
 PAUSE = cython.declare(cython.int, 3)  # enough steps for once
-STEPS = cython.declare(cython.longlong, 1_000_000)  # that it takes at once
+STEPS = cython.declare(cython.longlong, 1_000_000)  # at once
 ASLEEP = cython.declare(
     cython.longlong, 10_000
 )  # cycles without an issue after which the state is compared at another warp's loop ends
@@ -74,7 +73,7 @@ class Front:
     """
 
     rules: Rules
-    clock: Clock
+    clock = cython.declare(Clock, visibility="readonly")
     cores: list
     warps: list
     shared: SharedMemory
@@ -118,14 +117,6 @@ class Front:
         self.warps.append(warp)
         self.unfinished += 1
         return warp
-
-    def set_ages(self, order: Any) -> None:
-        """Lets the sub-cores have come to shared memory in this order, the first the longest ago."""
-        age: cython.longlong = -len(order)
-        for number in order:
-            core: SubCore = self.cores[number]
-            core.port.taken_at = core.port.granted_at = age
-            age += 1
 
     # Time
 
@@ -184,7 +175,6 @@ class Front:
             self.chosen, self.chosen_core = warp, core
         else:
             self.issue(core, warp, now)
-            core.wake(core.next_issue(max(now, core.open_from())))
 
     @cython.ccall
     @cython.exceptval(check=True)
@@ -195,7 +185,6 @@ class Front:
         now: cython.longlong = self.clock.now
         self.chosen = None
         self.issue(core, warp, now)
-        core.wake(core.next_issue(max(now, core.open_from())))
 
     @cython.ccall
     def at_boundary(self) -> object:
@@ -209,7 +198,7 @@ class Front:
     @cython.cfunc
     @cython.exceptval(check=True)
     def issue(self, core: SubCore, warp: Warp, now: cython.longlong) -> cython.void:
-        """Issues the warp's next instruction in this cycle."""
+        """Issues the warp's next instruction in this cycle, and plans when its sub-core looks again."""
         instruction: Instruction = warp.next
         self.account(core, warp, instruction, now)
         core.issues = core.issues + 1 if core.last_issue == now else 1
@@ -223,6 +212,7 @@ class Front:
             self.observer.issued(now, finished, free)
         self.clock.lasts(finished)
         self.advance_warp(core, warp, now)
+        core.wake(core.next_issue(max(now, core.open_from())))
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -234,31 +224,17 @@ class Front:
             stalls = []
         cycle: cython.longlong = warp.last + 1
         if cycle < now:
-            cycle = self.charge(warp, cycle, warp.operands_not_before, DEPENDENCY, stalls)
-            cycle = self.charge(warp, cycle, warp.issue_not_before, warp.issue_not_before_reason, stalls)
-            cycle = self.charge(warp, cycle, warp.operands_ready, warp.operands_reason, stalls)
+            cycle = warp.charge(cycle, warp.operands_not_before, DEPENDENCY, stalls)
+            cycle = warp.charge(cycle, warp.issue_not_before, warp.issue_not_before_reason, stalls)
+            cycle = warp.charge(cycle, warp.operands_ready, warp.operands_reason, stalls)
             taken: cython.int = cython.cast(cython.int, self.rules.pipe_taken[instruction.unit])
-            cycle = self.charge(warp, cycle, core.unit_free(instruction), taken, stalls)
-            self.charge(warp, cycle, now, NOT_CHOSEN, stalls)
+            cycle = warp.charge(cycle, core.unit_free(instruction), taken, stalls)
+            warp.charge(cycle, now, NOT_CHOSEN, stalls)
         warp.stalls[SEQUENCE if instruction.part else ISSUED] += 1
         if self.observer is not None:
             waits = Waits(warp.issue_not_before, warp.operands_ready, warp.operands_not_before)
             number: cython.longlong = core.cta * self.rules.sub_cores + core.number
             self.observer.issue(warp.id, number, instruction.timed, now, stalls, waits)
-
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def charge(
-        self, warp: Warp, cycle: cython.longlong, until: cython.longlong, reason: cython.int, stalls: object
-    ) -> cython.longlong:
-        """Counts the cycles from `cycle` to before `until`, if there are any, for a reason; returns where the next
-        begins."""
-        if until <= cycle:
-            return cycle
-        warp.stalls[reason] += until - cycle
-        if stalls is not None:
-            stalls.append(Stall(BY_NUMBER[reason], cycle, until))
-        return until
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -417,63 +393,10 @@ class Front:
             if core.count:
                 core.wake(now)
 
-    def clock_end(self) -> int:
-        """The last cycle in which a result is there."""
-        return self.clock.end
-
     def drain(self) -> None:
         """Serves all that waits in shared memory, at the end of a run."""
         self.shared.drain()
 
-    # For what works outside
-
-    def now(self) -> int:
-        """The cycle that the front has come to."""
-        return self.clock.now
-
     def margin(self) -> int:
         """Cycles for which a result can matter after it is there."""
         return self.rules.margin
-
-    def lasts(self, cycle: Any) -> None:
-        """Notes that a result is there in this cycle."""
-        self.clock.lasts(cycle)
-
-    def unit_queue_full(self, full: Any) -> None:
-        """Notes whether the queue of the tcgen05 unit is full."""
-        self.unit_queue.full = full
-
-    def unit_queue_is_full(self) -> bool:
-        """Whether the queue of the tcgen05 unit is full."""
-        return self.unit_queue.full
-
-    def unit_queue_has_room(self, now: Any) -> None:
-        """Notes that the queue of the tcgen05 unit has room from now on."""
-        self.unit_queue.full, self.unit_queue.room_since = False, now
-        self.wake_all(now)
-
-    def shared_block(self, now: Any, cycles: Any) -> int:
-        """Takes cycles of shared memory in one piece, behind all accesses that have issued; returns the first."""
-        return self.shared.block(now, cycles)
-
-    def send_outside(
-        self, core: SubCore, warp: Warp, now: cython.longlong, port: cython.longlong, pipe: cython.longlong
-    ) -> int:
-        """Sends an access to global memory through its sub-core's port, for so many cycles, and the pipe to shared
-        memory; returns the cycle in which it leaves that."""
-        sent: cython.longlong = core.port.take(now, port)
-        if self.observer is not None:
-            self.observer.serve(
-                "shared", self.cta, sent, core.port.free_from, self.cta * self.rules.sub_cores + core.number
-            )
-        warp.access = now + self.rules.warp_interval
-        warp.sent = core.port.free_from + self.rules.operand_latency
-        k: cython.int
-        for k in range(warp.next.read_count):
-            warp.pinned[warp.next.reads[k]] = warp.sent
-        last: cython.longlong = max(sent, warp.turn if warp.between else warp.outside_turn)
-        if pipe:
-            last = self.shared.wavefronts.place(last, pipe, now, True, TAKEN)
-        warp.outside_turn = last + self.rules.wavefront_interval
-        self.shared.busy += pipe * self.rules.cycles
-        return last
