@@ -155,7 +155,7 @@ def run(machine: Machine, watch: Watch) -> Timing:
             {warp.id: code for _, warp, code in machine.places},
             machine.codes,
             machine.config.sm.sub_cores,
-            machine.sms[0].front.margin(),
+            machine.sms[0].front.rules.margin,
         )
     cycles = machine.run() + skipper.skipped
     watch.before += sum(machine.issued)

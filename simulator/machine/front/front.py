@@ -72,7 +72,7 @@ class Front:
         boundary_warp, boundary_loop: after BOUNDARY, the warp and the loop end that it is at.
     """
 
-    rules: Rules
+    rules = cython.declare(Rules, visibility="readonly")
     clock = cython.declare(Clock, visibility="readonly")
     cores: list
     warps: list
@@ -396,7 +396,3 @@ class Front:
     def drain(self) -> None:
         """Serves all that waits in shared memory, at the end of a run."""
         self.shared.drain()
-
-    def margin(self) -> int:
-        """Cycles for which a result can matter after it is there."""
-        return self.rules.margin

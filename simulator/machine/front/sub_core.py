@@ -10,16 +10,12 @@ from simulator.machine.front.access import Clock, Clocked
 from simulator.machine.front.collector import Collector
 from simulator.machine.front.issue_policy import IssuePolicy
 from simulator.machine.front.matrix_reads import MatrixReads
-from simulator.machine.front.pipes import HalvedPipe, Pipe, PortPipe, TensorPipes
+from simulator.machine.front.pipes import Pipe, pipes_of
 from simulator.machine.front.port import Port
 from simulator.machine.front.program import (
-    ALU,
     CONTROL,
-    FMA,
     NEVER,
-    SHARED,
     TCGEN05,
-    TENSOR,
     UNITS,
     Instruction,
     Words,
@@ -89,9 +85,7 @@ class SubCore(Clocked):
         self.matrix = MatrixReads()
         self.port = Port(rules, self, self.matrix, number - rules.sub_cores)
         self.collector = Collector(rules, self, self.port, self.matrix)
-        self.pipes = [Pipe(False) for _ in range(UNITS)]
-        self.pipes[TENSOR], self.pipes[ALU], self.pipes[FMA] = TensorPipes(rules), Pipe(True), HalvedPipe(True)
-        self.pipes[SHARED] = PortPipe(self.port)
+        self.pipes = pipes_of(rules, self.port)
         self.policy = IssuePolicy(rules, self.warps)
         self.issued, self.picked_due = 0, False
         self.due_from = NEVER
