@@ -22,7 +22,8 @@ _LOG = logging.getLogger("tcsim")
 def is_removed(key: str) -> bool:
     """Whether a dotted key addresses something that earlier versions read."""
     table, *rest = key.split(".")
-    return table in REMOVED and (not REMOVED[table] or bool(rest) and rest[-1] in REMOVED[table])
+    keys = REMOVED.get(table)
+    return keys is not None and (not keys or (bool(rest) and rest[-1] in keys))
 
 
 def without_removed(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def without_removed(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_registers(values: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of a config that does not say how instructions read registers, with `[registers]` of a measured chip."""
+    """The tables of a config that does not say how instructions read registers, with those of a measured chip."""
     return {**values, "registers": {**measured["registers"], "source": "assumed: as measured on the H100"}}
 
 

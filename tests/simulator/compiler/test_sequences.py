@@ -92,7 +92,8 @@ def test_registers_of_values_from_in_front_of_a_loop_last_as_long_as_the_loop() 
     ahead, inside = timed.items[: end.start], timed.items[end.start : timed.items.index(end)]
     converted = {register for op in ahead if isinstance(op, TimedOperation) for register in op.writes}
     written = {register for op in inside if isinstance(op, TimedOperation) for register in op.writes}
-    assert len(converted) == 8 and not converted & written
+    assert len(converted) == 8
+    assert not converted & written
 
 
 def vector(first: int, count: int) -> str:
