@@ -225,6 +225,9 @@ class Sm:
                     yield Turn(env, front.now() - now)
                 front.issue_chosen()
                 yield Turn(env, 0)
+                reached, loop = front.at_boundary()  # an instruction that waits for the others may end a loop, too
+                if reached is not None:
+                    machine.boundary(self, reached, loop)
             elif outcome == BOUNDARY:
                 machine.boundary(self, *front.at_boundary())
             elif outcome == PAUSE:
