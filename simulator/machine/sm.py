@@ -216,7 +216,7 @@ class Sm:
     def run(self) -> Generator[simpy.Event, Any, None]:
         """Lets the front advance to the next event outside, again and again."""
         env, front, machine = self.env, self.front, self.machine
-        while front.warps_left():
+        while front.warps_left() or front.next_step() < NEVER:  # what warps have sent is served when they are over, too
             due, now = env.peek(), int(env.now)
             # what else happens now is a step of another front
             outcome = front.advance(NEVER if due > NEVER else int(due) if due > now else now + 1)
