@@ -40,7 +40,7 @@ def front_module() -> ModuleType:
     found = compiled_front()
     if found is not None:
         return found
-    from simulator.machine.front import front
+    from simulator.machine import front
 
     return front
 
