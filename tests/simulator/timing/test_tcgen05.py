@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import ceil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from isa import decode
@@ -895,11 +895,26 @@ def copied(part: object) -> object:
     return replace(part) if isinstance(part, TimedOperation) else part
 
 
+def contended(codes: list[TimedCode], warps: int) -> bool:
+    """Whether both SMs of a pair start instructions of their own, and one of them takes both: which comes first where
+    they could start in the same cycle is not the model's business."""
+    facts = [
+        (number // warps, entry.fact)
+        for code in codes
+        for number in code.warps
+        for item in code.items
+        if isinstance(item, TimedOperation) and item.unit is Unit.TCGEN05 and item.jobs is not None
+        for entry in item.jobs[number].entries
+    ]
+    return len({cta for cta, _ in facts}) > 1 and any(getattr(fact, "cta_group", 1) == 2 for _, fact in facts)
+
+
 @given(programs(5), VARIANTS)
 @settings(QUIET, max_examples=examples(120))
 def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
     config = variant.config
     codes = codes_of(fresh(made), config)
+    assume(not contended(codes, made.warps))
     cores = config.sm.sub_cores
     threads = [
         Thread(
