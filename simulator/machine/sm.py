@@ -222,7 +222,7 @@ class Sm:
     def run(self) -> Generator[simpy.Event, Any, None]:
         """Lets the front advance to the next event outside, again and again."""
         env, front, machine = self.env, self.front, self.machine
-        while front.unfinished:
+        while front.unfinished or front.next_step() < NEVER:  # what warps have sent is served when they are over, too
             due, now = env.peek(), int(env.now)
             # what else happens now is a step of another front
             outcome = front.advance(NEVER if due > NEVER else int(due) if due > now else now + 1)
@@ -231,6 +231,9 @@ class Sm:
                     yield Turn(env, front.clock.now - now)
                 front.issue_chosen()
                 yield Turn(env, 0)
+                reached, loop = front.at_boundary()  # an instruction that waits for the others may end a loop, too
+                if reached is not None:
+                    machine.boundary(self, reached, loop)
             elif outcome == BOUNDARY:
                 machine.boundary(self, *front.at_boundary())
             elif outcome == PAUSE:
