@@ -21,6 +21,7 @@ ORDER = (
     "matrix_reads",
     "port",
     "collector",
+    "pipes",
     "sub_core",
     "wavefronts",
     "return_path",
@@ -71,7 +72,7 @@ def build(target: Path = HERE) -> Path:
         text = Path(folder) / "compiled.py"
         text.write_text(as_one(), encoding="utf-8")
         extension = Extension(NAME, [str(text)], extra_compile_args=["-O3", "-fwrapv", "-g0"])
-        modules = cythonize(
+        modules = cythonize(  # type: ignore[no-untyped-call]
             [extension], compiler_directives=DIRECTIVES, build_dir=folder, quiet=True, show_all_warnings=False
         )
         command = Distribution({"name": "front", "ext_modules": modules}).get_command_obj("build_ext")

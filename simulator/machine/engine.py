@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from functools import cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +25,7 @@ def compiled_front() -> ModuleType | None:
     if os.environ.get("TCSIM_KERNEL", "") == "numpy":
         return None
     try:
-        from simulator.machine import compiled
+        compiled = import_module("simulator.machine.compiled")
     except ImportError:
         return None
     if digest() != compiled.DIGEST:

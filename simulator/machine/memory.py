@@ -13,7 +13,7 @@ Everything is taken to be in L2.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,7 @@ class Groups:
     """The groups of a warp.
 
     Attributes:
+        warp: its number over all CTAs.
         open: the copies that no commit covers yet.
         committed: the committed groups, the oldest first.
         allowed: how many of the youngest groups may be incomplete for the waiting warp to go on.
@@ -71,6 +72,7 @@ class Groups:
         parts: those that one covers, and what it does then, the oldest first.
     """
 
+    warp: int
     open: Group = field(default_factory=Group)
     committed: deque[Group] = field(default_factory=deque)
     allowed: int = 0
@@ -101,7 +103,7 @@ class GlobalMemory:
         self.sm, self.memory, self.path, self.observer = sm, memory, path, sm.observer
         self.device_latency = device_latency
         self.store_free = 0  # when it takes the next store
-        self.groups: dict[int, Groups] = {}
+        self.groups: dict[Any, Groups] = {}
         self.sectors: dict[int, int] = {}
         self.flights: dict[simpy.Event, tuple[int, tuple[object, ...]]] = {}
         self.bulk = BulkCopies(self)
@@ -128,7 +130,10 @@ class GlobalMemory:
 
     def of(self, warp: Any) -> Groups:
         """The groups of a warp."""
-        return self.groups.setdefault(self.sm.number_of(warp), Groups())
+        groups = self.groups.get(warp)
+        if groups is None:
+            groups = self.groups[warp] = Groups(self.sm.number_of(warp))
+        return groups
 
     def fetch(self, core: Any, warp: Any, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
         """Issues a load, a store or a copy of a warp; returns the cycles until its registers are written."""
@@ -206,8 +211,8 @@ class GlobalMemory:
                 arrival, fact.wavefronts, partial(self.written, warp, groups.open, groups.part), self.sm.number_of(warp)
             )
             return 1
-        for group in (groups.open, groups.part):
-            group.written = max(group.written, arrival)
+        groups.open.written = max(groups.open.written, arrival)
+        groups.part.written = max(groups.part.written, arrival)
         self.sm.machine.lasts(arrival)
         if self.observer is not None:
             self.observer.complete(arrival)
@@ -302,10 +307,10 @@ class GlobalMemory:
         flights = tuple((cycle - now, what) for cycle, what in self.flights.values())
         groups = tuple(
             (
-                number, g.allowed, tuple((part.missing, fact) for part, fact in g.parts),
+                g.warp, g.allowed, tuple((part.missing, fact) for part, fact in g.parts),
                 tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open, g.part)),
             )
-            for number, g in self.groups.items()
+            for g in self.groups.values()
         )  # fmt: skip
         return (self.path.state(now), max(self.store_free - now, 0), flights, groups)
 
@@ -318,7 +323,7 @@ class BulkCopies:
         self.memory, self.requests = memory, simpy.Store(memory.sm.env)
         memory.sm.env.process(self.run())
 
-    def run(self) -> Iterator[simpy.Event]:
+    def run(self) -> Generator[simpy.Event, Any, None]:
         """Serves one request after the other."""
         while True:
             fact, issue = yield self.requests.get()

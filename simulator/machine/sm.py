@@ -7,7 +7,7 @@ tcgen05 unit (`tensor_unit`) of each SM; they meet warps at mbarriers (`mbarrier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,10 +54,10 @@ class Machine:
 
     Attributes:
         env: SimPy's environment. Its time is the cycle.
-        mbarriers: None where no program uses one.
+        mbarriers: those of all CTAs.
         arrived: warps that are at the barrier of the cluster, in its current phase.
         touched: lines of memory that have come before.
-        boundary: called with a warp and the loop whose end it is at.
+        boundary: called with an SM, a warp and the loop whose end it is at.
         pause: called now and then.
     """
 
@@ -80,7 +80,7 @@ class Machine:
         self.cta_warps, self.end = warps, 0
         self.touched: set[int] = set()
         self.arrived: set[Any] = set()
-        self.boundary: Callable[[Any, Any], None] = lambda warp, loop: None
+        self.boundary: Callable[[Sm, Any, Any], None] = lambda sm, warp, loop: None
         self.pause: Callable[[], None] = lambda: None
         self.sms = [Sm(self, cta, skip) for cta in range(ctas)]
         self._add_outside(sms, cold)
@@ -91,14 +91,13 @@ class Machine:
             sm, code = self.sms[number // max(warps, 1)], self.codes[place]
             warp = sm.front.place(programs.find(code), number, registers, starts[number] if starts else 0)
             self.places.append((sm, warp, code))
-        if self.mbarriers is not None:
-            self.mbarriers.init(CLUSTER, len(placed))
+        self.mbarriers.init(CLUSTER, len(placed))
 
     def _add_outside(self, sms: int, cold: bool) -> None:
         """Adds the units beside the fronts that the programs use."""
         config, codes = self.config, list(self.codes)
         behind = has_jobs(codes, BEHIND_ISSUE) and (config.tcgen05 is not None or config.mbarrier is not None)
-        self.mbarriers = Mbarriers(self) if behind else None
+        self.mbarriers = Mbarriers(self)
         memory = config.memory is not None and has_jobs(codes, (Unit.GLOBAL, Unit.SHARED))
         for sm in self.sms:
             if behind:
@@ -182,12 +181,12 @@ class Machine:
             raise self.deadlock()
         for sm in self.sms:
             sm.front.drain()
-        return max(self.end, *(sm.front.clock_end() for sm in self.sms))
+        return int(max(self.end, *(sm.front.clock_end() for sm in self.sms)))
 
     def deadlock(self) -> DeadlockError:
         """The error that says which warps wait for what never comes."""
         waiting = [line for sm in self.sms for line in sm.barriers.describe()]
-        waiting += self.mbarriers.describe() if self.mbarriers is not None else []
+        waiting += self.mbarriers.describe()
         return DeadlockError((*waiting, f"{self.unfinished} of {len(self.places)} warps are unfinished"))
 
 
@@ -202,7 +201,7 @@ class Sm:
     """
 
     def __init__(self, machine: Machine, cta: int, skip: bool) -> None:
-        module = front_module()
+        module: Any = front_module()
         config, self.machine, self.env, self.cta = machine.config, machine, machine.env, cta
         self.observer = machine.observer
         produced_by, taken = [PRODUCED_BY[unit] for unit in Unit], [PIPE_TAKEN[unit] for unit in Unit]
@@ -214,7 +213,7 @@ class Sm:
         self.unit: TensorUnit | None = None
         self.memory: GlobalMemory | None = None
 
-    def run(self) -> Iterator[simpy.Event]:
+    def run(self) -> Generator[simpy.Event, Any, None]:
         """Lets the front advance to the next event outside, again and again."""
         env, front, machine = self.env, self.front, self.machine
         while front.warps_left():
@@ -260,7 +259,6 @@ class Sm:
         """Issues an operation of the tcgen05 unit or of mbarriers; returns the cycles until its registers are
         written."""
         mbarriers = self.machine.mbarriers
-        assert mbarriers is not None
         match job.fact:
             case MoveFacts(store=store) if job.cost is not None:
                 return self.move(core, warp, operation, job, store, now)
@@ -297,7 +295,6 @@ class Sm:
         cost = job.cost
         assert cost is not None
         core.set_free(Unit.TMEM, now + cost.interval)
-        self.front.path_busy(core, cost.interval)
         for register in operation.writes:
             warp.set_ready(register, now + cost.latency, operation.unit)
         key = warp.number(), store
@@ -306,7 +303,7 @@ class Sm:
 
     def leave(self, warp: Any, now: int) -> None:
         """Notes that the program of a warp is over."""
-        if self.machine.mbarriers is not None:
+        if self.unit is not None:
             self.machine.mbarriers.leave(warp, now)
 
     def release(self, warp: Any, cycle: int, reason: StallReason) -> None:

@@ -11,7 +11,7 @@ as a block, and that accumulators in Tensor Memory cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import simpy
@@ -62,12 +62,12 @@ class TensorUnit:
         self.queue.put(Queued(warp, job, issue))
         self.sm.front.unit_queue_full(len(self.queue.items) + (self.head is not None) >= self.length)
 
-    def run(self) -> Iterator[simpy.Event]:
+    def run(self) -> Generator[simpy.Event, Any, None]:
         """Starts one instruction after the other."""
         while True:
-            self.head = yield self.queue.get()
-            assert self.head is not None
-            warp, (fact, cost), issue = self.head
+            entry: Queued = yield self.queue.get()
+            self.head = entry
+            warp, (fact, cost), issue = entry
             if isinstance(fact, CommitFacts):
                 self.commit(warp, fact, issue)
             elif cost is not None:

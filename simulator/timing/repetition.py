@@ -157,7 +157,7 @@ class Skipper:
         end = max(machine.end, *(sm.front.clock_end() for sm in machine.sms))
         state: list[object] = [max(end - now, 0)]
         state += [sm.state(now) for sm in machine.sms]
-        if machine.mbarriers is not None:
+        if machine.units:
             state.append(machine.mbarriers.state(now))
             state.append(tuple(warp in machine.arrived for _, warp, _ in machine.places))
         if machine.observer is not None:

@@ -174,7 +174,7 @@ def result(machine: Machine, cycles: int, skipped: int) -> Timing:
     more: dict[str, Any] = {}
     if any(sm.memory is not None for sm in machine.sms):
         more["memory_busy"] = max(sm.memory.path.busy for sm in machine.sms if sm.memory is not None)
-    if machine.mbarriers is not None and machine.config.tcgen05 is not None:
+    if machine.units and machine.config.tcgen05 is not None:
         more["tcgen05_busy"] = tuple((unit.busy, unit.products) for unit in machine.units)
         more["tmem_busy"] = tuple(cycles for front in fronts for cycles in front.busy_paths())
     return Timing(cycles, waits, machine.issued, busy, shared, skipped, **more)

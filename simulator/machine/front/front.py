@@ -16,8 +16,10 @@ from typing import Any
 
 import cython
 
+from simulator.machine.front.pipes import Pipe
 from simulator.machine.front.port import Access, Clock
 from simulator.machine.front.program import (
+    ALU,
     AT_BARRIER,
     AT_GLOBAL,
     AT_MBARRIER,
@@ -31,6 +33,8 @@ from simulator.machine.front.program import (
     SEQUENCE,
     SHARED,
     TENSOR,
+    TMEM,
+    UNITS,
     Instruction,
     LoopEnd,
     Words,
@@ -219,7 +223,7 @@ class Front:
         core.issued += 1
         finished: cython.longlong = now + self.start(core, warp, instruction, now)
         if self.observer is not None:
-            free: cython.longlong = now if instruction.unit == SHARED else core.free[instruction.unit]
+            free: cython.longlong = now if instruction.unit == SHARED else core.pipe(instruction.unit).free
             self.observer.issued(now, finished, free)
         self.clock.lasts(finished)
         self.advance_warp(core, warp, now)
@@ -460,10 +464,6 @@ class Front:
         """Takes cycles of shared memory in one piece, behind all accesses that have issued; returns the first."""
         return self.shared.block(now, cycles)
 
-    def path_busy(self, core: SubCore, cycles: cython.longlong) -> None:
-        """Counts cycles for which a sub-core's path to Tensor Memory is taken."""
-        core.tmem_busy += cycles
-
     def send_outside(
         self, core: SubCore, warp: Warp, now: cython.longlong, port: cython.longlong, pipe: cython.longlong
     ) -> int:
@@ -524,7 +524,7 @@ class Front:
         core: SubCore
         counted: list[tuple[int, int]] = []
         for core in self.cores:
-            counted.append((core.tensor_busy, core.alu_busy))
+            counted.append((core.pipe(TENSOR).busy, core.pipe(ALU).busy))
         return counted
 
     def busy_paths(self) -> list[int]:
@@ -532,7 +532,7 @@ class Front:
         core: SubCore
         counted: list[int] = []
         for core in self.cores:
-            counted.append(core.tmem_busy)
+            counted.append(core.pipe(TMEM).busy)
         return counted
 
     def shared_busy(self) -> int:
@@ -548,18 +548,23 @@ class Front:
         memory."""
         core: SubCore
         counted: list[int] = []
+        k: cython.int
         for core in self.cores:
-            counted += [core.issued, core.tensor_busy, core.alu_busy, core.tmem_busy]
+            counted.append(core.issued)
+            for k in range(UNITS):
+                counted.append(core.pipe(k).busy)
         return [*counted, self.shared.busy]
 
     def count(self, more: Any) -> None:
         """Adds to these counts, in the same order."""
         at: cython.longlong = 0
+        k: cython.int
+        pipe: Pipe
         core: SubCore
         for core in self.cores:
             core.issued += more[at]
-            core.tensor_busy += more[at + 1]
-            core.alu_busy += more[at + 2]
-            core.tmem_busy += more[at + 3]
-            at += 4
+            for k in range(UNITS):
+                pipe = core.pipe(k)
+                pipe.busy += more[at + 1 + k]
+            at += 1 + UNITS
         self.shared.busy += more[at]

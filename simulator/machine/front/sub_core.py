@@ -15,6 +15,7 @@ import cython
 
 from simulator.machine.front.collector import Collector
 from simulator.machine.front.matrix_reads import MatrixReads
+from simulator.machine.front.pipes import HalvedPipe, Pipe, PortPipe, TensorPipes
 from simulator.machine.front.port import Clock, Clocked, Port
 from simulator.machine.front.program import (
     ALU,
@@ -38,31 +39,6 @@ GREEDY_ROUND_ROBIN = cython.declare(cython.int, 2)
 ROUND_ROBIN = cython.declare(cython.int, 3)
 LEAST_ISSUED = cython.declare(cython.int, 4)
 MOST_STORES = cython.declare(cython.longlong, 3)  # stores that a matrix instruction leaves a gap for, at most
-
-
-@cython.final
-@cython.cclass
-class TensorPipe:
-    """A tensor pipe: when it takes the next matrix instruction, and `result_until` of the last one. Results leave it in
-    order, so that one which would overtake the last waits."""
-
-    free: cython.longlong
-    result_until: cython.longlong
-
-    def __init__(self) -> None:
-        self.free, self.result_until = 0, 0
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def free_from(self, instruction: Instruction) -> cython.longlong:
-        """The cycle from which it can take this instruction."""
-        return self.free + max(self.result_until - instruction.result_from, 0)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def take(self, instruction: Instruction, now: cython.longlong) -> cython.void:
-        """Occupies it."""
-        self.free, self.result_until = now + instruction.interval, instruction.result_until
 
 
 @cython.final
@@ -94,15 +70,12 @@ class SubCore(Clocked):
         number: in its SM; `cta`: its SM.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
-        free: by unit, the cycle from which it takes its next instruction; of the tensor pipe and the port to shared
-            memory `tensor` and `port` know. `half_free`: the same of the half of the FMA pipe that only floats use.
-        shared_until, metadata_until: until which cycle register ports that tensor pipes share, and the path of
-            metadata, are taken.
+        pipes: by unit, what takes its instructions.
         stores: stores, up to a number, that have issued since the last matrix instruction and leave it a gap.
         favourite: the place of the warp that the issue policy remembers, since cycle `turned`.
         recent: a ring of the last instructions, loop overhead included: cycle and place; of `issues_made`, the first
             `issues_seen` are in the counts.
-        issued, tensor_busy, alu_busy: instructions, and cycles for which pipes were taken.
+        issued: instructions.
     """
 
     rules: Rules
@@ -110,11 +83,7 @@ class SubCore(Clocked):
     cta: cython.int
     warps: list
     count: cython.int
-    tensor: list
-    free: cython.longlong[::1]
-    half_free: cython.longlong
-    shared_until: cython.longlong
-    metadata_until: cython.longlong
+    pipes: list
     stores: cython.longlong
     matrix: MatrixReads
     port: Port
@@ -130,23 +99,20 @@ class SubCore(Clocked):
     issues_made: cython.longlong
     issues_seen: cython.longlong
     issued: cython.longlong
-    tensor_busy: cython.longlong
-    alu_busy: cython.longlong
-    tmem_busy: cython.longlong
     picked_due: cython.bint
     due_from: cython.longlong
-    key: cython.longlong
 
     def __init__(self, rules: Rules, clock: Clock, number: Any, cta: Any, unit_queue: UnitQueue) -> None:
         self.rules, self.number, self.cta, self.unit_queue = rules, number, cta, unit_queue
         self.clock, self.tick, self.last_issue, self.issues, self.width = clock, NEVER, -1, 0, rules.width
         self.warps, self.count = [], 0
-        self.tensor = [TensorPipe() for _ in range(rules.tensor_pipes)]
-        self.free = numbers([0] * UNITS)
-        self.half_free = self.shared_until = self.metadata_until = self.stores = 0
+        self.stores = 0
         self.matrix = MatrixReads()
         self.port = Port(rules, self, self.matrix, number - rules.sub_cores)
         self.collector = Collector(rules, self, self.port, self.matrix)
+        self.pipes = [Pipe(False) for _ in range(UNITS)]
+        self.pipes[TENSOR], self.pipes[ALU], self.pipes[FMA] = TensorPipes(rules), Pipe(True), HalvedPipe(True)
+        self.pipes[SHARED] = PortPipe(self.port)
         self.policy = rules.policy
         self.counting = rules.policy == LEAST_ISSUED
         self.hinted = self.counting or rules.policy == GREEDY_ROUND_ROBIN
@@ -154,8 +120,7 @@ class SubCore(Clocked):
         self.ring = 1 << (rules.counted_behind * rules.width + 1).bit_length() if self.counting else 2
         self.recent = numbers([0] * (2 * self.ring))
         self.issues_made = self.issues_seen = 0
-        self.issued = self.tensor_busy = self.alu_busy = self.tmem_busy = 0
-        self.picked_due, self.key = False, 0
+        self.issued, self.picked_due = 0, False
         self.due_from = NEVER
 
     @cython.cfunc
@@ -166,57 +131,32 @@ class SubCore(Clocked):
     # Pipes
 
     @cython.cfunc
-    def next_tensor(self) -> TensorPipe:
-        """The tensor pipe that takes the next matrix instruction: the one that is free first."""
-        first: TensorPipe = cython.cast(TensorPipe, self.tensor[0])
-        k: cython.int
-        for k in range(1, self.rules.tensor_pipes):
-            other: TensorPipe = cython.cast(TensorPipe, self.tensor[k])
-            if other.free < first.free or (other.free == first.free and other.result_until < first.result_until):
-                first = other
-        return first
+    @cython.inline
+    @cython.exceptval(check=False)
+    def pipe(self, unit: cython.int) -> Pipe:
+        return cython.cast(Pipe, self.pipes[unit])
 
     @cython.cfunc
+    @cython.inline
     @cython.exceptval(check=False)
     def pipe_free(self, instruction: Instruction) -> cython.longlong:
         """The cycle from which the instruction's unit can take it."""
-        unit: cython.int = instruction.unit
-        if unit == TENSOR:
-            cycle: cython.longlong = max(self.next_tensor().free_from(instruction), self.shared_until)
-            return max(cycle, self.metadata_until) if instruction.sparse else cycle
-        if unit == SHARED:
-            return self.port.room_from
-        if instruction.halves:
-            return min(self.free[unit], self.half_free)
-        return self.free[unit]
+        return self.pipe(instruction.unit).free_from(instruction)
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def unit_free(self, instruction: Instruction) -> cython.longlong:
         """The same, with the queue of the tcgen05 unit."""
-        if instruction.unit == TCGEN05:
-            return max(self.free[TCGEN05], self.unit_queue.room_since)
-        return self.pipe_free(instruction)
+        cycle: cython.longlong = self.pipe_free(instruction)
+        return max(cycle, self.unit_queue.room_since) if instruction.unit == TCGEN05 else cycle
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def take(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Occupies the pipe of a matrix, integer, float or control instruction, which enters the read stages."""
-        unit: cython.int = instruction.unit
-        if unit == TENSOR:
-            self.next_tensor().take(instruction, now)
-            self.shared_until = now + instruction.reading
-            if instruction.sparse:
-                self.metadata_until = now + self.rules.metadata_cycles
-            self.tensor_busy += instruction.interval
-        elif instruction.halves and self.half_free <= now:
-            self.half_free = now + instruction.interval
-        else:
-            self.free[unit] = now + instruction.interval
-            if unit == ALU:
-                self.alu_busy += instruction.interval
-            elif unit == CONTROL:
-                self.last_issue = now + self.rules.call_slot
+        self.pipe(instruction.unit).take(instruction, now)
+        if instruction.unit == CONTROL:
+            self.last_issue = now + self.rules.call_slot
         self.collector.enter(warp, instruction)
 
     # When a warp can issue
@@ -224,7 +164,9 @@ class SubCore(Clocked):
     @cython.ccall
     def set_free(self, unit: cython.int, cycle: cython.longlong) -> cython.void:
         """Notes when a unit of the sub-core that works outside the front takes the next instruction."""
-        self.free[unit] = cycle
+        pipe: Pipe = self.pipe(unit)
+        pipe.busy += cycle - max(pipe.free, self.clock.now)
+        pipe.free = cycle
 
     def taken_at(self) -> Any:
         """When the SM has taken its last access."""
@@ -494,16 +436,8 @@ class SubCore(Clocked):
         k: cython.int
         for k in range(self.count):
             self.warp(k).stand_still(cycle)
-        pipe: TensorPipe
-        for pipe in self.tensor:
-            if pipe.free + pipe.result_until >= cycle:
-                pipe.free += 1
-        if self.free[ALU] >= cycle:
-            self.free[ALU] += 1
-        if self.free[FMA] >= cycle:
-            self.free[FMA] += 1
-        if self.half_free >= cycle:
-            self.half_free += 1
+        for k in range(UNITS):
+            self.pipe(k).stand_still(cycle)
         if self.turned < cycle:
             self.turned += 1
 
@@ -527,21 +461,9 @@ class SubCore(Clocked):
         words.add(max(self.last_issue - now, -1))
         words.add(self.issues if self.last_issue >= now else 0)
         self.policy_state(words, now, running < 2)
-        pipe: TensorPipe
-        for pipe in self.tensor:
-            if pipe.free + self.rules.unlike_margin > oldest:
-                words.add(pipe.free - now)
-                words.add(pipe.result_until)
-            else:
-                words.add(-NEVER)
-        words.add(max(self.shared_until - now, 0))
-        words.add(max(self.metadata_until - now, 0))
         words.add(self.stores)
         for k in range(UNITS):
-            words.add(self.free[k] - now if self.free[k] + self.rules.unlike_margin > oldest else -NEVER)
-        room: cython.longlong = self.port.room_from
-        words.add(-1 if room >= NEVER else (room - now if room + self.rules.unlike_margin > oldest else -NEVER))
-        words.add(max(self.half_free - now, 0))
+            self.pipe(k).state(words, now, oldest)
         self.collector.state(words, now)
         self.port.state(words, now)
 
