@@ -49,7 +49,7 @@ class Mbarriers:
         self.phases[barrier] = Phase(count, count)
 
     def phase(self, barrier: Barrier) -> Phase:
-        """The state of an mbarrier; DeadlockError if it has not been initialised."""
+        """Returns the current phase of an mbarrier; raises DeadlockError if it has not been initialised."""
         if barrier[0] == STORES:
             return self.phases.setdefault(barrier, Phase(1, 1))
         phase = self.phases.get(barrier)
@@ -75,7 +75,7 @@ class Mbarriers:
         self._settle(barrier, phase, now)
 
     def transact(self, barrier: Barrier, count: int, now: int) -> None:
-        """Counts bytes that are announced (`count` above 0) or have arrived (below 0); waiting warps see them at `now`,
+        """Counts bytes that are announced (`count` above 0) or have arrived (below 0). Waiting warps see them at `now`,
         which may be later than this cycle."""
         phase = self.phase(barrier)
         phase.transactions += count
@@ -83,7 +83,7 @@ class Mbarriers:
             self._settle(barrier, phase, now + (self.machine.mbarrier_latency - 1 if phase.waiting else 0))
 
     def wait(self, sm: Any, warp: Any, barrier: Barrier, parity: int) -> bool:
-        """Whether a warp must wait for the phase of this parity; if so, it is released when that is complete."""
+        """Returns whether a warp must wait for the phase of this parity; if so, the end of the phase releases it."""
         phase = self.phase(barrier)
         if phase.parity != parity:
             return False
@@ -102,7 +102,7 @@ class Mbarriers:
             self.arrive(CLUSTER, now)
 
     def _settle(self, barrier: Barrier, phase: Phase, now: int) -> None:
-        """Completes the phase if nothing is missing any more; warps that wait can issue at `now`."""
+        """Completes the phase if no arrival and no byte is missing; warps that wait for it can issue at `now`."""
         if not phase.settle():
             return
         machine = self.machine
@@ -126,7 +126,7 @@ class Mbarriers:
         ]
 
     def state(self, now: int) -> tuple[object, ...]:
-        """All that decides what happens next, in cycles relative to `now`."""
+        """Returns all that decides what happens next, in cycles relative to `now`."""
         flights = tuple((cycle - now, barriers) for cycle, barriers in self.flights.values())
         phases = tuple(
             (barrier, p.expected, p.pending, p.parity, p.transactions, tuple(p.waiting))

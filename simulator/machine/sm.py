@@ -57,8 +57,8 @@ class Machine:
         mbarriers: those of all CTAs.
         arrived: warps that are at the barrier of the cluster, in its current phase.
         touched: lines of memory that have come before.
-        boundary: called with an SM, a warp and the loop whose end it is at.
-        pause: called now and then.
+        boundary: called when a warp is at the end of a loop, with its SM, the warp and that end.
+        pause: called after many steps of a front (`front.STEPS`).
     """
 
     def __init__(
@@ -165,11 +165,11 @@ class Machine:
             self.observer.ledger[:] = [a + b for a, b in zip(self.observer.ledger, next(own), strict=True)]
 
     def lasts(self, cycle: int) -> None:
-        """Notes that a result is there in this cycle."""
+        """Notes the cycle of a result; the run ends no sooner."""
         self.end = max(self.end, cycle)
 
     def limit(self, cycle: int) -> None:
-        """Lets the fronts look in this cycle what has happened."""
+        """Stops the fronts before this cycle, in which something happens outside them."""
         for sm in self.sms:
             sm.front.limit(cycle)
 
@@ -244,8 +244,8 @@ class Sm:
                 yield self.alarm
 
     def wake(self) -> None:
-        """Lets a front that sleeps go on in the cycle in which it does something next. Called when something else may
-        have made that earlier."""
+        """Wakes a sleeping front in the cycle of its next step; called when something outside may have made that
+        earlier."""
         cycle = self.front.next_step()
         if cycle < self.wakes_at and not self.alarm.triggered:
             self.wakes_at, alarm = cycle, self.alarm
@@ -334,7 +334,7 @@ class Sm:
             self.memory.path.busy += more[2]
 
     def state(self, now: int) -> tuple[object, ...]:
-        """All that decides what the units behind the front do next, in cycles relative to `now`."""
+        """Returns all that decides what the units behind the front do next, in cycles relative to `now`."""
         unit = self.unit.state(now) if self.unit is not None else None
         memory = self.memory.state(now) if self.memory is not None else None
         moved = tuple((key, cycle - now) for key, cycle in self.moved.items() if cycle > now)

@@ -113,7 +113,7 @@ class TensorUnit:
             observer.complete(done)
 
     def state(self, now: int) -> tuple[object, ...]:
-        """All that decides what it does next, in cycles relative to `now`."""
+        """Returns all that decides what the unit does next, in cycles relative to `now`."""
         queued = tuple((entry.warp.id, entry.job.fact) for entry in self.waiting)
         complete = tuple((number, cycle - now) for number, cycle in self.complete.items() if cycle > now)
         return queued, max(self.free - now, 0), complete

@@ -17,9 +17,9 @@ class Met(NamedTuple):
     """A state that was met.
 
     Attributes:
-        cycle: when, skipped cycles counted.
-        counts: of each warp's chosen loop then.
-        counted: what had been counted.
+        cycle: the cycle in which it was met, skipped cycles included.
+        counts: how often each warp had run its chosen loop.
+        counted: all counters of the machine.
     """
 
     cycle: int
@@ -55,7 +55,7 @@ class Skipper:
         self.single = all(len(code.ends) == 1 for code in machine.codes)
 
     def look(self, sm: Sm, reference: Any, end: Any) -> None:
-        """Called when the reference warp is at the end of a loop: skips, if the state has been met before."""
+        """Skips repetitions if the state has been met before; called when the reference warp is at a loop's end."""
         machine, loop = self.machine, end.timed_loop()
         if loop.count - reference.count_of(loop.loop) < 2 or self.exhausted == machine.unfinished:
             return
@@ -138,7 +138,7 @@ class Skipper:
         return True
 
     def chosen(self, depth: int) -> Chosen:
-        """The loop at this depth that each warp is in, -1 for the innermost; None if it is in none."""
+        """Returns for each warp the loop at this depth that it is in (-1: the innermost); None if it is in none."""
         return [None if warp.done else self.loops(code, depth)[warp.pc] for _, warp, code in self.machine.places]
 
     def loops(self, code: TimedCode, depth: int) -> Chosen:
@@ -151,7 +151,7 @@ class Skipper:
         return self.known[key]
 
     def beside(self, now: int) -> list[object]:
-        """All that decides what happens next beside the fronts, in cycles relative to `now`."""
+        """Returns all that decides what happens next outside the fronts, in cycles relative to `now`."""
         machine = self.machine
         end = max(machine.end, *(sm.front.clock.end for sm in machine.sms))
         state: list[object] = [max(end - now, 0)]

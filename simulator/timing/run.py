@@ -1,4 +1,4 @@
-"""Runs a program on the machine of a chip: `simulate` tells the cycles that it takes."""
+"""Runs programs on the machine of a chip. `simulate` returns the cycles that they take."""
 
 from __future__ import annotations
 

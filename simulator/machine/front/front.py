@@ -33,6 +33,7 @@ from simulator.machine.front.program import (
     TENSOR,
     Instruction,
     LoopEnd,
+    Program,
     Words,
 )
 from simulator.machine.front.rules import Rules
@@ -106,7 +107,7 @@ class Front:
         """Lets this issue what the front cannot do alone."""
         self.outside = outside
 
-    def place(self, program: Any, number: Any, registers: Any, start: Any) -> Any:
+    def place(self, program: Program, number: Any, registers: Any, start: Any) -> Any:
         """Puts a warp of this program on its sub-core, where it issues from the cycle `start` on; returns it."""
         core: SubCore = cython.cast(SubCore, self.cores[(number - self.first_warp) % self.rules.sub_cores])
         warp = Warp(self.rules, program, number, self.cta, core.number, core.count, len(self.warps), registers)

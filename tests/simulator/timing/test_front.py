@@ -195,6 +195,18 @@ ENDLESS = """.trace 1
 """
 
 
+def test_without_the_compiled_front_a_run_takes_the_same_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ".trace 1\n.target sm_90a\n.warps 1\n.warp 0 {\n    mov.u32 %r0, 1;\n    add.u32 %r1, %r0, %r0;\n}\n"
+    expected = simulator.run(text, config="h100_sxm").cycles
+    monkeypatch.setenv("TCSIM_KERNEL", "numpy")
+    engine.front_module.cache_clear()
+    try:
+        assert engine.front_module() is interpreted_front
+        assert simulator.run(text, config="h100_sxm").cycles == expected
+    finally:
+        engine.front_module.cache_clear()
+
+
 @needs_compiled
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A run that takes long says how long, once, and can be ended at any time."""
