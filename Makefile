@@ -24,7 +24,7 @@ help:
 	@echo "make site      the documentation as a site: out/site/index.html"
 	@echo "make bench     speed, as ratios against other ways to do the same"
 
-INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/*/compiled/*.[ch]) simulator/timing/records.py simulator/timing/core_records.py
+INSTALLED := pyproject.toml hatch_build.py $(wildcard simulator/arithmetic/compiled/*.[ch] simulator/machine/front/*.py) simulator/machine/build.py
 
 $(VENV)/run.stamp: $(INSTALLED)
 	$(PYTHON) -m venv $(VENV)
@@ -93,7 +93,7 @@ playground: $(VENV)/test.stamp
 	$(BIN)/python notebooks/playground.py $(OUT)/playground
 	@echo "$(BIN)/python -m http.server --directory $(OUT)/playground   serves it"
 
-# A source archive, a wheel with the compiled kernel for every Linux of this processor since 2014, and a pure one.
+# A source archive, a wheel with what is compiled for every Linux of this processor since 2014, and a pure one.
 dist: $(VENV)/test.stamp
 	rm -rf $(OUT)/dist && mkdir -p $(OUT)/dist/built
 	$(BIN)/python -m build --outdir $(OUT)/dist/built .

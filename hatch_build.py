@@ -1,11 +1,11 @@
-"""Builds the compiled kernel (arithmetic and the timing engine) into the wheel where there is a C compiler; without one
-the wheel is pure Python and everything runs in numpy and Python."""
+"""Builds what is compiled into the wheel where there is a C compiler: the kernel of arithmetic, from C, and the front
+of the timing model, from Python by Cython. Without one the wheel is pure Python, and numpy and Python do the work."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 from types import ModuleType
@@ -13,27 +13,36 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+BUILDERS = ("arithmetic/compiled/build.py", "machine/build.py")  # in simulator
+
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg] # of any config
-    """Runs `simulator/arithmetic/compiled/build.py`, which needs nothing but the standard library."""
+    """Runs the build modules, which need no more than the standard library, Cython and setuptools."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel" or os.environ.get("TCSIM_KERNEL") == "numpy":
             return
-        try:
-            library = _builder(Path(self.root)).build()
-        except (OSError, subprocess.CalledProcessError) as error:
-            self.app.display_warning(f"no compiled kernel, numpy will do the work: {error}")
-            return
-        build_data["artifacts"].append(library.relative_to(self.root).as_posix())
-        build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        python = "py3-none"
+        for name in BUILDERS:
+            path = Path(self.root) / "simulator" / name
+            try:
+                library = _module(path).build()
+            except (Exception, SystemExit) as error:  # whatever a compiler, or its absence, brings about
+                self.app.display_warning(f"simulator/{name}: not compiled, Python will do the work: {error}")
+                continue
+            build_data["artifacts"].append(library.relative_to(self.root).as_posix())
+            build_data["pure_python"] = False
+            if name == "machine/build.py":  # an extension module is for one version of Python
+                python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+                python = f"{python}-{python}"
+        if not build_data["pure_python"]:
+            platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+            build_data["tag"] = f"{python}-{platform}"
 
 
-def _builder(root: Path) -> ModuleType:
-    """The build module by its path: the package itself needs numpy, which is not there yet."""
-    path = root / "simulator" / "arithmetic" / "compiled" / "build.py"
-    spec = importlib.util.spec_from_file_location("build_kernel", path)
+def _module(path: Path) -> ModuleType:
+    """A build module by its path: the package itself needs numpy, which is not there yet."""
+    spec = importlib.util.spec_from_file_location(f"build_{path.parent.name}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -12,7 +12,7 @@
 # Two numbers of an instruction decide: its *latency*, until a dependent instruction can issue, and its *interval*,
 # until the pipe of its sub-core takes the next. This lesson writes small traces, runs them on the model of an H100, and
 # lays the result beside what an H100 80GB took (November 2026; `configs/measurements/h100_uniform.csv` and
-# `tests/hardware/results`).
+# `measurements/results`).
 
 # %%
 import csv
@@ -307,7 +307,7 @@ for text in (
 #
 # ## A whole program
 #
-# The digits layers ran on an H100, too (`tests/hardware/results/traces.csv`):
+# The digits layers ran on an H100, too (`measurements/results/traces.csv`):
 
 # %%
 with data("traces.csv").open() as lines:

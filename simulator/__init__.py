@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulator import faults as faults
     from simulator import layout as layout
     from simulator.arithmetic.exact_gemm import exact_gemm
+    from simulator.chip.config import config_names, load_config
     from simulator.errors import (
         ConfigError,
         DeadlockError,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from simulator.studies import sparselt as sparselt
     from simulator.studies import sweep as sweep
     from simulator.studies import validation as validation
-    from simulator.timing.config import config_names, load_config
     from simulator.views import drawing as drawing
     from simulator.views import explorer as explorer
     from simulator.views.forms import forms
@@ -120,8 +120,8 @@ _MODULE_OF = {
     "Report": "simulator.simulation.report",
     "run": "simulator.simulation.run",
     "Session": "simulator.simulation.session",
-    "config_names": "simulator.timing.config",
-    "load_config": "simulator.timing.config",
+    "config_names": "simulator.chip.config",
+    "load_config": "simulator.chip.config",
     "forms": "simulator.views.forms",
     "Timeline": "simulator.views.timeline",
 }
@@ -139,7 +139,7 @@ _PACKAGES = {
     "sweep": "simulator.studies.sweep",
     "validation": "simulator.studies.validation",
 }
-"""Packages that users call by a short name; others are reached by their own: `simulator.timing.engine`."""
+"""Packages that users call by a short name; others are reached by their own: `simulator.timing.run`."""
 _INNER = ("arithmetic", "execute", "program", "simulation", "state", "studies", "timing", "views")
 
 

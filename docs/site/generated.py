@@ -19,10 +19,10 @@ from pages import ROOT
 from isa.errors import Error
 from isa.undefined import RULES
 from simulator.check.rules import CHECK_RULES
+from simulator.chip.config import config_names, resolve
+from simulator.chip.entries import Entry, entries
+from simulator.chip.layers import is_rows
 from simulator.cli.verbs import VERBS, run_verb
-from simulator.timing.config import config_names, resolve
-from simulator.timing.config_entries import Entry, entries
-from simulator.timing.config_layers import is_rows
 
 COLUMNS = "100"  # of a help text: what a page shows whole
 _ATTRIBUTE = re.compile(r"\n(?=\w+(?:, \w+)*: )")

@@ -18,8 +18,8 @@ FILES = "files"  # the folder of the site with copies of sources and data
 TEXTS = (".py", ".c", ".h", ".js", ".toml", ".csv", ".trace", ".txt", ".ptx", ".cu")  # copied as .txt: shown, not saved
 OTHERS = (
     *("CONTRIBUTING.md", "CHANGELOG.md", "notebooks/README.md", "traces/digits/README.md", "tests/README.md"),
-    *("tests/golden/README.md", "tests/hardware/README.md", "tests/hardware/energy/README.md"),
-    "tests/hardware/gemm/README.md",
+    *("tests/golden/README.md", "measurements/README.md", "measurements/energy/README.md"),
+    "measurements/gemm/README.md",
 )
 
 _FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2[ ]*$", re.DOTALL | re.MULTILINE)

@@ -3,7 +3,7 @@ sum: f64, and m8n8k4 of f16.
 
 f64: acc = C, then acc = fma(a, b, acc) over ascending k, each rounded once; NaN keep sign and payload. m8n8k4 of f16 on
 sm_80 and later: a routine of f32 multiply-adds. Both: measured on an NVIDIA H100 80GB, November 2026
-(tests/hardware/README.md); code that ptxas 13.0 emits.
+(measurements/README.md); code that ptxas 13.0 emits.
 """
 
 from __future__ import annotations

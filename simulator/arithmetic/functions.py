@@ -3,7 +3,7 @@ logarithm, sine and cosine, hyperbolic tangent.
 
 Each brings its argument to an index of the `interpolation` of its function, and the result to its place: signs,
 exponents, and special values are here. Rules and coefficients were found from all results for one or two binades of
-arguments (of tanh for all) and hold for 400,000 arguments of all sizes on an H100 (`tests/hardware/functions.py`,
+arguments (of tanh for all) and hold for 400,000 arguments of all sizes on an H100 (`measurements/functions.py`,
 November 2026). That other chips have the same is assumed.
 """
 

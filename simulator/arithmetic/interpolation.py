@@ -4,7 +4,7 @@ The leading bits of an argument choose a segment, the others are x. The result i
 exact, in units of 2^-40. s(x) is the square of x without what lies below a column: products of two bits of x that weigh
 less than 2^19 (2^17 for x of 16 bits) are never formed. The unit is that of Oberman and Siu, "A high-performance
 area-efficient multifunction interpolator" (ARITH 2005); the column and the coefficients (`tables/functions.csv`) were
-found from all results of an H100 and an H200 (November 2026, `tests/hardware/functions.py`): but for the lowest bits of
+found from all results of an H100 and an H200 (November 2026, `measurements/functions.py`): but for the lowest bits of
 c0, no other integers give them.
 """
 

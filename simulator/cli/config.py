@@ -10,7 +10,7 @@ from simulator.cli.answer import UnreadableError, answer
 from simulator.cli.config_option import add_set
 
 if TYPE_CHECKING:
-    from simulator.timing.config_entries import Entry
+    from simulator.chip.entries import Entry
 
 DESCRIPTION = """\
 Lists the values of a config: key, value, legal values, what each means, and where its table's numbers come from.
@@ -46,8 +46,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _config(options: argparse.Namespace) -> str:
-    from simulator.timing.config import load_config
-    from simulator.timing.config_entries import as_toml, entries, select
+    from simulator.chip.config import load_config
+    from simulator.chip.entries import as_toml, entries, select
 
     if options.name is None:
         if options.overrides or options.format == "toml":
@@ -67,7 +67,7 @@ def _config(options: argparse.Namespace) -> str:
 
 def _configs(form: str) -> str:
     """The configs that come with tcsim."""
-    from simulator.timing.config import config_names, load_config
+    from simulator.chip.config import config_names, load_config
 
     configs = [load_config(name) for name in config_names()]
     records = [
@@ -98,8 +98,8 @@ def _record(entry: Entry) -> dict[str, Any]:
 
 def _text(found: list[Entry]) -> str:
     """For a person: each table with its source, and a line for each value."""
+    from simulator.chip.layers import toml_value
     from simulator.tables import aligned
-    from simulator.timing.config_layers import toml_value
 
     lines: list[str] = []
     for table in dict.fromkeys(entry.table for entry in found):

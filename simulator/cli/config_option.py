@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from simulator.cli.answer import UnreadableError
 
 if TYPE_CHECKING:
-    from simulator.timing.config import Config
+    from simulator.chip.config import Config
 
 DEFAULT = "h100_sxm"
 NONE = "none"
@@ -53,7 +53,7 @@ def choose_config(options: argparse.Namespace) -> None:
 
 def config_named(name: str, options: argparse.Namespace) -> Config:
     """A config with what the options set; errors as `choose_config`."""
-    from simulator.timing.config import load_config
+    from simulator.chip.config import load_config
 
     if name == NONE:
         raise UnreadableError("limits without a config", "--config NAME, such as h100_sxm")

@@ -11,10 +11,10 @@ from simulator.cli.answer import UnreadableError, answer
 from simulator.cli.config_option import choose_config
 
 if TYPE_CHECKING:
+    from simulator.chip.config import Config
     from simulator.studies.gemm import Tcgen05Tile, Tile
     from simulator.studies.sparselt.cost import Cost
     from simulator.studies.sparselt.product import Product
-    from simulator.timing.config import Config
 
 _FILES = {"a": "--key", "b": "--b-key", "c": "--c-key", "bias": "--bias-key"}
 """Options of files, and those that name an array of an .npz."""

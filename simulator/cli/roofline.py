@@ -9,9 +9,9 @@ from simulator.cli.answer import answer
 from simulator.cli.config_option import add_config, config_named
 
 if TYPE_CHECKING:
+    from simulator.chip.config import Config
     from simulator.simulation.launch.report import LaunchReport
     from simulator.simulation.report import Report
-    from simulator.timing.config import Config
 
 DESCRIPTION = """\
 How far traces are from their limits: operational intensity (multiply-adds for each byte that a memory moves), what a

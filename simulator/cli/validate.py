@@ -14,10 +14,10 @@ from simulator.cli.verbs import positive
 from simulator.tables import Table, aligned
 
 if TYPE_CHECKING:
+    from simulator.chip.config import Config
     from simulator.studies.validation import Progress
     from simulator.studies.validation.sparse_tcgen05 import Headline, Prediction
     from simulator.studies.validation.summary import Result
-    from simulator.timing.config import Config
 
 DESCRIPTION = """\
 Runs everything that was measured or published through the timing model and prints the errors: each group of rows by

@@ -26,6 +26,7 @@ from isa.forms.mma import is_mma
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from isa.types import Bits
 from simulator.applications.stored import Stored, differing
+from simulator.chip.config import Config
 from simulator.faults import outcomes
 from simulator.faults.injection import FaultInjection, words_of
 from simulator.faults.lockstep import ROWS, LockstepRuns, members
@@ -38,7 +39,6 @@ from simulator.program.data import Array
 from simulator.simulation.liveness import Golden, Uses, register_uses
 from simulator.simulation.lockstep import runs_in_lockstep
 from simulator.simulation.session import Session
-from simulator.timing.config import Config
 
 _COMPARED = 16  # results that are judged together
 _SHOWN = 8  # instructions that read a register

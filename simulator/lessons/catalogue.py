@@ -15,8 +15,8 @@ DATA = {
     "planted": "tests/golden/planted",
     "mma_sp.npz": "tests/golden/lessons/mma_sp.npz",
     "mma_dense.npz": "tests/golden/lessons/mma_dense.npz",
-    "loop.csv": "tests/hardware/results/loop.csv",
-    "traces.csv": "tests/hardware/results/traces.csv",
+    "loop.csv": "measurements/results/loop.csv",
+    "traces.csv": "measurements/results/traces.csv",
 }
 """Recorded data of lessons: name to place in a checkout. A wheel has them in `data/lessons` (pyproject.toml)."""
 

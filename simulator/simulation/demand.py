@@ -12,12 +12,12 @@ from typing import NamedTuple
 from isa.forms.mma import is_mma
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
+from simulator.chip.config import Config
+from simulator.compiler.tcgen05 import cost
 from simulator.execute.dynamic_info import BulkFacts, CopyFacts, Fact, FetchFacts, MmaFacts
 from simulator.program.program import Program
 from simulator.simulation.interpreter import Executed
 from simulator.state.shared import LINE_BYTES
-from simulator.timing.config import Config
-from simulator.timing.tcgen05 import cost
 
 SHARED = "shared memory"
 PATH = "path from L2"

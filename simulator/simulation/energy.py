@@ -14,12 +14,12 @@ from isa import MmaForm
 from isa.forms.mma import is_mma
 from isa.forms.record import Form, Time
 from isa.types import element_type
+from simulator.chip.config import Config
+from simulator.chip.energy import Energy, Pair
 from simulator.execute.dynamic_info import BulkFacts, Fact, FetchFacts, MmaFacts
 from simulator.program.program import Program
 from simulator.simulation.interpreter import Executed
 from simulator.state.registers import WARP_SIZE
-from simulator.timing.config import Config
-from simulator.timing.energy_config import Energy, Pair
 
 SECTOR = 32  # bytes
 RANDOM = 1.0  # the activity of random operands

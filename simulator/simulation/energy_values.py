@@ -1,6 +1,6 @@
 """How active the operands of matrix instructions are: 0 for zeros, 1 for independent normal numbers.
 
-Measured on an H100 (tests/hardware/energy), seven instructions with 14 to 25 contents each agree on what costs: a
+Measured on an H100 (measurements/energy), seven instructions with 14 to 25 contents each agree on what costs: a
 tensor core takes the elements of an operand one after the other, and pays for the bits in which A, or B, changes from
 one to the next, for the bits of the partial products of the significands that change, and for products that are not
 zero. That instructions repeat or change their operands matters little (6 %). The weights of the four are in the
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from isa.types import Bits, ElementType, element_type
 from simulator.arithmetic.convert import from_float64
+from simulator.chip.config import Config
 from simulator.errors import ConfigError
-from simulator.timing.config import Config
 
 Features = tuple[float, float, float, float]
 _REFERENCE = 8192  # normal numbers

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from isa.forms.mma import is_mma
 from isa.forms.record import Form
+from simulator.compiler.timed_code import TimedCode, TimedOperation
 from simulator.program import lowering
 from simulator.program.kernel import Item, Kernel
 from simulator.program.kernel import Operation as KernelOperation
 from simulator.program.program import Program
-from simulator.timing.model import TimedCode, TimedOperation
 
 _SHOWN = ("x1", "x2", "x4", "v2", "v4", "trans", "async", "bulk", "commit_group", "wait_group", "wait_all")
 NAME = 72  # characters of a kernel that are shown

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from isa.arguments import described
+from simulator.chip.config import Config
 from simulator.errors import ViewError
 from simulator.execute.cta_state import CtaState, Executor
 from simulator.execute.events import Listener
 from simulator.program.lowering import Operation
 from simulator.simulation.group import Group
 from simulator.simulation.listing import Listing
-from simulator.timing.config import Config
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 

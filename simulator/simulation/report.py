@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from simulator.arithmetic.deviation import Deviation
+from simulator.chip.config import config_label
+from simulator.compiler.timed_code import StallReason
 from simulator.floating_point import guarded
 from simulator.simulation.demand import Work
 from simulator.simulation.distance import Distance, joined
 from simulator.simulation.energy import Spent, told
 from simulator.simulation.headline import FIGURES
 from simulator.tables import Table, aligned
-from simulator.timing.config import config_label
-from simulator.timing.model import StallReason
 
 if TYPE_CHECKING:
     from pandas import DataFrame

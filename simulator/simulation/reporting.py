@@ -9,6 +9,9 @@ from isa.forms.mma import is_mma
 from isa.forms.record import Unit
 from simulator.arithmetic.deviation import Apart
 from simulator.arithmetic.rows import INFERRED, sum_row
+from simulator.chip.config import Config
+from simulator.compiler.tcgen05 import sources
+from simulator.compiler.timed_code import StallReason
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import MmaFacts
 from simulator.execute.tcgen05.plan import row_of
@@ -21,10 +24,7 @@ from simulator.simulation.interpreter import Executed
 from simulator.simulation.report import Memory, Report, Throughput
 from simulator.state.registers import WARP_SIZE
 from simulator.state.shared import LINE_BYTES
-from simulator.timing.config import Config
-from simulator.timing.model import StallReason
 from simulator.timing.result import Timing
-from simulator.timing.tcgen05 import sources
 
 _NO_CONFIG = "none"
 

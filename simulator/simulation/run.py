@@ -6,6 +6,7 @@ from pathlib import Path
 
 from isa.arguments import flag, integer
 from isa.errors import POLICIES
+from simulator.chip.config import Config
 from simulator.errors import check_option
 from simulator.execute.cta_state import ARITHMETIC
 from simulator.floating_point import guarded
@@ -17,7 +18,6 @@ from simulator.simulation.observer import TimeView, check_unused
 from simulator.simulation.report import Report
 from simulator.simulation.reporting import report_of
 from simulator.simulation.session import NO_CONFIG, Session
-from simulator.timing.config import Config
 from simulator.timing.result import Timing
 
 MOST_COMPARED = 2**63 - 1

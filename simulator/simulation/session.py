@@ -19,10 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.targets import Target, parse_target
+from simulator.chip.config import Config, load_config
+from simulator.compiler.timed_code import TimedCode
 from simulator.errors import ConfigError
 from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.cta_state import CtaState
 from simulator.floating_point import guarded
+from simulator.machine.observer import TimingObserver
 from simulator.program.data import load_all
 from simulator.program.lowering import Code, Operation, in_order
 from simulator.program.program import Program
@@ -35,12 +38,9 @@ from simulator.state import RegisterFile, SharedMemory
 from simulator.state.carried import CarryingRegisters
 from simulator.state.global_memory import GlobalMemory
 from simulator.state.mbarrier import OrderedMemory
-from simulator.timing.config import Config, load_config
-from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode
-from simulator.timing.observer import TimingObserver
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
+from simulator.timing.run import simulate
 
 NO_CONFIG = "none"  # the name of no config
 _SLOTS = 64  # warps that an SM has room for, where no config says it

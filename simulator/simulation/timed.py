@@ -6,6 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar, cast
 
+from simulator.chip.config import Config
+from simulator.compiler.compile import bind, compile_code
+from simulator.compiler.timed_code import Periodic, TimedCode
 from simulator.errors import ConfigError, TraceError
 from simulator.execute.dynamic_info import Fact
 from simulator.program.lowering import Code
@@ -16,9 +19,6 @@ from simulator.simulation.executions import Executions
 from simulator.simulation.group import Group
 from simulator.simulation.interpreter import Executed
 from simulator.state.registers import WARP_SIZE
-from simulator.timing.compile import bind, compile_code
-from simulator.timing.config import Config
-from simulator.timing.model import Periodic, TimedCode
 
 _VALUES_ALONE = "config none: values without time"
 Row = TypeVar("Row")

@@ -183,7 +183,7 @@ def wavefronts(addresses: Addresses, width: int) -> NDArray[np.int64]:
 
     Lanes are served in groups that move 128 bytes (32 lanes of 4 bytes and less, 16 of 8, 8 of 16); a group takes as
     many cycles as the largest number of different 32-bit words that it wants from one bank. Measured on an NVIDIA H100,
-    November 2026 (tests/hardware).
+    November 2026 (measurements).
     """
     warps, lanes = addresses.shape
     group = min(lanes, LINE_BYTES // max(width, BANK_BYTES))

@@ -1,8 +1,8 @@
 """Sub-cores that share nothing are timed apart from each other, so that each finds its own repetitions.
 
-What the sub-cores of an SM share are shared memory, barriers, what serves returns, and all that works on after issue.
-Where no program has any of these, a run is the runs of its sub-cores, side by side. Together they would repeat only
-where all of them do at once, which is often never; and sub-cores whose warps do the same take the same time.
+The sub-cores of an SM share shared memory, barriers, and all that works on after issue. Where no program uses any of
+these, each sub-core can be run alone. All of them together would repeat only where each of them does at once, which is
+often never; and sub-cores whose warps do the same take the same time.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isa.forms.record import Unit
-from simulator.timing.config import Config
-from simulator.timing.model import StallReason, TimedCode, operations_of
+from simulator.chip.config import Config
+from simulator.compiler.timed_code import StallReason, TimedCode, operations_of
 from simulator.timing.result import Timing
 
 _OWN = (Unit.TENSOR, Unit.ALU, Unit.FMA, Unit.CONTROL)  # units that each sub-core has for itself
@@ -47,7 +47,7 @@ def parts(codes: Sequence[TimedCode], sub_cores: int, cta_warps: int, starts: Se
         cta_warps: warps of a CTA; each CTA has an SM of its own.
         starts: for each warp, by number, when it begins; none: all begin in cycle 0.
     """
-    if not settled(codes) or any(item.returning for code in codes for item in operations_of(code)):
+    if not settled(codes):
         return []
     program = {warp: place for place, code in enumerate(codes) for warp in code.warps if code.items}
     by_core: dict[int, list[int]] = {}

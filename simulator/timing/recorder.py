@@ -1,7 +1,7 @@
-"""Records what the timing engine does, for timelines and for stalls by instruction.
+"""Records what happens in a run, for timelines and for stalls by instruction.
 
 Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited for it,
-by `StallReason`. It lies in the engine's own counters, so that a skipped period counts as often as it repeats. And,
+by `StallReason`. It grows as all counts do, so that a skipped period counts as often as it repeats. And,
 of a window of cycles, every issue and every time that a unit was taken; no repetition is skipped before the window's
 end, so that all of them are seen.
 
@@ -15,17 +15,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from isa.forms.record import Unit
-from simulator.timing.counters import REASONS, Counters
-from simulator.timing.model import StallReason, TimedCode, TimedOperation
-from simulator.timing.observer import Issue, Stall, TimingObserver
-from simulator.timing.pipes import Pipes
-from simulator.timing.warp import Warp
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedOperation
+from simulator.machine.observer import Issue, Stall, TimingObserver, Waits
 
 _COMPILED = (
     StallReason.DEPENDENCY,
     StallReason.TENSOR,
     StallReason.ALU,
 )  # waits before an instruction that are written into the one before
+REASONS = len(StallReason)
 _PIPES = (Unit.TENSOR, Unit.ALU, Unit.FMA)
 Window = tuple[int, int]  # first cycle, and the one after the last
 
@@ -72,6 +70,7 @@ class Recorder(TimingObserver):
     """
 
     def __init__(self, window: Window = (0, 0)) -> None:
+        super().__init__()
         self.window = window
         self.steps_until = window[1]
         self.last: dict[int, int] = {}
@@ -88,66 +87,60 @@ class Recorder(TimingObserver):
         ] = {}  # by warp and place, the issue that further parts of its sequence belong to
         self._writers: dict[tuple[int, int], Issue] = {}
 
-    # The engine calls these
+    # Called by the front and by the units
 
-    def attach(
-        self, counters: Counters, warps: Sequence[Warp], codes: Sequence[TimedCode], sub_cores: int, margin: int
-    ) -> None:
-        self._counters, self._codes, self._sub_cores, self._margin = counters, list(codes), sub_cores, margin
-        self._first: dict[int, int] = {}  # by the identity of a program: where its ledger begins
+    def attach(self, programs: dict[int, TimedCode], codes: Sequence[TimedCode], sub_cores: int, margin: int) -> None:
+        self._codes, self._sub_cores, self._margin = list(codes), sub_cores, margin
+        begins: dict[int, int] = {}  # by the identity of a program: where its ledger begins
         for code in self._codes:
-            self._first[id(code)] = len(counters.ledger)
-            counters.ledger.extend([0] * (REASONS * code.places))
-        self._places = dict.fromkeys(
-            (warp.id for warp in warps), (0, False)
-        )  # what each issued last, whether it blocks
+            begins[id(code)] = len(self.ledger)
+            self.ledger.extend([0] * (REASONS * code.places))
+        self._begins = [begins[id(code)] for code in self._codes]
+        self._first = {warp: begins[id(code)] for warp, code in programs.items()}
+        self._places = dict.fromkeys(programs, (0, False))  # what each warp issued last, whether it blocks
 
-    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
+    def issue(
+        self, warp: int, core: int, operation: TimedOperation, now: int, stalls: Sequence[Stall], waits: Waits
+    ) -> None:
         """Called when a warp issues an operation, before it starts."""
-        counted = self._counters.ledger
-        row = self._first[id(warp.code)] + REASONS * operation.place
-        blocked = self._places[warp.id][1]
+        counted = self.ledger
+        row = self._first[warp] + REASONS * operation.place
+        blocked = self._places[warp][1]
         for cause, begin, end in stalls:
-            if begin < warp.issue_not_before and (blocked or cause not in _COMPILED):
+            if begin < waits.issue_not_before and (blocked or cause not in _COMPILED):
                 self.wait(warp, cause, end - begin)
             else:
                 counted[row + cause] += end - begin
         counted[row + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
-        self._places[warp.id] = operation.place, operation.blocking
-        self.last[warp.id] = now
+        self._places[warp] = operation.place, operation.blocking
+        self.last[warp] = now
         first, last = self.window
         if now >= last and (not stalls or stalls[0].begin >= last):  # it counts if a stall reaches into the window
             self.current = self._issuing = None
             return
         self._interval, self._unit = operation.interval, operation.unit
         if operation.part:
-            begun = None if operation.early else self._begun.get((warp.id, operation.place))
+            begun = None if operation.early else self._begun.get((warp, operation.place))
             if begun is None:  # work in front of a loop belongs to no issue in it
-                begun = Issue(warp.id, operation.place, core.number, operation.unit, now, now + 1, now, ())
+                begun = Issue(warp, operation.place, core, operation.unit, now, now + 1, now, ())
             self.current = self._issuing = begun
-            self.steps.setdefault(warp.id, []).extend((*stalls, Stall(StallReason.SEQUENCE, now, now + 1)))
+            self.steps.setdefault(warp, []).extend((*stalls, Stall(StallReason.SEQUENCE, now, now + 1)))
             return
-        issue = Issue(warp.id, operation.place, core.number, operation.unit, now, now + 1, now, tuple(stalls))
+        issue = Issue(warp, operation.place, core, operation.unit, now, now + 1, now, tuple(stalls))
         if now >= first:
-            issue.producer = self._producer(warp, operation, stalls)
+            issue.producer = self._producer(warp, operation, stalls, waits)
             self.issues.append(issue)
         for register in operation.writes:
-            self._writers[warp.id, register] = issue
-        self.current = self._issuing = self._begun[warp.id, operation.place] = issue
+            self._writers[warp, register] = issue
+        self.current = self._issuing = self._begun[warp, operation.place] = issue
 
-    def issued(self, core: Pipes, now: int, done: int) -> None:
+    def issued(self, now: int, done: int, free: int) -> None:
         """Called when the operation of the last issue works, or queues."""
         issue = self._issuing
         if issue is not None:
             issue.done = max(issue.done, done)
-            free = (
-                now + self._interval
-                if self._unit in _PIPES
-                else now
-                if self._unit is Unit.SHARED
-                else core.free[self._unit]
-            )
-            self._keep(self._unit.name.lower(), core.number, core.number // self._sub_cores, now, free, issue)
+            taken = now + self._interval if self._unit in _PIPES else free
+            self._keep(self._unit.name.lower(), issue.core, issue.core // self._sub_cores, now, taken, issue)
 
     def resume(self, issue: Issue | None) -> None:
         """Called to say that the next calls belong to that issue."""
@@ -175,33 +168,31 @@ class Recorder(TimingObserver):
         if self.window[0] <= now < self.window[1]:
             self.flips.append(Flip(name, sm, parity, now))
 
-    def wait(self, warp: Warp, cause: StallReason, cycles: int) -> None:
+    def wait(self, warp: int, cause: StallReason, cycles: int) -> None:
         """Counts cycles in which a warp could not go on after its last issue: for a barrier, a wait or the end of a
         loop."""
-        self._counters.ledger[self._first[id(warp.code)] + REASONS * self._places[warp.id][0] + cause] += cycles
+        self.ledger[self._first[warp] + REASONS * self._places[warp][0] + cause] += cycles
 
     def state(self) -> tuple[object, ...]:
-        """All that decides what will be recorded, beyond the engine's own state."""
+        """Returns all that decides what will be recorded, beyond the state of the machine."""
         return tuple(self._places.items())
 
-    def end(self, warp: Warp, stall: Stall) -> None:
+    def end(self, warp: int, stall: Stall) -> None:
         """Keeps the wait with which a warp's program ended."""
         self.wait(warp, stall.cause, stall.end - stall.begin)
-        self.tails[warp.id] = stall
+        self.tails[warp] = stall
 
     # Afterwards
 
-    def ledger(self) -> list[list[list[int]]]:
+    def ledgers(self) -> list[list[list[int]]]:
         """For each program and each of its items: cycles by `StallReason`, all of its warps together; `ISSUED` counts
         issues.
 
         A wait for operands, a unit or the scheduler counts for the instruction that was to issue, one for a barrier, an
         mbarrier, completion or the end of a loop for the instruction that came before it.
         """
-        counted = self._counters.ledger
-        ledgers = []
-        for code in self._codes:
-            first = self._first[id(code)]
+        counted, ledgers = self.ledger, []
+        for code, first in zip(self._codes, self._begins, strict=True):
             ledgers.append([counted[first + REASONS * i : first + REASONS * (i + 1)] for i in range(code.places)])
         return ledgers
 
@@ -209,18 +200,18 @@ class Recorder(TimingObserver):
         if end > begin and end > self.window[0] and begin < self.window[1]:
             self.taken.append(Busy(name, core, sm, begin, end, entry))
 
-    def _producer(self, warp: Warp, operation: TimedOperation, stalls: Sequence[Stall]) -> Issue | None:
+    def _producer(self, warp: int, operation: TimedOperation, stalls: Sequence[Stall], waits: Waits) -> Issue | None:
         """The issue that wrote the operand that came last, if the warp waited for its operands; else None."""
         compiled = [
             stall.begin
             for stall in stalls
-            if stall.cause is StallReason.DEPENDENCY and stall.end == warp.operands_not_before
+            if stall.cause is StallReason.DEPENDENCY and stall.end == waits.operands_not_before
         ]
         begin = next(
-            (stall.begin for stall in stalls if stall.end == warp.operands_ready), compiled[0] if compiled else None
+            (stall.begin for stall in stalls if stall.end == waits.operands_ready), compiled[0] if compiled else None
         )
         if begin is None:
             return None
-        writers = (self._writers.get((warp.id, register)) for register in (*operation.reads, *operation.writes))
+        writers = (self._writers.get((warp, register)) for register in (*operation.reads, *operation.writes))
         last = max((writer for writer in writers if writer is not None), key=lambda writer: writer.done, default=None)
         return last if last is not None and last.done + self._margin > begin else None

@@ -1,4 +1,4 @@
-"""A loop of ldmatrix and mma.sp in the timing engine, and the barest model of it in SimPy: what an event for each issue
+"""A loop of ldmatrix and mma.sp on the machine, and the barest model of it in SimPy: what an event for each issue
 costs at least."""
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from typing import Any
 import simpy
 
 import isa
+from simulator.chip.config import load_config
+from simulator.compiler.compile import compile_code
+from simulator.compiler.timed_code import Periodic
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
-from simulator.timing.compile import compile_code
-from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic
 from simulator.timing.result import Timing
+from simulator.timing.run import simulate
 
 WARPS, TURNS, PAIRS = 8, 250, 8
 INSTRUCTIONS = WARPS * (2 * PAIRS * TURNS + 1)

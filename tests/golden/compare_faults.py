@@ -5,7 +5,7 @@
     digests
 
 Exit status 1 if a bit differs. `faults_h100.npz` and `faults_h100.json` hold operands, faults and results;
-tests/hardware/faults.py made them and says how. Here is how the two files are read and written.
+measurements/faults.py made them and says how. Here is how the two files are read and written.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import simulator
-from tests.hardware import opcodes
+from measurements import opcodes
 
 EXECUTIONS = opcodes.CTAS * opcodes.THREADS
 

@@ -1,5 +1,5 @@
 """Times of whole programs: the traces that an H100 ran, cycle counts from the first instruction to the last, beside the
-simulated ones (tests/hardware/results/traces.csv; tests/hardware/run_traces.py measured them).
+simulated ones (measurements/results/traces.csv; measurements/run_traces.py measured them).
 
     python -m tests.golden.compare_programs
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import simulator
 from simulator.tables import aligned, read_rows
 
-MEASURED = Path(__file__).resolve().parents[1] / "hardware" / "results" / "traces.csv"
+MEASURED = Path(__file__).resolve().parents[2] / "measurements" / "results" / "traces.csv"
 
 
 class Program(NamedTuple):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from isa import MmaForm, mma_forms, parse_target
 from isa.forms.record import PTX, version
-from tests.hardware.sass import Instruction, listings
+from measurements.sass import Instruction, listings
 
 FILE = Path(__file__).parent / "ptxas_stalls.csv"
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_103a", "sm_120a")

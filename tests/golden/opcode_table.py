@@ -18,11 +18,11 @@ from isa.forms.record import Form, Time
 from isa.forms.table import FAMILY_ROWS, KERNEL_ROWS, PLAIN_ROWS
 from isa.forms.tcgen05 import tcgen05_mma_opcodes
 from isa.ptx.module import parse_module
+from measurements.opcodes import module as modules_of
+from measurements.opcodes import read_golden
 from simulator.execute.registry import find
 from simulator.program.kernel import Operation, link
 from simulator.simulation.launch.interpreter import only_in_traces
-from tests.hardware.opcodes import module as modules_of
-from tests.hardware.opcodes import read_golden
 from tests.support.paths import GOLDEN
 
 HEAD = """# Instructions
@@ -33,7 +33,7 @@ the statements of a trace ([traces.md](traces.md)). Legality of every form is co
 
 * **H200, one by one**: so many forms were executed 2,048 times each, on random bits, small numbers and the edges of
   every type; no bit differs ([opcodes_h200.csv.gz](../tests/golden/opcodes_h200.csv.gz), recorded by
-  `python -m tests.hardware.opcodes`).
+  `python -m measurements.opcodes`).
 * **in kernels**: captured launches of an H100 or H200 have it, whose bytes are reproduced.
 * **vectors**: matrix instructions have golden vectors of their own ([arithmetic.md](arithmetic.md)).
 * **whole**: every significand and 400,000 further arguments were compared on an H100, no bit differs

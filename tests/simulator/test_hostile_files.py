@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from simulator.chip.config import load_config
 from simulator.errors import ConfigError
-from simulator.timing.config import load_config
 from tests.support.kernels import NOTHING
 
 Tcsim = Callable[..., tuple[int, str, str]]

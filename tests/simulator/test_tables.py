@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import isa
 import simulator
+from simulator.compiler.timed_code import StallReason
 from simulator.layout import form_layout
 from simulator.layout.tables import to_frame
 from simulator.simulation.report import REASONS
 from simulator.studies.validation import report as validation_report
 from simulator.tables import FORMATS, Table, aligned, read_rows, render
-from simulator.timing.model import StallReason
 
 SEQUENCE = """\
 .trace 1

@@ -6,7 +6,7 @@ from functools import lru_cache
 from random import Random
 from typing import Annotated, Any, get_args, get_origin
 
-from simulator.timing.config import resolve
+from simulator.chip.config import resolve
 from simulator.toml_tables import Between, Choice, fields_of
 
 _NEAR = (0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 1000, 1200, 4096, 65_535)

@@ -1,4 +1,4 @@
-"""A model of drawn kernels of `tests.hardware.diverged`, one Python generator for each lane: it runs the statements,
+"""A model of drawn kernels of `measurements.diverged`, one Python generator for each lane: it runs the statements,
 not the PTX, and knows nothing of places. A lane that comes to an exchange yields what it is and gives, and waits until
 all lanes of its mask that have not exited have come to the same one."""
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from functools import reduce
 from typing import Any
 
-from tests.hardware.diverged import CTAS, THREADS, Block, Statement, drawn
+from measurements.diverged import CTAS, THREADS, Block, Statement, drawn
 
 WORD = 0xFFFFFFFF
 Arrival = tuple[tuple[str, str], int, Any]  # opcode, mask, what the lane gives

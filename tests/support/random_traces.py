@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from simulator.timing.tables import POLICIES
+from simulator.chip.tables import POLICIES
 
 _SHAPES = (
     ("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", 4, 4, ", %r48, 0"),

@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isa import mma_form
+from simulator.chip.config import Config
 from simulator.studies.validation import pieces, registers
 from simulator.studies.validation.pieces import FORMS as MATRIX
-from simulator.timing.config import Config
 
 ALU, HEAVY, LIGHT, TENSOR = "alu", "heavy", "light", "tensor"  # pipes: of FMA two halves
 PIPES = {

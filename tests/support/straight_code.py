@@ -1,19 +1,16 @@
-"""Straight code of warps with reads of the clock, as tests/hardware/iterations.py and waiting.py write and measure it,
-in the simulation."""
+"""Straight code of warps with reads of the clock, as measurements/measure_shared_memory_iterations.py and
+measure_kept_operands.py write and measure it, in the simulation."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import BOARDS, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.machine.observer import Stall, TimingObserver, Waits
 from simulator.studies.validation import pieces, turns
-from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.timing.observer import Stall, TimingObserver
-from simulator.timing.pipes import Pipes
-from simulator.timing.records import BOARDS
-from simulator.timing.warp import Warp
+from simulator.timing.run import simulate
 
 H100 = load_config("h100_sxm")
 KNOWN = turns.accesses(H100)
@@ -29,11 +26,14 @@ class Clocks(TimingObserver):
     steps_until = 1 << 40
 
     def __init__(self) -> None:
+        super().__init__()
         self.of: dict[int, list[int]] = defaultdict(list)
 
-    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
+    def issue(
+        self, warp: int, core: int, operation: TimedOperation, now: int, stalls: Sequence[Stall], waits: Waits
+    ) -> None:
         if operation.line == CLOCK:
-            self.of[warp.id].append(now)
+            self.of[warp].append(now)
 
 
 def steps(body: str) -> Iterator[Step]:

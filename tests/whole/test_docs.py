@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from simulator.arithmetic import evidence
+from simulator.chip.config import config_names, load_config
 from simulator.errors import ConfigError
-from simulator.timing.config import config_names, load_config
 from tests.support.cases import case_of, over
 from tests.support.paths import ROOT
 

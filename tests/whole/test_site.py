@@ -17,10 +17,10 @@ import pytest
 import isa
 import simulator
 from isa.undefined import RULES
+from simulator.chip.config import config_names
+from simulator.chip.entries import entries
 from simulator.cli.verbs import VERBS
 from simulator.lessons import lessons
-from simulator.timing.config import config_names
-from simulator.timing.config_entries import entries
 from tests.support.paths import ROOT
 
 BUILD = ROOT / "docs" / "site" / "build.py"

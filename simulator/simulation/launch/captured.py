@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.chip.config import Config
 from simulator.floating_point import guarded
 from simulator.memory_room import check_room
 from simulator.program.capture import Capture, CaptureError, read_capture
@@ -19,7 +20,6 @@ from simulator.simulation.launch.launching import Options, run_launch
 from simulator.simulation.launch.module import Module
 from simulator.simulation.launch.report import Difference, LaunchReport
 from simulator.state.device_memory import DeviceMemory
-from simulator.timing.config import Config
 
 
 @dataclass(frozen=True)

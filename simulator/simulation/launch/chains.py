@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from isa.forms.synchronisation import is_atomic, sees_as_load
+from simulator.chip.config import Config
+from simulator.compiler.kernel.executed import Executed
+from simulator.compiler.kernel.replay import Marks
 from simulator.execute.dynamic_info import FetchFacts
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.batches import Setup, waits_for_others
 from simulator.simulation.launch.recording import Recording
-from simulator.timing.config import Config
-from simulator.timing.kernel.executed import Executed
-from simulator.timing.kernel.replay import Marks
 
 MOST = 132  # CTAs that are timed together: each is an SM to simulate
 

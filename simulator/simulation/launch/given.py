@@ -10,12 +10,12 @@ import numpy as np
 
 from isa.errors import IsaError
 from isa.targets import parse_target
+from simulator.chip.config import Config
 from simulator.program.kernel import Kernel
 from simulator.program.sass import Function, MachineCodeError, read_machine_code
 from simulator.simulation.launch.batches import Setup, record
 from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.timing import Placement
-from simulator.timing.config import Config
 
 
 def machine_code_of(kernel: Kernel, config: Config | None, path: str | Path | None) -> Function | None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from isa.arguments import flag, integer
 from isa.errors import POLICIES
 from isa.targets import parse_target
+from simulator.chip.config import Config, load_config
 from simulator.errors import check_option
 from simulator.execute.launch_state import Dim
 from simulator.parallel import MOST_WORKERS, cores
@@ -27,7 +28,6 @@ from simulator.simulation.launch.run import BUDGET
 from simulator.simulation.launch.timing import placed_on_sm, time_of
 from simulator.simulation.observer import TimeView, check_unused
 from simulator.state.device_memory import DeviceMemory
-from simulator.timing.config import Config, load_config
 
 ARITHMETIC = ("chip", "exact")
 MOST_BUDGET = 2**63 - 1

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from isa.arguments import described, unmasked
 from isa.ptx.module import Module as PtxModule
 from isa.ptx.module import parse_module
+from simulator.chip.config import Config
 from simulator.floating_point import guarded
 from simulator.inputs import InputError, read_text
 from simulator.memory_room import check_room
@@ -27,7 +28,6 @@ from simulator.simulation.launch.launching import Options, run_launch
 from simulator.simulation.launch.place import dim
 from simulator.simulation.launch.report import LaunchReport
 from simulator.state.device_memory import DeviceMemory
-from simulator.timing.config import Config
 
 TEXT_SIGNS = ("\n", ".version")
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.synchronisation import sees_other_threads
+from simulator.chip.config import Config
+from simulator.compiler.kernel.executed import Executed
 from simulator.execute.cta_state import Outcome
 from simulator.execute.dynamic_info import Fact
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.demand import Work, work_of
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
-from simulator.timing.config import Config
-from simulator.timing.kernel.executed import Executed
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.chip.config import Config, config_label
+from simulator.compiler.kernel.given import GivenCode
+from simulator.compiler.kernel.machine import machine_code
+from simulator.compiler.kernel.replay import Code, Marks, Replay, Resident
+from simulator.compiler.timed_code import StallReason, TimedCode
 from simulator.errors import DeadlockError
+from simulator.machine.observer import TimingObserver
 from simulator.program.kernel import Kernel
 from simulator.program.sass import Function
 from simulator.simulation.demand import Work
@@ -27,14 +33,8 @@ from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.recording import Recording, work_of_recordings
 from simulator.simulation.listing import listing_of_launch
 from simulator.simulation.observer import TimeView
-from simulator.timing.config import Config, config_label
-from simulator.timing.engine import simulate
-from simulator.timing.kernel.given import GivenCode
-from simulator.timing.kernel.machine import machine_code
-from simulator.timing.kernel.replay import Code, Marks, Replay, Resident
-from simulator.timing.model import StallReason, TimedCode
-from simulator.timing.observer import TimingObserver
 from simulator.timing.result import Timing
+from simulator.timing.run import simulate
 
 RESERVED = 1024  # bytes of shared memory that the system keeps of each CTA; CUDA programming guide, 8.0 and later
 MOST_REGISTERS = 255

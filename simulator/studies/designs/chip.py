@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from isa.forms.mma import MmaForm
 from isa.ptx.opcodes import mma_form
 from isa.sparsity.forms import is_hypothetical, pattern_form
+from simulator.chip.config import Config, load_config
+from simulator.chip.tables import TensorClass
 from simulator.errors import ConfigError, DesignError
 from simulator.studies.designs.record import Chip, Design, load_design
 from simulator.tables import Table
-from simulator.timing.config import Config, load_config
-from simulator.timing.tables import TensorClass
 
 if TYPE_CHECKING:
     from pandas import DataFrame

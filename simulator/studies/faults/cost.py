@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from isa import IsaError
+from simulator.chip.config import Config, load_config
 from simulator.simulation.session import Session
 from simulator.studies.gemm.layout import Layout
 from simulator.studies.gemm.tile import REGISTERS, Tile, instruction
 from simulator.studies.gemm.trace import KernelWriter, kernel_trace
 from simulator.tables import aligned
-from simulator.timing.config import Config, load_config
 
 K = 1024  # of the GEMM: enough iterations for the loop to weigh
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from isa import IsaError
+from simulator.chip.config import Config, load_config
 from simulator.errors import ConfigError
 from simulator.floating_point import guarded
 from simulator.state.shared import LINE_BYTES
@@ -28,7 +29,6 @@ from simulator.studies.gemm.tcgen05.chip import Kernel
 from simulator.studies.gemm.tcgen05.tile import STAGES as TCGEN05_STAGES
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import STAGES, Tile
-from simulator.timing.config import Config, load_config
 
 _TILES = 4  # of which a kernel is simulated
 _NEAR, _CLOSE = 1.06, 1.03  # a run of the first CTAs tells tiles apart by no less, and kernels of a tile

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from isa import IsaError
+from simulator.chip.config import Config, load_config
 from simulator.studies.gemm.tcgen05.tile import KIND_OF, Tcgen05Tile, parse_tcgen05_tile
 from simulator.studies.gemm.tile import Tile, parse_tile
-from simulator.timing.config import Config, load_config
 
 MMA_TILES = ("128x128", "64x64", "64x128", "128x64", "128x256", "256x128", "256x64", "64x256")
 TCGEN05_TILES = ("256x256", "256x128", "256x192", "256x64", "128x256", "128x128", "128x192", "128x64")

@@ -6,11 +6,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from simulator.chip.config import Config
 from simulator.simulation.energy import RANDOM, Counted, Spent, between, dynamic, limited_clock, with_rest
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
-from simulator.timing.config import Config
 
 
 @lru_cache(maxsize=64)

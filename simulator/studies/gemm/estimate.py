@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from isa.arguments import described
 from isa.errors import IsaError
+from simulator.chip.config import Config, load_config
 from simulator.errors import ConfigError
 from simulator.floating_point import guarded
 from simulator.simulation.energy import RANDOM, Spent
@@ -32,7 +33,6 @@ from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile, check_sizes
 from simulator.tables import Table
-from simulator.timing.config import Config, load_config
 from simulator.timing.result import Timing
 
 if TYPE_CHECKING:

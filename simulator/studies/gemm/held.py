@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import exp
 
+from simulator.chip.config import Config
 from simulator.errors import ConfigError
 from simulator.studies.gemm.tile import Tile, touched_in_blocks
-from simulator.timing.config import Config
 
 _REGISTER_UNIT = 8  # registers of a thread are given in eights; CUDA programming guide, occupancy
 _OWN_SHARED = 1024  # bytes of shared memory that each CTA takes beside its own, likewise (compute capability 9.0)
@@ -47,7 +47,7 @@ def dram_bytes(tile: Tile, m: int, n: int, k: int, chip: Config, *, rows: bool =
     results once. CTAs are taken in blocks of a wave as near to squares as pays, as libraries order theirs.
 
     Args:
-        rows: CTAs are taken row by row, as the kernels of tests/hardware/gemm take theirs.
+        rows: CTAs are taken row by row, as the kernels of measurements/gemm take theirs.
     """
     assert chip.l2 is not None
     down, across = m // tile.bm, n // tile.bn

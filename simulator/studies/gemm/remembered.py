@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from simulator.timing.config import Config
+from simulator.chip.config import Config
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from isa import Target
+from simulator.chip.config import Config
 from simulator.program.program import Program
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.session import Session
@@ -19,7 +20,6 @@ from simulator.studies.gemm.held import seen_by_sm
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.gemm.trace import kernel_trace
-from simulator.timing.config import Config
 from simulator.timing.result import Timing
 
 LONG, MANY = 96, 64  # iterations; all kernels whose time was measured have up to 72

@@ -9,9 +9,9 @@ from __future__ import annotations
 from math import ceil
 
 from isa.forms.record import Unit
+from simulator.chip.config import Config
 from simulator.simulation.demand import METADATA, PORTS
 from simulator.studies.gemm.tile import Tile
-from simulator.timing.config import Config
 from simulator.timing.result import Timing
 
 BOUND = 0.5  # a limit that takes less than this part of the time does not bind

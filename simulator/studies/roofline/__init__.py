@@ -20,13 +20,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from simulator.chip.config import config_label
 from simulator.errors import ViewError
 from simulator.floating_point import guarded
 from simulator.simulation.demand import Work
 from simulator.simulation.launch.report import LaunchReport
 from simulator.simulation.report import Report
 from simulator.tables import Table, aligned
-from simulator.timing.config import config_label
 
 if TYPE_CHECKING:
     from pandas import DataFrame

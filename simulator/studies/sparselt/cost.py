@@ -11,12 +11,12 @@ from math import ceil
 from pathlib import Path
 
 from isa.errors import IsaError
+from simulator.chip.config import Config
 from simulator.studies.gemm import Estimate, Tcgen05Tile, Tile, estimate
 from simulator.studies.gemm.choice import MMA_TILES, tile_for
 from simulator.studies.gemm.energy import limited
 from simulator.studies.gemm.estimate import Progress, check_chip, stacked
 from simulator.studies.gemm.tile import check_sizes
-from simulator.timing.config import Config
 
 __all__ = ["TILES", "Cost", "check_cost", "cost", "tile_for"]
 

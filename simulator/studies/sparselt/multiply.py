@@ -47,7 +47,7 @@ from simulator.studies.sparselt.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from simulator.timing.config import Config
+    from simulator.chip.config import Config
 
 Singles = NDArray[np.float32]
 
@@ -202,7 +202,7 @@ def _values(
 def _target(config: str | Path | Config | None, target: str | Target | None) -> Target:
     if config is None:
         return parse_target(target or "sm_90a")
-    from simulator.timing.config import load_config
+    from simulator.chip.config import load_config
 
     return load_config(config).target
 

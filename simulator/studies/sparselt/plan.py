@@ -31,7 +31,7 @@ from simulator.studies.sparselt.scales import Scales
 if TYPE_CHECKING:
     import pandas
 
-    from simulator.timing.config import Config
+    from simulator.chip.config import Config
 
 _UNKNOWN = ("heuristic", "splitk", "streamk")  # modes that cut K in a way that is not published
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from isa import Target
 from isa.errors import Error
+from simulator.chip.config import Config, load_config
 from simulator.program.program import Program
 from simulator.program.reader import load
 from simulator.simulation.exact import exact_results
@@ -30,7 +31,6 @@ from simulator.studies.gemm.tile import Tile
 from simulator.studies.sparselt.cost import Cost, cost
 from simulator.studies.sweep.keys import BEST, CONFIG, GEMM, TRACE, is_override
 from simulator.studies.sweep.spec import Sweep
-from simulator.timing.config import Config, load_config
 from simulator.timing.result import Timing
 
 SHARES = (

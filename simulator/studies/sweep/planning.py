@@ -11,6 +11,7 @@ from random import Random
 from zlib import crc32
 
 from isa.forms.record import Unit
+from simulator.chip.config import Config
 from simulator.floating_point import guarded
 from simulator.studies.gemm.best import expected
 from simulator.studies.gemm.remembered import Key, made, planned
@@ -18,7 +19,6 @@ from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.sweep.evaluate import ask, row
 from simulator.studies.sweep.spec import Sweep
-from simulator.timing.config import Config
 from simulator.timing.result import Timing
 
 _COUNTED = 4_096  # points whose runs are counted one by one; of more, a sample

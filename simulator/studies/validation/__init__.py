@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from isa.arguments import integer
+from simulator.chip.config import Config, config_names, load_config
 from simulator.errors import ConfigError, did_you_mean
 from simulator.floating_point import guarded
 from simulator.parallel import MOST_WORKERS, worked
 from simulator.studies.validation.group import Group, Groups, Row
 from simulator.studies.validation.summary import Result
-from simulator.timing.config import Config, config_names, load_config
 
 MODULES = (
     "uniform",  # measured streams of one matrix instruction

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from isa import mma_form
+from simulator.chip.config import Config
 from simulator.errors import ConfigError
 from simulator.studies.validation.group import Figure, Group, Row, assumed, published, sources
-from simulator.timing.config import Config
 
 _HOPPER = (
     "the datasheet's rates are those of wgmma; mma and mma.sp issue every 6 and 8 cycles where the peak would need 4, "

@@ -13,6 +13,7 @@ from typing import Any
 
 from isa import decode, mma_form
 from isa.forms.mma import MmaForm
+from simulator.chip.config import Config
 from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
@@ -20,7 +21,6 @@ from simulator.studies.validation.machine_code import loops
 from simulator.studies.validation.programs import by_warps, load
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
-from simulator.timing.config import Config
 
 TARGET = "sm_90a"
 FIRST = {"a": 0, "b": 8, "e": 16}  # registers of the measured programs
@@ -89,7 +89,7 @@ GROUPS = {
         Group(
             "emulated",
             "streams of instructions for which ptxas writes sequences, cycles of an iteration",
-            "measured: H100 80GB, 2026-11-25, tests/hardware (mma.csv)",
+            "measured: H100 80GB, 2026-11-25, measurements (mma.csv)",
             rows,
             ("kind", "fresh", "load"),
             seconds=32,

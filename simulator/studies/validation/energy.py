@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from simulator.chip.config import Config
 from simulator.resources import folder
 from simulator.simulation.energy_values import activity
 from simulator.studies.gemm.energy import spent
@@ -13,9 +14,8 @@ from simulator.studies.gemm.held import dram_bytes
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
 from simulator.tables import read_rows
-from simulator.timing.config import Config
 
-SOURCE = "measured: H100 80GB HBM3, 2026-11-22, tests/hardware/energy"
+SOURCE = "measured: H100 80GB HBM3, 2026-11-22, measurements/energy"
 _NAME = re.compile(r"(dense_)?(\w+?)_(\d+)x(\d+)x(\d+)_w(\d)x(\d)_s(\d)")
 _K = 4096
 _SHORT = ("f16_128x128x64_w2x2_s3", "s8_128x128x128_w2x4_s4", "dense_f16_128x128x64_w2x4_s4")

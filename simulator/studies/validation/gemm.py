@@ -1,5 +1,5 @@
 """Validates GEMM kernels: their main loops, accesses to global memory, and whole GEMMs, as an H100 ran them
-(tests/hardware/gemm).
+(measurements/gemm).
 
 There are five groups. `gemm`: the main loop of 102 kernels on one SM in the order of their machine code, as cycles of
 an iteration. `memory`: loops of loads, copies and bulk copies on one SM, and the main loops' copies alone. `chip`,
@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from simulator.chip.config import Config
 from simulator.program.blocks import Repeat
 from simulator.program.program import Program
 from simulator.program.reader import load
@@ -25,9 +26,8 @@ from simulator.studies.gemm.estimate import kernel_cycles
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.group import Group, Row
 from simulator.tables import read_rows
-from simulator.timing.config import Config
 
-SOURCE = "measured: H100 80GB, 2026-11-21, tests/hardware/gemm"
+SOURCE = "measured: H100 80GB, 2026-11-21, measurements/gemm"
 MODES = ("whole", "without copies", "without copies and barriers", "copies alone")
 _FEW, _MANY = 4, 12  # runs of a loop's body
 _SHIFTS = {"ldmatrix": 4, "load1": 2, "load2": 3, "load4": 4}  # lane -> shared address of a load without bank conflicts

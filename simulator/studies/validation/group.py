@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from simulator.chip.config import Config
 from simulator.resources import folder
 from simulator.tables import read_rows
-from simulator.timing.config import Config
 
 Key = tuple[str, str | int]
 

@@ -7,33 +7,31 @@ as far apart as measured. In the measurement and in the simulation alike, cycles
 two runs.
 
 Two warps of a sub-core keep one of several rhythms, and which one depends on how many instructions each has issued
-before. So emulated instructions on 5 to 28 warps are measured behind a known start (`tests/hardware/started.py`), where
-that is known, and the chip does the same in each launch. On fewer warps it makes no difference; on 32 there is no room
-for the warp of each sub-core that makes the start known.
-"""
+before. So emulated instructions on 5 to 28 warps are measured behind a known start
+(`measurements/measure_known_starts.py`), where that is known, and the chip does the same in each launch. On fewer warps
+it makes no difference; on 32 there is no room for the warp of each sub-core that makes the start known."""
 
 from __future__ import annotations
 
 import json
 import lzma
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any
 
 from isa import MmaForm, mma_form
 from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.chip.sequences import Row as Machine
+from simulator.compiler.sequences.instructions import machine_operation
+from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Key, Row
 from simulator.studies.validation.programs import by_warps, load
 from simulator.studies.validation.slots import read_from, wait_for
 from simulator.studies.validation.streams import Loop
-from simulator.timing.config import Config
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.timing.sequences import machine_operation
-from simulator.timing.sequences_config import Row as Machine
 
 PREDICATES = 256  # the number of P0
-ADDRESS = 7  # where a row has the address of its instruction, in instructions, if it is known
+TIMED = 7  # entries of a row that time it; behind them is its address
 SLOTS = {"clock": (Unit.ALU, 1, 2), "nothing": (Unit.FMA, 1, 1)}  # what takes its slot, and no more
 SHORT = 12  # of how many loops the short form takes one
 STARTED = "started"  # the group of the loops behind a known start
@@ -48,9 +46,6 @@ def loops() -> tuple[list[MmaForm], list[dict[str, Any]]]:
     `ahead`, how many rows of the body stand in front of the loop."""
     path = folder("configs") / "measurements" / "h100_machine_code.json.xz"
     data = json.loads(lzma.decompress(path.read_bytes()))
-    for entry in data["loops"]:  # the file has how far each lies behind the one before
-        for row, address in zip(entry["body"], accumulate(row[ADDRESS] for row in entry["body"]), strict=True):
-            row[ADDRESS] = address
     return [mma_form(opcode) for opcode in data["forms"]], data["loops"]
 
 
@@ -73,7 +68,7 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm], ah
 
 
 def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
-    kind, stall, writes, reads, (yields, *upkeep), slots, boards = row[:ADDRESS]
+    kind, stall, writes, reads, (yields, *upkeep), slots, boards = row[:TIMED]
     assert config.sequences is not None
     if kind in SLOTS:
         timed = TimedOperation(*SLOTS[kind], (), (), 1)
@@ -84,9 +79,6 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
     timed.yields, timed.upkeep = bool(yields), tuple(upkeep)
     read_from(timed, slots)
     wait_for(timed, boards or (-1, -1))
-    if config.fetch is not None and len(row) > ADDRESS:
-        timed.cache_line = row[ADDRESS] // config.fetch.line
-        timed.line_place = row[ADDRESS] % config.fetch.line
     if timed.unit is not Unit.TENSOR:
         timed.writer = kind == "clock" or any(register < PREDICATES for register in writes)
     return timed
@@ -148,7 +140,8 @@ GROUPS = {
         Group(
             "machine",
             "the streams of group emulated as the machine code that ran, cycles of an iteration",
-            "measured: H100 80GB, tests/hardware: 2026-11-25, mma.csv (start unknown), and 2026-11-28, started.py",
+            "measured: H100 80GB, measurements: 2026-11-25, mma.csv (start unknown), and 2026-11-28, "
+            "measure_known_starts.py",
             emulated,
             ("set", "load", "start"),
             seconds=60,
@@ -156,7 +149,7 @@ GROUPS = {
         Group(
             "integers",
             "machine code of integers, floats and shuffles, alone and among matrix instructions, cycles an iteration",
-            "measured: H100 80GB, 2026-11-25, tests/hardware (inserts, operation)",
+            "measured: H100 80GB, 2026-11-25, measurements (inserts, operation)",
             integers,
             ("set", "load"),
             seconds=25,

@@ -1,7 +1,7 @@
 """Loops of real machine code that were measured, and are simulated here as they were measured: with two loop counts,
 whose difference gives the cycles of each iteration.
 
-A file of loops is JSON, packed with xz (tests/hardware/memory_loops.py writes one). It has `shared_bytes`, `images`
+A file of loops is JSON, packed with xz (measurements/memory_loops.py writes one). It has `shared_bytes`, `images`
 (what shared memory holds: `fill`, and `words` that differ) and `loops`: `name`, `group`, `kind`, `sub_cores` that take
 part, `counts` (the two loop counts), `image`, `cycles` of an iteration by warps of the CTA, `begins` by warps of the
 CTA, and `parts`.
@@ -33,7 +33,19 @@ from numpy.typing import NDArray
 
 import isa
 from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.compiler.compile import compile_code
+from simulator.compiler.timed_code import (
+    Periodic,
+    StallReason,
+    TimedCode,
+    TimedLoop,
+    TimedOperation,
+    nesting,
+    operations_of,
+)
 from simulator.execute.cta_state import CtaState
+from simulator.machine.engine import Programs
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
 from simulator.program.program import Program
@@ -41,11 +53,7 @@ from simulator.simulation.session import Session
 from simulator.state.registers import WARP_SIZE, Numbering, Sort
 from simulator.studies.validation.slots import Slots, both, read_from, wait_for
 from simulator.studies.validation.streams import repeated
-from simulator.timing.compile import compile_code
-from simulator.timing.compiled import Programs
-from simulator.timing.config import Config
-from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting, operations_of
+from simulator.timing.run import simulate
 
 Words = NDArray[np.uint32]
 _RUNS = 2  # of the loop, to see that every iteration takes the same wavefronts

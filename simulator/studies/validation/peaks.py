@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from isa import mma_form
+from simulator.chip.config import Config
 from simulator.studies.validation.group import Figure, Group, Row, assumed, published, sources
 from simulator.studies.validation.mma import FULL_BODY, FULL_CHAINS, FULL_WARPS, types
 from simulator.studies.validation.streams import Streams, brief
-from simulator.timing.config import Config
 
 
 def peaks() -> Mapping[str, tuple[Figure, ...]]:

@@ -17,17 +17,18 @@ from functools import cache
 
 from isa import Instruction, decode, mma_form
 from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.chip.sequences import Row as Machine
+from simulator.compiler.compile import compile_code
+from simulator.compiler.register_banks import odd_banks, remove_c
+from simulator.compiler.sequences.instructions import machine_operation
+from simulator.compiler.timed_code import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import instruction
-from simulator.timing.compile import add_to_nothing, compile_code, odd_banks
-from simulator.timing.config import Config
-from simulator.timing.engine import simulate
-from simulator.timing.model import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
-from simulator.timing.sequences import machine_operation
-from simulator.timing.sequences_config import Row as Machine
+from simulator.timing.run import simulate
 
 FAR = 90  # cycles from the last instruction to the one that tells when all have issued
 SHORT = 24  # of how many sequences the short form takes one
@@ -122,7 +123,7 @@ def named(known: Mapping[str, TimedOperation], name: str) -> TimedOperation:
     kept = tuple(number | KEPT * (x in keeps) for number, x in zip(operation.operands, "ab", strict=False))
     operation = operation.changed(operands=kept)
     if "z" in keeps:
-        add_to_nothing(operation)
+        remove_c(operation)
     return operation
 
 
@@ -185,7 +186,8 @@ GROUPS = {
         Group(
             "pieces",
             "short sequences of accesses, matrix and integer instructions, one warp: cycles",
-            "measured: H200 (the same SM) and, 22,148 of them, H100 80GB, 2026-11-26, tests/hardware/pieces.py",
+            "measured: H200 (the same SM) and, 22,148 of them, H100 80GB, 2026-11-26, "
+            "measurements/measure_short_sequences.py",
             rows,
             ("asked",),
             absolute=True,

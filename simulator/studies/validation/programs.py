@@ -17,11 +17,11 @@ from types import MappingProxyType
 from typing import Any
 
 from isa import MmaForm, decode, mma_form
+from simulator.chip.config import Config
 from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import Loop, instruction
-from simulator.timing.config import Config
 
 COUNTS = (8, 72)  # iterations; no more than were measured, as the engine has no noise; with less, one rhythm counts
 SHORT = 20  # of how many programs the short form takes one
@@ -97,7 +97,7 @@ _GROUP = Group(
     "programs",
     "loops of unlike matrix instructions, cycles of an iteration",
     "measured: H100 80GB, November 2026 (set given), 2026-11-25 and, closed, apart and abreast, 2026-11-26; abreast: "
-    "not looked at for a rule; which warp issues next comes from tests/hardware/least_issued.py, not from loops",
+    "not looked at for a rule; which warp issues next comes from measurements/measure_issue_order.py, not from loops",
     rows,
     ("set", "load", "warps"),
     seconds=47,

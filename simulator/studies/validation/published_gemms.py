@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+from simulator.chip.config import Config, load_config
 from simulator.resources import folder
 from simulator.studies.gemm.estimate import in_stream, kernel_cycles
 from simulator.studies.gemm.tile import STAGES, Tile, instruction, parse_tile
 from simulator.studies.validation.group import Group, Row, assumed
 from simulator.tables import read_rows
-from simulator.timing.config import Config, load_config
 
 _ROW = 128  # bytes of K in an iteration, at least
 

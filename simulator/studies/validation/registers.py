@@ -21,13 +21,14 @@ from functools import cache
 
 from isa import mma_form
 from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.compiler.matrix import matrix
+from simulator.compiler.register_banks import remove_c, set_banks
+from simulator.compiler.timed_code import TimedOperation
 from simulator.resources import folder
 from simulator.studies.validation import pieces
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.slots import as_operands
-from simulator.timing.compile import add_to_nothing, in_banks, matrix
-from simulator.timing.config import Config
-from simulator.timing.model import TimedOperation
 
 SHORT = 24  # of how many sequences the short form takes one
 UNITS = {
@@ -80,9 +81,9 @@ def _matrix_operation(config: Config, name: str) -> TimedOperation:
     changed = {mark[0]: int(mark[1:]) for mark in marks.split(",") if mark and mark[0] != "r"}
     registers = {"a": 4, "b": 8, "e": 2} | changed
     timed = matrix(mma_form(pieces.FORMS[kind]), config, (), (), 0)
-    in_banks(timed, registers["a"], registers["b"], registers["e"])
+    set_banks(timed, registers["a"], registers["b"], registers["e"])
     if changed.get("c") == ZERO:
-        add_to_nothing(timed)
+        remove_c(timed)
     kept = marks.split(",")
     timed.operands = as_operands([[slot, registers[x], int(f"r{x}" in kept)] for slot, x in enumerate("ab")])
     return timed
@@ -120,7 +121,8 @@ GROUPS = {
         Group(
             "registers",
             "short sequences of integer, float and matrix instructions on two banks of registers, one warp: cycles",
-            "measured: H100 80GB, 2026-11-26, and H200 (the same SM), 2026-11-27, tests/hardware/banks.py",
+            "measured: H100 80GB, 2026-11-26, and H200 (the same SM), 2026-11-27, "
+            "measurements/measure_register_banks.py",
             rows,
             ("kind",),
             absolute=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import isa
+from simulator.chip.config import Config
 from simulator.program.blocks import Step
 from simulator.resources import folder
 from simulator.state.registers import WARP_SIZE
@@ -18,7 +19,6 @@ from simulator.studies.validation.group import Group, Row, assumed
 from simulator.studies.validation.measured_loops import Loop, Part, Words, read_loops
 from simulator.studies.validation.programs import COUNTS
 from simulator.tables import read_rows
-from simulator.timing.config import Config
 
 SHORT = 12  # of so many loops one is in the short form
 STEPS = ("gemm", "beside", "random", "held out")  # kinds of loops with matrix instructions
@@ -141,7 +141,7 @@ def published(config: Config, short: bool) -> list[Row]:
 
 
 _H100 = (
-    "measured: NVIDIA H100 80GB HBM3, 2026-11-24, tests/hardware; held out: 2026-11-25, when the rules, the order of "
+    "measured: NVIDIA H100 80GB HBM3, 2026-11-24, measurements; held out: 2026-11-25, when the rules, the order of "
     "warps among them, had been fixed"
 )
 _LOOPS = (

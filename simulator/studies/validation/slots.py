@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from isa.forms.record import Unit
-from simulator.timing.compile import add_to_nothing, in_banks
-from simulator.timing.model import TimedOperation, operand
-from simulator.timing.records import BOARDS
+from simulator.compiler.register_banks import remove_c, set_banks
+from simulator.compiler.timed_code import BOARDS, TimedOperation, operand
 
 NO_C = 3
 
@@ -30,8 +29,8 @@ def read_from(operation: TimedOperation, slots: Slots) -> None:
     if operation.unit is Unit.TENSOR:
         if any(slot == NO_C for slot, *_ in slots):
             slots = slots[:-1]
-            add_to_nothing(operation)
-        in_banks(operation, *(register for _, register, _ in slots))
+            remove_c(operation)
+        set_banks(operation, *(register for _, register, _ in slots))
         slots = slots[:2]
     else:
         operation.sources = tuple(register for _, register, _ in slots)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from simulator.chip.config import Config
+from simulator.compiler.tcgen05 import mma_cost, mma_sources
 from simulator.execute.dynamic_info import CopyFacts, MmaFacts
 from simulator.studies.validation.tcgen05 import BITS, cycles, steady, stream
-from simulator.timing.config import Config
-from simulator.timing.tcgen05 import mma_cost, mma_sources
 
 
 @dataclass(frozen=True)

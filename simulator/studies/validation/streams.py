@@ -12,22 +12,22 @@ from dataclasses import dataclass, field, replace
 
 from isa import Instruction, MmaForm, decode
 from isa.ptx.instruction import Immediate, Operand, Register, Vector
+from simulator.chip.config import Config
+from simulator.chip.tables import TensorClass
+from simulator.compiler.compile import compile_code
+from simulator.compiler.schedule import scheduled
+from simulator.compiler.sequences.expand import expand
+from simulator.compiler.timed_code import TimedCode
 from simulator.errors import ConfigError
+from simulator.machine.engine import Programs
 from simulator.program.blocks import Block, Repeat, Step
 from simulator.program.lowering import linearise
-from simulator.timing.compile import compile_code
-from simulator.timing.compiled import Programs
-from simulator.timing.config import Config
-from simulator.timing.engine import simulate
 from simulator.timing.lengths import Known, lengths
-from simulator.timing.model import TimedCode
-from simulator.timing.schedule import scheduled
-from simulator.timing.sequences import expand
-from simulator.timing.tables import TensorClass
+from simulator.timing.run import simulate
 
 BODY = 120  # instructions in the body of the loop, about: the loop's end costs nothing then
 STAGGER = 20  # cycles by which warps of a sub-core begin a loop one after the other: behind a barrier they
-# read a clock, and clocks of 8 and 16 warps are 20 to 40 cycles apart (tests/hardware/results/starts.csv)
+# read a clock, and clocks of 8 and 16 warps are 20 to 40 cycles apart (measurements/results/warp_starts.csv)
 COUNTS = (9, 25)  # runs of the loop, of the two streams
 _FIRST = {"a": 0, "b": 8, "e": 16, "scale_a": 17, "scale_b": 18}
 _COUNTER, _ACCUMULATORS = 19, 20

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.chip.config import config_label
 from simulator.studies.validation.group import Group, Row
 from simulator.tables import Table
-from simulator.timing.config import config_label
 
 if TYPE_CHECKING:
     from pandas import DataFrame

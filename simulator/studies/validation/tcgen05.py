@@ -15,16 +15,16 @@ from functools import partial
 from pathlib import Path
 
 from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.compiler.jobs import asynchronous
+from simulator.compiler.tcgen05 import mma_sources
+from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, InitFacts, MmaFacts, WaitFacts
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row, assumed
 from simulator.tables import read_rows
-from simulator.timing.compile import asynchronous
-from simulator.timing.config import Config
-from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.timing.result import Timing
-from simulator.timing.tcgen05 import mma_sources
+from simulator.timing.run import simulate
 
 PUBLISHED = {"b200": "b200_tcgen05.csv", "b300": "b300_tcgen05.csv"}
 UNROLLED = 16  # MMAs in the body of a stream's loop, so that the loop's end costs nothing

@@ -16,12 +16,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from isa import decode
+from simulator.chip.config import Config
+from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.pieces import ACCESSES, Events, events, operation, operations
-from simulator.timing.config import Config
-from simulator.timing.engine import simulate
-from simulator.timing.model import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.timing.run import simulate
 
 FAR = 600  # cycles from what is asked to the end of the run, in which all else ends
 SHORT = 24  # of how many scenes the short form takes one
@@ -128,7 +128,7 @@ GROUPS = {
         Group(
             "turns",
             "accesses of up to twelve warps at once: cycles until the last value, or the last issue",
-            "measured: H100 80GB, 2026-11-26, tests/hardware/turns.py",
+            "measured: H100 80GB, 2026-11-26, measurements/measure_shared_memory_order.py",
             rows,
             ("asked", "warps"),
             seconds=0.6,

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import cache
 
 from isa import mma_form
+from simulator.chip.config import Config
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
 from simulator.studies.validation.streams import Streams, brief
 from simulator.tables import read_rows
-from simulator.timing.config import Config
 
 MEASURED = {"h100_sxm": "h100_uniform.csv"}
 SHORT_CHAINS, SHORT_WARPS = (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simulator.files import complete_or_gzip
-from simulator.timing.observer import Issue
+from simulator.machine.observer import Issue
 from simulator.views.timeline.recorded import RecordedRun
 
 _EXECUTE, _QUEUE = "X", "Q"  # Konata draws arrows from and to stages with an X

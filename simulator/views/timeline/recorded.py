@@ -3,10 +3,10 @@ meaning. All views of a timeline start from it."""
 
 from __future__ import annotations
 
+from simulator.chip.config import Config
 from simulator.errors import ViewError
+from simulator.machine.observer import Issue, Stall
 from simulator.simulation.listing import Entry, Listing
-from simulator.timing.config import Config
-from simulator.timing.observer import Issue, Stall
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simulator.chip.config import config_label
+from simulator.compiler.timed_code import StallReason
 from simulator.tables import Table, aligned
-from simulator.timing.config import config_label
-from simulator.timing.model import StallReason
 from simulator.views.timeline.recorded import RecordedRun
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _lines(timeline: RecordedRun, finished: int) -> list[Row]:
     instruction."""
     assert timeline.listing is not None
     by_instruction: dict[tuple[int, str, str], list[list[int]]] = {}
-    for code, ledger in enumerate(timeline.recorder.ledger()):
+    for code, ledger in enumerate(timeline.recorder.ledgers()):
         for place, row in enumerate(ledger):
             entry = timeline.listing.entry(code, place)
             if entry is not None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from isa.forms.record import Unit
-from simulator.timing.model import StallReason
-from simulator.timing.observer import Issue, Stall
+from simulator.compiler.timed_code import StallReason
+from simulator.machine.observer import Issue, Stall
 from simulator.timing.recorder import Busy
 from simulator.views.timeline.recorded import RecordedRun
 

@@ -15,9 +15,9 @@ import simulator
 from isa.forms.mma import MmaForm
 from isa.types import Bits
 from simulator.arithmetic import sum_row
+from simulator.chip.config import load_config
+from simulator.chip.tables import TensorClass, kind_of
 from simulator.execute.mma import Ids, Scales, execute_mma
-from simulator.timing.config import load_config
-from simulator.timing.tables import TensorClass, kind_of
 from tests.golden import reference
 from tests.simulator.arithmetic.test_exact import draw
 from tests.simulator.arithmetic.test_sums import logical_columns, types_of

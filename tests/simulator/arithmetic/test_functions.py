@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from isa.ptx.opcodes import find_form
+from measurements.functions import SWEEPS, arguments
 from simulator.arithmetic import functions
 from simulator.arithmetic.interpolation import squares
 from simulator.execute import approximate
-from tests.hardware.functions import SWEEPS, arguments
 from tests.support.cases import exhaustive, over
 from tests.support.paths import GOLDEN
 
@@ -26,7 +26,7 @@ ONE = {
     "cos": functions.cosine,
     "tanh": functions.hyperbolic_tangent,
 }
-# CRC-32 of the 2^23 results of each sweep of tests/hardware/functions.py (H100, 2026-11-24)
+# CRC-32 of the 2^23 results of each sweep of measurements/functions.py (H100, 2026-11-24)
 CHECKSUMS = {
     "lg2": 0x15F1D460, "lg2_below_1": 0x1852A07C, "sin": 0x35927E57, "ex2": 0x676486CD, "rcp": 0xA9F2ECFC,
     "rsqrt": 0xEFE1FAF5, "rsqrt_odd": 0x510DC204, "sqrt": 0x851C4F4C, "sqrt_odd": 0x279BC15F, "tanh-8": 0xC742A556,

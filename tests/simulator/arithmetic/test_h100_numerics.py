@@ -1,4 +1,4 @@
-"""What an H100 computed, bit for bit, against the simulator and against models in integers; tests/hardware/README.md
+"""What an H100 computed, bit for bit, against the simulator and against models in integers; measurements/README.md
 says how it was recorded.
 
 `golden/h100_numerics.npz` holds uint32 [case, word, lane] for each opcode: `|random|in` (A, B, C and metadata),
@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.hardware import numerics_reference as reference
-from tests.hardware.numerics import BLOCKS_KEPT, CASES, contents, digest, kept_cases, recorded
-from tests.hardware.numerics_forms import BITS, BLOCKS, FORMS, Form
-from tests.hardware.numerics_inputs import floats, probes, random_cases
-from tests.hardware.numerics_layout import Registers, elements
+from measurements import numerics_reference as reference
+from measurements.numerics import BLOCKS_KEPT, CASES, contents, digest, kept_cases, recorded
+from measurements.numerics_forms import BITS, BLOCKS, FORMS, Form
+from measurements.numerics_inputs import floats, probes, random_cases
+from measurements.numerics_layout import Registers, elements
 from tests.support.cases import over
 from tests.support.paths import ROOT, TESTS
 
@@ -238,7 +238,7 @@ def test_older_assemblers_add_the_two_steps_of_8_bit_floats_apart(
     assembler: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Digests of what code of these assemblers gave on the same GPU, where it differs from that of 13.0.88."""
-    facts = json.loads((TESTS / "hardware" / "results" / "numerics_assemblers.json").read_text())
+    facts = json.loads((ROOT / "measurements" / "results" / "numerics_assemblers.json").read_text())
     different = facts["assemblers"][assembler]["different"]
     assert {FORMS[key.split("|")[0]].group for key in different} <= {"fp8", "sparse_fp8"}
     for separate in (False, True):
@@ -251,7 +251,7 @@ def test_older_assemblers_add_the_two_steps_of_8_bit_floats_apart(
 
 
 def test_values_of_each_kind() -> None:
-    from tests.hardware.numerics_inputs import KINDS, Stream
+    from measurements.numerics_inputs import KINDS, Stream
 
     for element, kind in itertools.product(("f16", "bf16", "e4m3", "e5m2", "f32", "f64"), KINDS):
         patterns = floats(Stream(7), element, kind, 4096)
@@ -266,7 +266,7 @@ def test_measured_again(tmp_path: Path) -> None:
         command = [
             sys.executable,
             "-m",
-            "tests.hardware.numerics",
+            "measurements.numerics",
             *map(str, arguments),
             "--build",
             str(tmp_path / "build"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from measurements import opcodes
 from simulator.execute.atomics import _at_once, _in_rounds, _Turns
 from tests.golden import compare_opcodes
-from tests.hardware import opcodes
 
 GOLDEN = opcodes.read_golden()
 

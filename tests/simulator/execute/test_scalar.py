@@ -237,7 +237,7 @@ def test_half_a_warp_shuffles() -> None:
 
 
 def test_as_an_h100_computes() -> None:
-    """Every result of tests/golden/scalar_ops_h100.npz, recorded by tests/hardware/scalar_ops.py: the same bits."""
+    """Every result of tests/golden/scalar_ops_h100.npz, recorded by measurements/scalar_ops.py: the same bits."""
     golden = np.load(TESTS / "golden" / "scalar_ops_h100.npz")
     for table in range(256):
         text = f"lop3.b32 %r0, %r1, %r2, %r3, {table};"

@@ -8,8 +8,8 @@ import pytest
 
 import simulator
 from isa.ptx.module import parse_module
+from measurements.contraction import HEAD, OUTPUTS, THREADS, Program, inputs, kind_of, programs
 from simulator.program.kernel import Operation, link
-from tests.hardware.contraction import HEAD, OUTPUTS, THREADS, Program, inputs, kind_of, programs
 from tests.support.cases import over
 from tests.support.paths import GOLDEN
 

@@ -1,4 +1,4 @@
-"""Whole traces against what an H100 stored, bit for bit: the digits traces, and random ones (tests/hardware/README.md
+"""Whole traces against what an H100 stored, bit for bit: the digits traces, and random ones (measurements/README.md
 says how they were run)."""
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import pytest
 
 import simulator
 from simulator.applications.digits_plan import PLANS, layer_results
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT, TESTS
 
-sys.path.insert(0, str(TESTS / "hardware"))
+sys.path.insert(0, str(ROOT / "measurements"))
 
 import run_traces
 

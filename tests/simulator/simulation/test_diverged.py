@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import simulator
-from tests.hardware.diverged import CTAS, THREADS, digest, text
+from measurements.diverged import CTAS, THREADS, digest, text
 from tests.support.cases import examples
 from tests.support.diverged_lanes import expected
 from tests.support.paths import GOLDEN

@@ -11,6 +11,7 @@ import pytest
 
 import isa
 import simulator
+from simulator.compiler.timed_code import Periodic
 from simulator.execute import dispatch
 from simulator.execute.affine import Foresight, NotForetoldError, Term, centred, steps_of
 from simulator.execute.compare import _ORDERS  # the orders of comparisons
@@ -20,7 +21,6 @@ from simulator.simulation.group import Group
 from simulator.simulation.interpreter import Executed, Interpreter
 from simulator.simulation.session import Session
 from simulator.state import SharedMemory
-from simulator.timing.model import Periodic
 from tests.simulator.simulation.test_tcgen05_trace import ALLOC, FREE, HEAD, LEADER
 from tests.support.cases import PROGRAMS, examples, exhaustive
 from tests.support.random_programs import RandomProgram

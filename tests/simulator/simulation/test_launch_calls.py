@@ -230,8 +230,8 @@ def test_check_knows_the_order_that_mbarriers_make(tmp_path: Path, missing: str,
 
 
 def test_a_chain_of_ctas_takes_the_time_of_the_chip() -> None:
-    """Eight CTAs that add up one after the other take 20,563 cycles on an H100 (tests/simulator/timing/test_kernel.py);
-    one alone 3,279, two 5,778."""
+    """Eight CTAs that add up one after the other take 20,563 cycles on an H100
+    (tests/simulator/compiler/test_kernel.py); one alone 3,279, two 5,778."""
     chain = simulator.Module(LAUNCHES / "chain.ptx").get_function("chain")
     for ctas, cycles in ((1, 3279), (2, 5778)):
         given = np.ones((ctas, 128), np.float32), np.zeros((4, 128), np.float32), np.zeros(1, np.int32), 64

@@ -12,13 +12,13 @@ from simulator.check import check
 from simulator.errors import ConfigError, TraceError
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.events import Event
+from simulator.machine.observer import TimingObserver
 from simulator.program import Program, load
 from simulator.program.lowering import Operation
 from simulator.simulation.group import Group
 from simulator.simulation.observer import Observer
 from simulator.simulation.session import Session
 from simulator.state.registers import Warps
-from simulator.timing.observer import TimingObserver
 
 TEXT = """.trace 1
 .target sm_90a

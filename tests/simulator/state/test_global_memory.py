@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import isa
 import simulator
+from simulator.chip.config import Config, load_config
 from simulator.errors import ConfigError, TraceError
 from simulator.state.global_memory import GlobalMemory, touched
 from simulator.state.shared import AddressError
 from simulator.studies.validation import gemm
-from simulator.timing.config import Config, load_config
 from tests.support.cases import examples
 
 HEAD = ".trace 1\n.target sm_90a\n.warps 1\n.shared 4096\n.global 65536\n"
@@ -141,7 +141,7 @@ def test_a_bulk_copy_completes_its_phase(tmp_path: Path) -> None:
     report = _run(tmp_path, body, head=HEAD + '.load global[1024], "x.npz", "x";\n', tail=tail, config="h100_sxm")
     assert np.array_equal(report.arrays["s"].view(np.uint32), data)
     assert not report.undefined
-    memory = simulator.timing.config.load_config("h100_sxm").memory
+    memory = simulator.chip.config.load_config("h100_sxm").memory
     assert memory is not None
     assert report.cycles > memory.bulk_latency  # the wait lasts until the bytes are there
 
@@ -160,7 +160,7 @@ def test_waits_sum_and_skipping_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_recorded_errors_hold() -> None:
     """The short form of the validation: each main loop within 7 %, and the mean within 3 %."""
-    config = simulator.timing.config.load_config("h100_sxm")
+    config = simulator.chip.config.load_config("h100_sxm")
     errors = [abs(row.error) for row in gemm.loop_rows(config, True)]
     assert len(errors) == 6
     assert max(errors) < 0.05

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isa.forms.record import Unit
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedLoop, TimedOperation, unread
+from simulator.machine.front.wavefronts import TAKEN, Wavefronts
 from simulator.studies.validation.group import Row
 from simulator.studies.validation.measured_loops import Loop
 from simulator.studies.validation.shared_memory import GROUPS, _loops
-from simulator.timing.config import load_config
-from simulator.timing.core_records import SmRecord
-from simulator.timing.model import TimedLoop, TimedOperation, unread
-from simulator.timing.slots import Slots
 from tests.support.cases import examples, over
 
 H100, A100 = load_config("h100_sxm"), load_config("a100")
@@ -112,8 +113,8 @@ def test_a_rule_off_is_seen() -> None:
 @settings(max_examples=examples(100), deadline=None)
 def test_places(accesses: list[tuple[int, int, int]], cycles: int, interval: int) -> None:
     """Wavefronts never share a cycle, keep their distance, and take the first cycles that are left."""
-    rule = replace(H100.shared, cycles=cycles, wavefront_interval=interval)
-    memory = Slots(rule, SmRecord(sms=1), 0, None)
+    rules: Any = SimpleNamespace(wavefronts=1, cycles=cycles, wavefront_interval=interval, lag=0)
+    memory = Wavefronts(rules, 0, None)
     taken: set[int] = set()
     now = 0
     for later, ahead, count in accesses:
@@ -125,10 +126,11 @@ def test_places(accesses: list[tuple[int, int, int]], cycles: int, interval: int
             wanted.append(at)
             taken |= set(range(at, at + cycles))
             at += interval
-        assert memory.place(0, now + ahead, count, now) == (wanted[0], wanted[-1])
-    begin = memory.block(0, now, 50)
+        last = memory.place(now + ahead, count, now, True, TAKEN)
+        assert (memory.first_placed, last) == (wanted[0], wanted[-1])
+    begin = memory.block(now, 50, now)
     assert begin == max(now, max(taken) + 1)
-    assert memory.place(0, begin, 1, now)[0] == begin + 50
+    assert memory.place(begin, 1, now, True, TAKEN) == begin + 50
 
 
 def test_what_nothing_reads() -> None:

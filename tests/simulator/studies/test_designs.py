@@ -12,6 +12,7 @@ import pytest
 from isa.patterns import parse_pattern
 from isa.ptx.opcodes import mma_form
 from isa.sparsity.forms import pattern_form
+from simulator.chip.config import load_config
 from simulator.errors import ConfigError, DesignError
 from simulator.resources import folder
 from simulator.studies import designs
@@ -19,7 +20,6 @@ from simulator.studies.designs.chip import TILES, need
 from simulator.studies.designs.cost import bitmap_cost, random_mask, row_classes, stream_cost
 from simulator.studies.designs.record import Bitmap, Layer, Stream
 from simulator.studies.gemm import estimate, parse_tile
-from simulator.timing.config import load_config
 
 Tcsim = Callable[..., tuple[int, str, str]]
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import simulator
 from isa import IsaError
+from simulator.chip.config import config_names, load_config
 from simulator.cli.main import main
 from simulator.errors import ConfigError
 from simulator.studies.gemm import Tile, estimate, kernel_trace, parse_tcgen05_tile, parse_tile, runs, tile_for
@@ -23,7 +24,6 @@ from simulator.studies.gemm.held import dram_bytes
 from simulator.studies.gemm.layout import layout
 from simulator.studies.gemm.tile import instructions
 from simulator.studies.validation import gemm
-from simulator.timing.config import config_names, load_config
 from tests.support.cases import examples, over
 from tests.support.paths import ROOT
 from tests.support.scattered import scattered

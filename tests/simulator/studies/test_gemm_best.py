@@ -10,13 +10,13 @@ from itertools import product
 import pytest
 
 from isa import IsaError
+from simulator.chip.config import load_config
 from simulator.errors import ConfigError
 from simulator.studies.gemm import Tcgen05Tile, Tile, fastest, parse_tile, tiles_of
 from simulator.studies.gemm.best import candidate
 from simulator.studies.gemm.estimate import check_chip, kernel_cycles
 from simulator.studies.gemm.tile import STAGES
 from simulator.studies.sweep import run
-from simulator.timing.config import load_config
 from tests.support.cases import alike, over
 
 Tcsim = Callable[..., tuple[int, str, str]]

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 import simulator
+from simulator.chip.config import load_config
 from simulator.studies.gemm import Estimate, estimate, parse_tile, tile_for
 from simulator.studies.gemm.shares import ISSUE, LATENCY
 from simulator.studies.roofline import roofline
 from simulator.studies.sweep import run
-from simulator.timing.config import load_config
 from tests.support.cases import over
 
 SLOWED = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simulator.chip.config import load_config
 from simulator.simulation.session import Session
 from simulator.studies.gemm import estimate, kernel_trace, parse_tile
 from simulator.studies.gemm.held import delay, missing
 from simulator.studies.validation import gemm
-from simulator.timing.config import load_config
 
 H100 = load_config("h100_sxm")
 

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import simulator
+from simulator.chip.config import load_config
 from simulator.errors import ViewError
 from simulator.simulation.demand import Traffic, Work
 from simulator.simulation.report import Report
 from simulator.studies.roofline import Point, roofline
 from simulator.studies.roofline.plot import draw, write_plot
-from simulator.timing.config import load_config
 from tests.simulator.timing import test_engine as engine
 from tests.support.cases import examples, exhaustive, over
 from tests.support.paths import GOLDEN, ROOT

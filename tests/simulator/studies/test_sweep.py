@@ -17,6 +17,7 @@ import pytest
 
 import simulator
 from simulator import parts as parts_module
+from simulator.chip.config import load_config
 from simulator.errors import ConfigError, Error, ViewError
 from simulator.parallel import ClusterError
 from simulator.studies.gemm import estimate, parse_tile
@@ -35,7 +36,6 @@ from simulator.studies.sweep import (
     write_tornado,
 )
 from simulator.studies.sweep.shapes import read_layers
-from simulator.timing.config import load_config
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]

@@ -19,6 +19,7 @@ import pytest
 
 import simulator
 from isa import MmaForm, mma_form
+from simulator.chip.config import Config, config_names, load_config
 from simulator.errors import ConfigError
 from simulator.resources import folder
 from simulator.studies import validation
@@ -34,7 +35,6 @@ from simulator.studies.validation.sparse_tcgen05 import headline
 from simulator.studies.validation.streams import Streams
 from simulator.studies.validation.summary import Result
 from simulator.studies.validation.tcgen05 import PUBLISHED
-from simulator.timing.config import Config, config_names, load_config
 from tests.support.cases import alike, exhaustive, over
 from tests.support.paths import ROOT
 

@@ -1,5 +1,5 @@
-"""Sub-cores that share nothing are timed apart, and a loop of two lengths from one beginning: the results are those of
-whole runs. Random programs are compared in test_compiled_engine.py."""
+"""Sub-cores that share nothing are timed apart: the results are those of whole runs. Random programs are compared in
+test_front.py."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from unittest import mock
 
 import pytest
 
+from simulator.chip.config import load_config
 from simulator.simulation.session import Session
 from simulator.studies.validation.programs import programs
 from simulator.studies.validation.streams import Loop, repeated
-from simulator.timing import compiled, engine
 from simulator.timing import lengths as both
+from simulator.timing import run
 from simulator.timing.apart import Part, parts
-from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
-from tests.simulator.timing.test_compiled_engine import needs_kernel
+from simulator.timing.run import simulate
 
 H100 = load_config("h100_sxm")
 TRACE = """
@@ -66,26 +65,10 @@ def test_whole_and_apart(warps: int) -> None:
         starts = begins.get(str(warps)) or loop.staggered(warps)
         code = repeated(loop.code, range(warps), 96)
         found = simulate(H100, [code], warps, starts=starts)
-        with mock.patch.object(engine, "parts", return_value=[]):
+        with mock.patch.object(run, "parts", return_value=[]):
             whole = simulate(H100, [code], warps, starts=starts)
         assert replace(found, skipped=0) == replace(whole, skipped=0)
         assert found.skipped >= 0
-
-
-@pytest.mark.parametrize("ahead", [pytest.param(True, marks=needs_kernel), False])
-def test_two_lengths(ahead: bool) -> None:
-    counts, taken = (12, 40), 0
-    for loop, begins in loops():
-        starts = begins.get("8") or loop.staggered(8)
-        code = repeated(loop.code, range(8), 1)
-        with (
-            mock.patch.object(compiled, "available", return_value=ahead),
-            mock.patch.object(both, "go_back", side_effect=both.go_back) as spy,
-        ):
-            found = both.lengths(H100, code, counts, 8, starts=starts, programs=loop.programs)
-            assert found == tuple(loop.cycles(8, count, starts) for count in counts)
-        taken += spy.call_count
-    assert taken or not ahead  # Python's own rules take many steps at a time, and may be over before it is asked
 
 
 def test_one_warp_is_over_before_the_other_begins() -> None:

@@ -1,5 +1,5 @@
 """Warps that load, store and multiply again and again, clock by clock, against an H200, the same SM
-(tests/hardware/results/iterations.csv.gz, written by tests/hardware/iterations.py)."""
+(measurements/results/shared_memory_iterations.csv.gz, written by measurements/measure_shared_memory_iterations.py)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from isa.forms.record import Unit
 from simulator.studies.validation import pieces
 from simulator.tables import read_rows
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT
 from tests.support.straight_code import KNOWN, Step, clocks_of, is_access, steps
 
 SEVERAL = 4  # iterations that a row has, at least
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 def rows() -> Iterator[Row]:
     """The rows with several iterations."""
-    for row in read_rows(TESTS / "hardware" / "results" / "iterations.csv.gz"):
+    for row in read_rows(ROOT / "measurements" / "results" / "shared_memory_iterations.csv.gz"):
         clocks = [list(map(int, own.split("/"))) for own in row["clocks"].split("; ")]
         begins = [(int(warp), int(at)) for warp, at in (own.split("+") for own in row["begins"].split("; "))]
         found = Row(list(steps(row["body"])), begins, clocks)

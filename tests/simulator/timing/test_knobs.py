@@ -1,4 +1,4 @@
-"""What architects vary: each knob moves what it should, to its limit, and both engines agree on it."""
+"""What architects vary: each knob moves what it should, to its limit, compiled or not."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import pytest
 
 import simulator
 from simulator import load_config
+from simulator.chip.config import Config
 from simulator.simulation.session import Session
-from simulator.timing import compiled
-from simulator.timing.config import Config
-from simulator.timing.engine import executions
+from simulator.timing.run import executions
 from simulator.views.timeline import Timeline
 from simulator.views.timeline.tracks import tracks
-from tests.simulator.timing.test_compiled_engine import check
+from tests.simulator.timing.test_front import check
 from tests.support.cases import PROGRAMS, case_of, examples, exhaustive, over
 from tests.support.random_traces import random_trace
 
@@ -136,7 +135,7 @@ VARIANTS = (
     {"sm.tensor_pipes": 3, "sm.metadata_cycles": 7},
     {"shared.wavefronts": 2},
     {"shared.wavefronts": 3, "shared.cycles": 2, "issue.width": 2, "shared.wavefront_interval": 1},
-    {"sm.tensor_pipes": 2, "sm.metadata_cycles": 3, "pipe.sparse_after_dense": 4},
+    {"sm.tensor_pipes": 2, "sm.metadata_cycles": 3},
 )
 SHARED_PORTS = {"operands.shared": True, "operands.registers": 3, "sm.tensor_pipes": 2}
 
@@ -148,8 +147,6 @@ def check_variant(number: int, seed: int, most: int = 20_000) -> int:
     overrides = dict(VARIANTS[number % len(VARIANTS)]) | {"issue.policy": policy}
     if name in ("h100_sxm", "a100", "h800_pcie") and number % 2:
         overrides |= SHARED_PORTS
-    if name not in ("h100_sxm", "h800_pcie"):
-        overrides.pop("pipe.sparse_after_dense", None)
     session = Session(text, load_config(name, overrides), arithmetic="none")
     if sum(len(code.warps) * executions(code) for code in session._compiled) > most:
         return 0
@@ -157,12 +154,10 @@ def check_variant(number: int, seed: int, most: int = 20_000) -> int:
         return check(session).skipped
 
 
-@pytest.mark.skipif(not compiled.available(), reason="there is no compiled kernel")
 def test_both_engines() -> None:
     assert sum(check_variant(number, 500 + number, 4_000) for number in range(examples(3, 2) * len(VARIANTS))) > 0
 
 
-@pytest.mark.skipif(not compiled.available(), reason="there is no compiled kernel")
 @exhaustive
 @pytest.mark.parametrize("first", range(0, min(PROGRAMS, 200), 50))
 def test_both_engines_more(first: int) -> None:

@@ -1,5 +1,5 @@
-"""Which warp of a sub-core issues next: every decision that an H100 took (tests/hardware/least_issued.py), explained by
-counters of what warps have issued."""
+"""Which warp of a sub-core issues next: every decision that an H100 took (measurements/measure_issue_order.py),
+explained by counters of what warps have issued."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from simulator.chip.config import load_config
 from simulator.studies.validation.programs import iteration, programs
 from simulator.studies.validation.streams import Loop
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
-EVERY = read_rows(TESTS / "hardware" / "results" / "least_issued.csv.gz")
+EVERY = read_rows(ROOT / "measurements" / "results" / "issue_order.csv.gz")
 OTHERS = ("clock", "nop", "add", "compare")  # all but matrix instructions
 
 
@@ -137,11 +137,12 @@ def test_the_one_that_has_issued_least_goes_first(warps: int) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("warps", [8, 12, 16, 24, 32])
 def test_loops_whose_begins_are_known(warps: int) -> None:
-    """All loops of matrix instructions in warps that leave a barrier together (tests/hardware/abreast.py). The few that
-    are more than 6 % off would mostly not be with other counts at the beginning, which nobody knows."""
+    """All loops of matrix instructions in warps that leave a barrier together
+    (measurements/measure_loops_behind_barrier.py). The few that are more than 6 % off would mostly not be with other
+    counts at the beginning, which nobody knows."""
     measured = {
         row["program"]: float(row["cycles_per_iteration"])
-        for row in read_rows(TESTS / "hardware" / "results" / "abreast.csv")
+        for row in read_rows(ROOT / "measurements" / "results" / "abreast.csv")
         if int(row["warps"]) == warps
     }
     errors = []

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-
 import pytest
 
 from isa.forms.record import Unit
-from simulator.studies.validation.machine_code import ADDRESS, STARTED, emulated, loops, machine_loop, timed
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedOperation
+from simulator.studies.validation.machine_code import STARTED, emulated, loops, machine_loop, timed
 from simulator.studies.validation.programs import iteration
-from simulator.timing.config import load_config
-from simulator.timing.model import TimedOperation
-from tests.support.paths import TESTS
 
 H100 = load_config("h100_sxm")
 
@@ -45,26 +41,6 @@ def test_behind_a_known_start() -> None:
     rows = emulated(load_config("h100_sxm"), True)
     places = [(row.label, dict(row.keys)["warps"]) for row in rows]
     assert len(places) == len({*places})
-
-
-@pytest.mark.parametrize(("every", "mean"), [(8, 0.008), pytest.param(1, 0.0056, marks=pytest.mark.exhaustive)])
-def test_moved_in_memory(every: int, mean: float) -> None:
-    """The same loops six instructions further ahead in memory, measured when all rules were fixed
-    (tests/hardware/started.py): no row of 516 is more than 10 % off, 0.55 % on average."""
-    forms, known = loops()
-    started = {entry["name"]: entry for entry in known if entry["group"] == STARTED}
-    path = TESTS / "hardware" / "results" / "moved.json.gz"
-    moved = json.loads(gzip.decompress(path.read_bytes()))["loops"]
-    off = list[float]()
-    for loop in moved[::every]:
-        entry = started[loop["name"]]
-        body = [[*row[:ADDRESS], row[ADDRESS] + loop["moved"]] for row in entry["body"]]
-        cycles, begins = ({warps: row[place] for warps, row in loop["cycles"].items()} for place in (0, 1))
-        rows = timed(H100, forms, {**entry, "body": body, "cycles": cycles, "begins": begins})
-        off += [abs(simulated / measured - 1) for _, measured, simulated in rows]
-    assert len(off) == (516 if every == 1 else 65)
-    assert max(off) < 0.1
-    assert sum(off) / len(off) < mean
 
 
 def test_packed_additions_take_the_half_of_products() -> None:

@@ -1,5 +1,5 @@
 """Loads of one, two and four sub-cores that begin in the same cycle, clock by clock, against an H200, the same SM
-(tests/hardware/results/oldest.json.gz, written by tests/hardware/oldest.py)."""
+(measurements/results/load_order.json.gz, written by measurements/measure_load_order.py)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from isa.forms.record import Unit
+from simulator.compiler.register_banks import odd_banks
+from simulator.compiler.timed_code import Periodic, TimedOperation
+from simulator.machine.sm import Machine
 from simulator.studies.validation.slots import read_from, wait_for
-from simulator.timing.compile import odd_banks
-from simulator.timing.model import Periodic, TimedOperation
-from simulator.timing.shared_memory import SharedMemory
-from tests.support.paths import TESTS
+from simulator.timing import run
+from tests.support.paths import ROOT
 from tests.support.straight_code import CLOCK, KNOWN, read_clocks
 
 LOADS = {"b32": "ld.b32", "v2": "ld.v2", "v4": "ld.v4"} | {f"x{n}": f"ldmatrix.x{n}" for n in (1, 2, 4)}
@@ -26,7 +27,7 @@ UNITS = {"fma": Unit.FMA, "alu": Unit.ALU}
 @cache
 def codes() -> list[dict[str, Any]]:
     """The codes of the table."""
-    path = TESTS / "hardware" / "results" / "oldest.json.gz"
+    path = ROOT / "measurements" / "results" / "load_order.json.gz"
     found: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["codes"]
     return found
 
@@ -56,14 +57,14 @@ def operation(row: list[Any], warp: int) -> TimedOperation:
 @pytest.fixture
 def ages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sub-cores, that whose last access to shared memory is the oldest first."""
-    order, begin = [*range(4)], SharedMemory.__init__
+    order = [*range(4)]
 
-    def aged(memory: SharedMemory, *args: Any, **more: Any) -> None:
-        begin(memory, *args, **more)
-        for place, number in enumerate(order):
-            memory.cores[number].taken_at = memory.cores[number].granted_at = place - len(order)
+    class Aged(Machine):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            self.sms[0].front_code.set_ages(self.sms[0].front, order)
 
-    monkeypatch.setattr(SharedMemory, "__init__", aged)
+    monkeypatch.setattr(run, "Machine", Aged)
     return order
 
 

@@ -1,5 +1,6 @@
 """How instructions read the two banks of the register file, to the cycle: against an H100
-(configs/measurements/h100_registers.csv.gz, written by tests/hardware/banks.py), and against a plain model."""
+(configs/measurements/h100_registers.csv.gz, written by measurements/measure_register_banks.py), and against a plain
+model."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ import gzip
 import random
 from functools import cache
 
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation import pieces, registers
-from simulator.timing.config import load_config
-from simulator.timing.model import TimedOperation
 from tests.support import reading, straight_code
 from tests.support.cases import examples
-from tests.support.paths import TESTS
+from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
 KNOWN: dict[str, TimedOperation] = {}
@@ -50,9 +51,10 @@ def test_sequences_take_the_cycles_of_the_chip() -> None:
 
 
 def test_results_are_read_when_the_chip_reads_them() -> None:
-    """Sequences that read what others write, and whose matrix instructions have no C (tests/hardware/dependent.py): all
-    but a few of those in which an instruction names a register twice."""
-    with gzip.open(TESTS / "hardware" / "results" / "dependent.csv.gz", "rt") as file:
+    """Sequences that read what others write, and whose matrix instructions have no C
+    (measurements/measure_result_forwarding.py): all but a few of those in which an instruction names a register
+    twice."""
+    with gzip.open(ROOT / "measurements" / "results" / "result_forwarding.csv.gz", "rt") as file:
         rows = [*csv.DictReader(line for line in file if not line.startswith("#"))]
     some = rows[:: len(rows) // examples(len(rows), 1500)]
     off = [row["sequence"] for row in some if late(row["sequence"]) != int(row["cycles"])]
@@ -93,8 +95,8 @@ def test_reuse_saves_a_read() -> None:
 
 def test_reuse_is_lost_to_a_hinted_nop_of_another_warp() -> None:
     """What an instruction keeps is read again if another warp issues a NOP with the yield hint before the next one has
-    issued, and not for a NOP without: as routines of emulated instructions on two warps show, clock by clock
-    (tests/hardware/called.py)."""
+    issued, and not for a NOP without: as routines of emulated instructions on two warps showed, clock by clock, on an
+    H200 (docs/findings.md, In the history: called.py)."""
 
     def clock(reuse: str, hinted: bool, at: int) -> int:
         """When the clock is read behind instructions of a warp, of which the first issues in cycle 100, beside a NOP of

@@ -1,10 +1,10 @@
 """Accesses and matrix instructions that meet at the port to shared memory, to the cycle, against an H100
-(configs/measurements/h100_pieces.csv.xz, written by tests/hardware/pieces.py)."""
+(configs/measurements/h100_pieces.csv.xz, written by measurements/measure_short_sequences.py)."""
 
 from __future__ import annotations
 
+from simulator.chip.config import load_config
 from simulator.studies.validation import pieces
-from simulator.timing.config import load_config
 from tests.support.cases import examples
 
 H100 = load_config("h100_sxm")

@@ -1,5 +1,5 @@
 """The rules of the tensor pipe against an H100: distances of matrix instructions that no wait protects
-(tests/hardware/patched.py)."""
+(measurements/measure_mma_distances.py)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ import pytest
 import isa
 from isa import MmaForm
 from isa.forms.record import Unit
+from simulator.chip.config import load_config
+from simulator.compiler.compile import compile_code
+from simulator.compiler.matrix import matrix
+from simulator.compiler.timed_code import TimedCode, TimedOperation
+from simulator.machine.observer import Stall, TimingObserver, Waits
 from simulator.program.blocks import Block
 from simulator.program.lowering import linearise
 from simulator.studies.validation import programs
-from simulator.timing.compile import compile_code, matrix
-from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedOperation
-from simulator.timing.observer import Stall, TimingObserver
-from simulator.timing.pipes import Pipes
-from simulator.timing.warp import Warp
-from tests.support.paths import TESTS
+from simulator.timing.run import simulate
+from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
-MEASURED = TESTS / "hardware" / "results" / "patched.csv"
+MEASURED = ROOT / "measurements" / "results" / "mma_distances.csv"
 
 
 def rows(kind: str) -> list[dict[str, str]]:
@@ -51,7 +50,9 @@ class Last(TimingObserver):
 
     cycle = 0
 
-    def issue(self, core: Pipes, warp: Warp, operation: TimedOperation, now: int, stalls: Sequence[Stall]) -> None:
+    def issue(
+        self, warp: int, core: int, operation: TimedOperation, now: int, stalls: Sequence[Stall], waits: Waits
+    ) -> None:
         self.cycle = now
 
 

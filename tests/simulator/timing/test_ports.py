@@ -1,5 +1,5 @@
 """What accesses and integer instructions cost a stream of matrix instructions, against an H100
-(tests/hardware/results/ports.csv, written by tests/hardware/ports.py)."""
+(measurements/results/shared_memory_port.csv, written by measurements/measure_shared_memory_port.py)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 import isa
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.studies.validation import pieces
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
-from simulator.timing.model import TimedCode, TimedLoop, TimedOperation, nesting
-from tests.support.paths import TESTS
+from simulator.timing.run import simulate
+from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
 RUNS = (4, 8)  # of the loop; the difference is measured
@@ -22,7 +22,9 @@ MATRIX = {name: opcode for name, opcode in pieces.FORMS.items() if name != "smal
 
 
 def rows(kind: str) -> Iterator[dict[str, str]]:
-    return (row for row in read_rows(TESTS / "hardware" / "results" / "ports.csv") if row["kind"] == kind)
+    return (
+        row for row in read_rows(ROOT / "measurements" / "results" / "shared_memory_port.csv") if row["kind"] == kind
+    )
 
 
 def operation(name: str, stall: int) -> TimedOperation:

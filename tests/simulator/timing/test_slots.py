@@ -1,12 +1,12 @@
 """What an instruction that is no operation costs where the tensor pipe is never idle: loops whose machine code was
-rewritten, as an H100 ran them (tests/hardware/slots.py)."""
+rewritten, as an H100 ran them (measurements/measure_issue_slots.py)."""
 
 import isa
+from simulator.chip.config import load_config
+from simulator.compiler.timed_code import KEPT, TimedOperation, operations_of
 from simulator.studies.validation.streams import Loop, repeated, stream
 from simulator.tables import read_rows
-from simulator.timing.config import load_config
-from simulator.timing.engine import simulate
-from simulator.timing.model import KEPT, TimedOperation, operations_of
+from simulator.timing.run import simulate
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
@@ -51,7 +51,7 @@ def test_costs_of_instructions_in_a_busy_pipe() -> None:
     instruction takes the slot of that one, unless the instruction before had the yield hint; a comparison finds the
     register ports taken for some cycles behind the matrix instruction of any warp."""
     rows = [
-        row for row in read_rows(ROOT / "tests" / "hardware" / "results" / "slots.csv") if row["warps"] == str(WARPS)
+        row for row in read_rows(ROOT / "measurements" / "results" / "issue_slots.csv") if row["warps"] == str(WARPS)
     ]
     measured = {row["form"]: float(row["cycles"]) for row in rows if row["kind"] == "none"}
     simulated = {form: cycles(form) for form in measured}

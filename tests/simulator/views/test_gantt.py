@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 import simulator
 from isa.forms.record import Unit
+from simulator.compiler.timed_code import StallReason
 from simulator.errors import ViewError
-from simulator.timing.model import StallReason
 from simulator.views.timeline import Timeline, gantt
 from simulator.views.timeline.gantt_style import CAUSES, KINDS, PALETTES, palette
 from tests.simulator.timing import test_engine as engine

@@ -23,14 +23,14 @@ import simulator
 import simulator.studies.roofline
 import simulator.views.timeline
 from isa.forms.record import Unit
+from simulator.compiler.compile import compile_code
+from simulator.compiler.timed_code import StallReason, by_warp
 from simulator.errors import DeadlockError, ViewError
 from simulator.program import load
 from simulator.simulation.listing import listing_of_program
-from simulator.timing.compile import compile_code
-from simulator.timing.engine import simulate
-from simulator.timing.model import StallReason, by_warp
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
+from simulator.timing.run import simulate
 from simulator.views.timeline import Timeline, chrome, kanata
 from simulator.views.timeline.stalls import CAUSES, VIEWS
 from tests.simulator.timing import test_engine as engine
@@ -227,7 +227,7 @@ def test_stalls_of_random_tcgen05_programs(made: tcgen05.Programs, variant: tcge
             timing = simulate(config, codes, made.warps, ctas=made.ctas, skip=skip, observer=recorder)
         except DeadlockError:
             return
-        ledger = recorder.ledger()
+        ledger = recorder.ledgers()
         sums = [
             sum(row[cause] for rows in ledger for row in rows)
             for cause in StallReason

@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from simulator.chip.config import Config
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tcgen05.trace import tcgen05_trace
 from simulator.studies.gemm.tile import touched_in_blocks
-from simulator.timing.config import Config
 from simulator.timing.result import Timing
 
 _MANY = 24  # iterations that are run, at least: from half of them on each further one takes the same time

@@ -1,0 +1,182 @@
+"""Turns the flat code of a program into timed code: looks up the time of every operation in the config.
+
+`compile_code` looks up all that follows from the code and the config alone. `bind` adds what only a run of the program
+for its values can tell: the wavefronts of accesses to shared memory, and what asynchronous instructions did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from isa.forms.mma import is_mma
+from isa.forms.record import Form, Time, Unit
+from isa.forms.tcgen05 import is_tcgen05_mma
+from simulator.chip.config import Config
+from simulator.compiler.jobs import TIMED_BY_JOBS, Executions, asynchronous, jobs_of
+from simulator.compiler.matrix import matrix_of_program
+from simulator.compiler.register_banks import access_banks, operands
+from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting, unread
+from simulator.errors import ConfigError
+from simulator.program.lowering import Code, LoopEnd, Operation
+
+Facts = Mapping[int, Mapping[int, Executions]]
+Costs = Mapping[int, Mapping[int, Periodic[int]]]
+
+
+def compile_code(code: Code, config: Config, costs: Costs | None = None, facts: Facts | None = None) -> TimedCode:
+    """Looks up the time of every operation.
+
+    Args:
+        code: flat code of some warps.
+        config: the chip.
+        costs, facts: as for `bind`, where they are known already.
+
+    Raises:
+        ConfigError: an instruction that the config has no time for.
+    """
+    items: list[TimedOperation | TimedLoop] = []
+    for item in code.items:
+        if isinstance(item, LoopEnd):
+            items.append(TimedLoop(item.start, item.count, item.depth, item.loop, unread(items[item.start :])))
+        else:
+            items.append(timed_operation(item, config))
+    mark_pipes(items, config)
+    ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
+    timed = TimedCode(code.warps, items, nesting(items), ends)
+    if costs or facts:
+        bind(timed, config, costs or {}, facts or {})
+    return timed
+
+
+def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
+    """Fills in what only a run can tell, in place of what an earlier run told.
+
+    Args:
+        code: the code, which is changed.
+        config: the chip.
+        costs: for the index of each operation that uses shared memory, and each warp that runs it: the wavefronts of
+            its executions.
+        facts: for the index of each operation of tcgen05, mbarrier, fence, barrier.cluster and global memory, and each
+            warp that runs it: the facts of its executions, all of them or those that repeat. A warp without facts takes
+            nothing but an issue slot.
+
+    Raises:
+        ConfigError: the config has no times for them.
+        ValueError: a fact that does not belong to the unit of its operation.
+    """
+    for place, item in enumerate(code.items):
+        if isinstance(item, TimedLoop):
+            continue
+        if item.jobs is not None:
+            item.jobs, latency = jobs_of(item.unit, facts.get(place, {}), config, item.line)
+            if item.unit in TIMED_BY_JOBS:
+                item.latency = latency
+        elif item.costs is not None:
+            item.costs = dict(costs.get(place, {}))
+
+
+def timed_operation(op: Operation, config: Config) -> TimedOperation:
+    """One operation with its times.
+
+    Raises:
+        ConfigError: the config has no time for it.
+    """
+    form, time = op.instruction.form, op.instruction.form.time
+    if form.asynchronous or time is Time.CLUSTER_BARRIER:
+        _check_asynchronous(op, form, config)
+        return asynchronous(form.unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
+    if is_mma(form):
+        return matrix_of_program(op, form, config)
+    if time.table == "memory":
+        return _global(op, form, config)
+    if time is Time.BARRIER:
+        return TimedOperation(Unit.BARRIER, config.barrier.latency, 1, op.reads, op.writes, op.line, barrier=op.barrier)
+    if time.table == "alu":
+        return _integer(op, form, config)
+    return _shared(op, form, config)
+
+
+def _integer(op: Operation, form: Form, config: Config) -> TimedOperation:
+    """The times of an integer or float instruction."""
+    return TimedOperation(
+        Unit.ALU,
+        config.alu.latency,
+        config.alu.interval,
+        op.reads,
+        op.writes,
+        op.line,
+        time=form.time,
+        either=form.time is Time.EITHER,
+        operands=operands(op.reads, config),
+        sources=op.reads[:3],
+        writer=not form.opcode.startswith("setp"),
+    )
+
+
+def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
+    """The times of an access to shared memory."""
+    assert form.access is not None
+    words = max(form.access.bytes // 4, 1)
+    latency, together = config.shared.latency, form.time is Time.LOAD
+    if together:
+        latency += config.shared.register_latency * (words - 1)
+    return TimedOperation(
+        Unit.SHARED,
+        latency,
+        config.shared.warp_interval,
+        op.reads,
+        op.writes,
+        op.line,
+        sent=1 if op.writes else 1 + words,
+        banks=access_banks(op.reads),
+        slow=not op.writes,
+        together=together,
+        forwarding_penalty=0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency,
+        costs={},
+    )
+
+
+def _global(op: Operation, form: Form, config: Config) -> TimedOperation:
+    """The times of an access to global memory, or of an instruction that commits or waits for copies."""
+    if config.memory is None:
+        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
+        raise ConfigError(config.path, "memory", reason, "a config with [memory], such as h100_sxm")
+    timed = asynchronous(form.unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
+    timed.latency = config.memory.latency if form.time is Time.LOAD_GLOBAL else 1
+    return timed
+
+
+def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
+    """Raises ConfigError where the config cannot time the instruction, whatever its operands are."""
+    if form.time in (Time.FENCE, Time.CLUSTER_BARRIER):
+        return
+    if config.tcgen05 is None and (form.time is not Time.MBARRIER or config.mbarrier is None):
+        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
+        raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
+    if config.tcgen05 is not None and is_tcgen05_mma(form) and config.tcgen05.kind(form.kind) is None:
+        legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
+        reason = f"line {op.line} of the trace: no table for '{form.opcode}'"
+        raise ConfigError(config.path, "tcgen05.kind", reason, legal)
+
+
+def mark_pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
+    """Gives integer instructions the penalty for an operand from the other integer pipe.
+
+    One pipe multiplies and takes floats, the other has the rest. ptxas lets additions, which both can do, alternate
+    between them.
+    """
+    multiplies: dict[int, bool] = {}  # for each register that an integer instruction wrote last: in the first pipe?
+    for _ in range(2):  # the second time with what the end of a loop leaves
+        for item in items:
+            if not isinstance(item, TimedOperation):
+                continue
+            if item.unit is Unit.ALU:
+                before = [multiplies[register] for register in item.reads if register in multiplies]
+                alternates = item.either and bool(before) and not before[-1]
+                multiplier = item.time in (Time.MULTIPLY, Time.FLOAT) or alternates
+                crosses = any(pipe is not multiplier for pipe in before)
+                item.forwarding_penalty = config.alu.change_latency if crosses else 0
+                multiplies.update(dict.fromkeys(item.writes, multiplier))
+            else:
+                for register in item.writes:
+                    multiplies.pop(register, None)

@@ -1,0 +1,253 @@
+"""Writes what the warps of an SM did as timed code: the machine instructions of each region that a warp ran through, in
+the compiler's order, each with what its execution cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from isa.forms.record import Time, Unit
+from isa.forms.synchronisation import is_arrival
+from isa.ptx.instruction import Immediate, Instruction
+from simulator.chip.config import Config
+from simulator.compiler.compile import mark_pipes, timed_operation
+from simulator.compiler.jobs import asynchronous
+from simulator.compiler.kernel.executed import Executed, Segment
+from simulator.compiler.kernel.order import ordered
+from simulator.compiler.kernel.regions import Micro, Region
+from simulator.compiler.matrix import matrix
+from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.execute.dynamic_info import STORES, Idle, PostFacts, WaitFacts
+from simulator.program import lowering
+from simulator.program.kernel import Item, Operation
+from simulator.state.registers import WARP_SIZE
+
+LINE = 8  # machine instructions in a line of the instruction cache: 128 bytes; measured, see docs/kernels.md
+NAMED = 16  # barriers of a CTA
+
+
+@dataclass(frozen=True)
+class Resident:
+    """A warp slot of the SM: a warp of the first CTA there, and then the warps of the CTAs that take its place.
+
+    Attributes:
+        slot: the number of the CTA's place on the SM.
+        number: the number of the warp among all warps of the SM.
+        runs: for each CTA that has that place, one after the other, what its warp executed.
+    """
+
+    slot: int
+    number: int
+    runs: Sequence[Sequence[Executed]]
+
+
+class Marks(NamedTuple):
+    """How one execution of a warp depends on other CTAs.
+
+    Attributes:
+        waits: numbers of the writes of other CTAs that it waits for.
+        posts: numbers of its own writes that others wait for.
+    """
+
+    waits: list[int]
+    posts: list[int]
+
+
+class Code(Protocol):
+    """Machine instructions, and the paths of warps through them: made from the PTX, or read from a file."""
+
+    @property
+    def regions(self) -> Sequence[Region]:
+        """The regions that warps run through."""
+
+    @property
+    def registers(self) -> int:
+        """How many registers are numbered."""
+
+    def way(self, steps: Sequence[Executed]) -> Iterable[Segment]:
+        """The regions that a warp ran through, from what it executed."""
+
+
+class Replay:
+    """Makes timed code of executions.
+
+    Args:
+        code: the kernel's machine instructions.
+        config: the chip.
+        warps: how many warps a CTA has.
+        marks: for the number of a warp and the index of an execution, how it depends on other CTAs.
+    """
+
+    def __init__(
+        self, code: Code, config: Config, warps: int, marks: Mapping[tuple[int, int], Marks] | None = None
+    ) -> None:
+        self.code, self.config, self.warps, self.marks = code, config, warps, marks or {}
+        self.order = [ordered(region.micros) if region.first < 0 else region.micros for region in code.regions]
+        self.patterns: dict[int, TimedOperation] = {}
+        self.parted = any(_parts(micro.item) for region in code.regions for micro in region.micros)
+        self.fetched = code.registers  # the register that stands for an instruction that is not there yet
+
+    def codes(self, residents: Iterable[Resident]) -> list[TimedCode]:
+        """The timed code of these warps; warps with the same path share one."""
+        ways: dict[tuple[Any, ...], list[Resident]] = defaultdict(list)
+        for resident in residents:
+            way = (resident.slot, *(tuple(step.place for step in run) for run in resident.runs))
+            ways[way].append(resident)
+        return [self._code(together) for together in ways.values()]
+
+    def _code(self, residents: list[Resident]) -> TimedCode:
+        """The timed code of warps with the same path."""
+        items: list[TimedOperation | TimedLoop] = []
+        first, seen = residents[0], set[int]()
+        for turn, steps in enumerate(first.runs):
+            if turn:
+                items += self._next_cta(first.slot)
+            runs = {resident.number: resident.runs[turn] for resident in residents}
+            for segment in self.code.way(steps):
+                start = len(items)
+                items += self._region(segment, runs, first.slot, seen)
+                if segment.taken and len(items) > start:  # a branch: a loop that turns once
+                    items.append(TimedLoop(start, 1, 0, sum(isinstance(item, TimedLoop) for item in items), ()))
+        mark_pipes(items, self.config)
+        ends = {item.loop: item for item in items if isinstance(item, TimedLoop)}
+        return TimedCode(tuple(resident.number for resident in residents), items, nesting(items), ends)
+
+    def _region(
+        self, segment: Segment, runs: Mapping[int, Sequence[Executed]], slot: int, seen: set[int]
+    ) -> Iterator[TimedOperation]:
+        """The instructions of a region. Where it runs for the first time, its machine code is fetched line by line;
+        `seen` has the lines that were fetched before (where no machine code is given, each region has its own)."""
+        first = self.code.regions[segment.region].first
+        origin = first if first >= 0 else (segment.region + 1) << 32
+        for count, micro in enumerate(self.order[segment.region]):
+            operation = self._operation(micro, segment, runs, slot)
+            line = (origin + count) // LINE
+            if line not in seen:
+                seen.add(line)
+                yield self._fetch()
+                operation.reads = (*operation.reads, self.fetched)
+            if _orders(micro) and self.config.memory is not None:
+                yield self._wait(self.config.memory.latency)
+                operation.reads = (*operation.reads, self.fetched)
+            beside = self._beside(micro, segment, runs)
+            for warp, marks in beside.items():
+                yield from (self._meeting(warp, WaitFacts((STORES, number), 0)) for number in marks.waits)
+            yield operation
+            for warp, marks in beside.items():
+                yield from (self._meeting(warp, PostFacts((STORES, number))) for number in marks.posts)
+
+    def _beside(self, micro: Micro, segment: Segment, runs: Mapping[int, Sequence[Executed]]) -> dict[int, Marks]:
+        """For each warp, how an instruction depends on other CTAs."""
+        step = segment.steps.get(micro.key) if micro.own and self.marks else None
+        if step is None:
+            return {}
+        return {warp: self.marks[warp, step] for warp in runs if (warp, step) in self.marks}
+
+    def _meeting(self, warp: int, fact: WaitFacts | PostFacts) -> TimedOperation:
+        """An operation of one warp that waits for another CTA, or lets another CTA go on."""
+        return asynchronous(Unit.SYNC, {warp: [fact]}, self.config)
+
+    def _operation(
+        self, micro: Micro, segment: Segment, runs: Mapping[int, Sequence[Executed]], slot: int
+    ) -> TimedOperation:
+        """A machine instruction with what its execution costs each warp."""
+        pattern = self.patterns.get(id(micro))
+        if pattern is None:
+            pattern = self.patterns[id(micro)] = self._pattern(micro)
+        operation = copy(pattern)
+        if micro.words:
+            operation.costs = {warp: Periodic((micro.words,)) for warp in runs}
+        if not micro.own:
+            return operation
+        if micro.time is Time.BARRIER:
+            number, count = operation.barrier or (0, None)
+            operation.barrier = (slot * NAMED + number, count or self.warps)
+        elif operation.costs is not None or operation.jobs is not None:
+            step = segment.steps.get(micro.key)
+            executions = {warp: run[step] for warp, run in runs.items()} if step is not None else {}
+            if operation.costs is not None:
+                operation.costs = {warp: Periodic((executions[warp].wavefronts if executions else 0,)) for warp in runs}
+            else:
+                operation.jobs = {
+                    warp: Periodic((Job(execution.fact, None),))
+                    for warp, execution in executions.items()
+                    if execution.fact is not None and not isinstance(execution.fact, Idle)
+                }
+        return operation
+
+    def _pattern(self, micro: Micro) -> TimedOperation:
+        """A machine instruction with its times, without what its executions cost."""
+        item = micro.item
+        if micro.own:
+            assert isinstance(item, Operation)
+            instruction = item.instruction
+            if micro.matrix is not None and self.config.tensor_class(micro.matrix) is not None:
+                return matrix(micro.matrix, self.config, micro.reads, micro.writes, item.line)
+            barrier = _barrier(instruction, self.parted) if micro.time is Time.BARRIER else None
+            flat = lowering.Operation(0, instruction, item.line, micro.reads, micro.writes, barrier, 1)
+            return timed_operation(flat, self.config)
+        alu, shared = self.config.alu, self.config.shared
+        if micro.words:  # local memory is in L1
+            latency = shared.latency + shared.register_latency * (micro.words - 1)
+            return TimedOperation(
+                Unit.SHARED, latency, shared.warp_interval, micro.reads, micro.writes, item.line, costs={}
+            )  # fmt: skip
+        latency = self.config.sequences.shuffle if micro.slow and self.config.sequences else alu.latency
+        if micro.tests:
+            latency = max(alu.predicate_latency, alu.latency)
+        return TimedOperation(
+            Unit.ALU, latency, alu.interval, micro.reads, micro.writes, item.line, time=micro.time,
+            either=micro.time is Time.EITHER,
+        )  # fmt: skip
+
+    def _fetch(self) -> TimedOperation:
+        """A wait for a line of machine code that has not been executed before."""
+        return self._wait(self.config.launch.fetch_cycles if self.config.launch is not None else 0)
+
+    def _wait(self, cycles: int) -> TimedOperation:
+        """An operation that writes, after so many cycles, the register that the next instruction reads."""
+        return TimedOperation(Unit.ALU, max(cycles, 1), 1, (), (self.fetched,), 0, time=Time.EITHER)
+
+    def _next_cta(self, slot: int) -> list[TimedOperation]:
+        """The end of a CTA: its warps wait for one another, and another CTA takes its place."""
+        launch = self.config.launch
+        cycles = launch.cta_cycles if launch is not None else 0
+        alu, fetched = self.config.alu, self.fetched
+        return [
+            TimedOperation(
+                Unit.BARRIER, self.config.barrier.latency, 1, (), (), 0, barrier=(1_000_000 + slot, self.warps)
+            ),
+            TimedOperation(Unit.ALU, max(cycles, 1), alu.interval, (), (fetched,), 0, time=Time.EITHER),
+            TimedOperation(Unit.ALU, alu.latency, alu.interval, (fetched,), (fetched,), 0, time=Time.EITHER),
+        ]
+
+
+def _barrier(instruction: Instruction, parted: bool) -> tuple[int, int | None]:
+    """(number, how many warps it waits for, None for all of the CTA); where a register says the number, 0.
+
+    Where threads arrive at some barrier and go on (`parted`), those that wait are not held up: assumed, for what
+    bar.arrive is used for is to wait little."""
+    number, threads = instruction["a"], instruction.by_role.get("b")
+    named = number.value if isinstance(number, Immediate) else 0
+    if parted:
+        return named, 1
+    return named, threads.value // WARP_SIZE if isinstance(threads, Immediate) else None
+
+
+def _parts(item: Item) -> bool:
+    """Whether threads arrive at a barrier here and go on."""
+    return isinstance(item, Operation) and is_arrival(item.instruction.form)
+
+
+def _orders(micro: Micro) -> bool:
+    """Whether an instruction waits until other SMs see what its warp has written: a fence for the whole chip, or a
+    write that releases. It takes as long as an answer of L2 (docs/kernels.md compares a chain of CTAs)."""
+    if not micro.own or not isinstance(micro.item, Operation):
+        return False
+    first, *rest = micro.item.instruction.form.opcode.split(".")
+    if first in ("membar", "fence"):
+        return any(scope in ("gl", "gpu", "sys") for scope in rest)
+    return any(order in ("release", "acq_rel") for order in rest) and "cta" not in rest

@@ -1,0 +1,341 @@
+"""The code that the timing model runs: operations with their times, ends of loops, and the reasons why warps wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from operator import attrgetter
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.forms.record import Time, Unit
+from simulator.chip import sequences
+from simulator.compiler.tcgen05 import Cost
+from simulator.execute.dynamic_info import BulkFacts, Fact
+
+Entry = TypeVar("Entry")
+BOARDS = 6  # scoreboards of a warp: each counts registers that are read, and from here on values that are there
+
+
+@dataclass(frozen=True, slots=True)
+class Periodic(Generic[Entry]):
+    """What each execution of an operation does or costs, in order.
+
+    The first executions have the entries in order; later ones repeat the entries from `prefix` on: execution i has
+    entries[i] if i < len(entries), else entries[prefix + (i - prefix) % (len(entries) - prefix)]. Where no period is
+    known, there is an entry for every execution.
+
+    Raises:
+        ValueError: nothing repeats.
+    """
+
+    entries: Sequence[Entry]
+    prefix: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.prefix < len(self.entries):
+            raise ValueError(f"a prefix of {self.prefix} of {len(self.entries)} entries leaves nothing that repeats")
+
+    def after(self, position: int) -> int:
+        """The position in `entries` of the execution behind the one at `position`."""
+        return position + 1 if position + 1 < len(self.entries) else self.prefix
+
+    def position(self, execution: int) -> int:
+        """The position in `entries` of an execution, counted from 0."""
+        ahead = execution - self.prefix
+        return execution if ahead < 0 else self.prefix + ahead % (len(self.entries) - self.prefix)
+
+
+def by_warp(warps: Sequence[int], table: NDArray[np.int64]) -> dict[int, Periodic[int]]:
+    """The wavefronts of each warp's executions, from a table [execution, warp]; one entry if they never change."""
+    rows = table[:1] if (table == table[:1]).all() else table
+    return {warp: Periodic(column) for warp, column in zip(warps, rows.T.tolist(), strict=True)}
+
+
+class StallReason(IntEnum):
+    """What a warp spends a cycle on. The cycles of all reasons sum to the cycles of the run.
+
+    Attributes:
+        description: what the warp does, or waits for.
+    """
+
+    description: str
+
+    ISSUED = 0, "an instruction issued"
+    DEPENDENCY = 1, "operand of an unfinished matrix or integer instruction"
+    TENSOR = 2, "tensor pipe of the sub-core taken"
+    SHARED = 3, "operand on its way from shared memory, or the port to it taken"
+    BARRIER = 4, "at a barrier"
+    ISSUE = 5, "ready, but another warp of the sub-core issued"
+    ALU = 6, "integer pipe taken"
+    BRANCH = 7, "end of a loop"
+    FINISHED = 8, "program over"
+    TCGEN05 = 9, "queue of the tcgen05 unit full"
+    TMEM = 10, "tcgen05.ld or st not complete, or the path to Tensor Memory taken"
+    MBARRIER = 11, "phase of an mbarrier not complete"
+    GLOBAL = 12, "group of copies not complete, or operand on its way from global memory"
+    SEQUENCE = 13, "a further machine instruction of the sequence that stands for an instruction issued"
+
+    def __new__(cls, value: int, description: str) -> Self:
+        reason = int.__new__(cls, value)
+        reason._value_, reason.description = value, description
+        return reason
+
+
+class Job(NamedTuple):
+    """One execution of an asynchronous or waiting operation, and the cycles that it costs (None: it takes no unit)."""
+
+    fact: Fact
+    cost: Cost | None
+
+
+@dataclass(slots=True)
+class TimedOperation:
+    """One operation with its times.
+
+    Attributes:
+        unit: the unit that executes it.
+        latency: cycles until a dependent instruction can issue (shared memory: from the last wavefront).
+        interval: cycles for which the unit takes no other instruction (shared memory: no other of the same warp).
+        reads, writes: numbers of its registers.
+        line: its line in the trace or the PTX.
+        blocking: whether the warp issues nothing else for `latency` cycles.
+        sent: registers that an access to shared memory sends: its addresses, and the values of a store.
+        banks: bit j is set if the jth of these registers is in the bank of odd registers, in the order in which they
+            are read: the values of a store, then the address.
+        slow: whether the port takes longer to begin with it: a store, or a shuffle.
+        together: whether the registers of a load come together, and not each with its own wavefront (ldmatrix).
+        forwarding_penalty: cycles that integer results come later to this operation than to others of its unit: from
+            another pipe, or to the address of a load that writes the same register.
+        time: the timing class of an integer instruction, which says to what pipe it goes; else None.
+        barrier: the number of a barrier, and how many warps it waits for (None: all of the CTA); else None.
+        costs: for each warp, the wavefronts of its executions; None for all but accesses to shared memory.
+        sparse: whether it is a sparse matrix instruction.
+        integer: whether it is a matrix instruction of integers.
+        large: whether it is a matrix instruction with the larger K of its type.
+        result_from, result_until: as in its `TensorClass`.
+        reading: cycles for which it takes ports of the register file that tensor pipes share.
+        port: cycles for which a matrix instruction takes the port to shared memory.
+        operands: for an integer or float instruction, the registers that it reads, each as `operand` has it; for a
+            matrix instruction, the first register of A and the first of B.
+        sources: for an integer or float instruction, the register in `reads` of each of `operands`, or -1.
+        keeps: for a matrix instruction, how many registers A and B have; 0 for a B that the compiler does not keep for
+            the next instruction.
+        a, b: for a matrix instruction, bit c is set if it reads A, or B, c cycles behind issue.
+        even, odd: for a matrix instruction, bit c is set if it reads a register of that bank c cycles behind issue.
+        late: bit c is set if an instruction that writes a register may not be in its last stage of reading c cycles
+            later.
+        metadata: bit b is set if it reads metadata from bank b.
+        halves: whether an instruction of the pipe FMA can use either half of it.
+        writer: whether an integer or float instruction writes a register, and not a predicate alone.
+        shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
+        stall: cycles from issue until the warp can issue again, as compiled. The warp spends the first `operand_stall`
+            of them on operands of the next instruction, and the rest on `stall_reason`.
+        yields: whether it has the compiler's yield hint: the scheduler turns to the next warp.
+        upkeep: loop overhead of the warp that issues behind it in empty slots: the addition and the comparison of the
+            loop's counter, NOPs, the branch. For each, twice the cycles from the operation's issue, plus 1 if it has
+            the yield hint.
+        jobs: for each warp, what its executions do (units TCGEN05, TMEM and SYNC; loads, stores and copies of global
+            memory); no entry for a warp that takes nothing but an issue slot.
+        counter: bit p is set if the instruction at p of `upkeep` is the comparison of the loop's counter.
+        runs: the register from which that comparison reads the number of runs, as `operand` has it. The counter itself
+            is in a uniform register.
+        place: the index of its instruction in the code.
+        emulated: for an instruction that the chip does not have, the sequence that takes its place, and the registers
+            of its operands (`simulator.compiler.sequences`); else None.
+        part: whether it belongs to a sequence and is not its first operation, so that its instruction has issued
+            already.
+        early: whether it is such a part, and is in front of the loop of its instruction.
+        movable: how many sequences the compiler lets overlap, if it belongs to a sequence that the compiler mixes with
+            the instructions around it; else 0.
+        either: whether the compiler may use either integer pipe for it.
+        frees, fills: for an access in machine code, the scoreboards that tell when its registers have been read, and
+            when its values are there (`BOARDS` and more); else -1.
+        awaits: in machine code, the scoreboards that it waits for.
+    """
+
+    unit: Unit
+    latency: int
+    interval: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    line: int
+    blocking: bool = False
+    sent: int = 1
+    banks: int = 0
+    slow: bool = False
+    together: bool = False
+    forwarding_penalty: int = 0
+    time: Time | None = None
+    barrier: tuple[int, int | None] | None = None
+    costs: dict[int, Periodic[int]] | None = None
+    jobs: dict[int, Periodic[Job]] | None = None
+    sparse: bool = False
+    integer: bool = False
+    large: bool = False
+    result_from: int = 0
+    result_until: int = 0
+    port: int = 0
+    reading: int = 0
+    operands: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
+    keeps: tuple[int, int] = (0, 0)
+    a: int = 0
+    b: int = 0
+    even: int = 0
+    odd: int = 0
+    late: int = 0
+    metadata: int = 0
+    halves: bool = False
+    writer: bool = False
+    shortest_stall: int = 1
+    stall: int = 1
+    operand_stall: int = 1
+    stall_reason: StallReason = StallReason.ISSUED
+    yields: bool = False
+    upkeep: tuple[int, ...] = ()
+    counter: int = 0
+    runs: int = 0
+    place: int = 0
+    emulated: tuple[sequences.Sequence, dict[int | str, int]] | None = None
+    part: bool = False
+    early: bool = False
+    movable: int = 0
+    either: bool = False
+    frees: int = -1
+    fills: int = -1
+    awaits: tuple[int, ...] = ()
+
+    @property
+    def copies_in_bulk(self) -> bool:
+        """Whether any of its executions starts a bulk copy."""
+        return any(isinstance(job.fact, BulkFacts) for runs in (self.jobs or {}).values() for job in runs.entries)
+
+    @property
+    def jumps(self) -> bool:
+        """Whether it is a call or a return, into which ptxas writes no yield hint."""
+        return self.blocking and self.unit is Unit.CONTROL
+
+    def changed(self, **values: Any) -> TimedOperation:
+        """A copy with other values; much faster than `dataclasses.replace`."""
+        other = TimedOperation(*_all(self))
+        for name, value in values.items():
+            setattr(other, name, value)
+        return other
+
+
+_all = attrgetter(*TimedOperation.__slots__)
+
+KEPT = 8  # bit of an operand that the next instruction need not read again
+AGAIN = 16  # bit of an operand whose register an earlier operand of the instruction reads, too
+
+
+def operand(slot: int, register: int, reuse: bool = False, again: bool = False) -> int:
+    """An operand of an integer or float instruction, as an integer.
+
+    Args:
+        slot: 0, 1 or 2 for the first, second or third operand of the instruction.
+        register: the number of the register; even and odd registers are in two banks.
+        reuse: whether the operand is kept for the next instruction, as `.reuse` says in machine code.
+        again: whether an earlier operand is the same register.
+    """
+    return register << 5 | AGAIN * again | KEPT * reuse | slot << 1 | register & 1
+
+
+@dataclass(slots=True)
+class TimedLoop:
+    """The end of a loop: back to `start` until `count` runs are done.
+
+    Attributes:
+        depth: how many loops are around it.
+        loop: its number.
+        unread: registers that the body loads from shared memory and overwrites before it reads them.
+        coded: whether the scoreboards for which the branch waits are known; else the branch waits until the registers
+            of all accesses have been read.
+        awaits: these scoreboards (`TimedOperation.frees`, `fills`).
+        branch: cycles that the branch takes after the wait.
+    """
+
+    start: int
+    count: int
+    depth: int
+    loop: int
+    unread: tuple[int, ...] = ()
+    coded: bool = False
+    awaits: tuple[int, ...] = ()
+    branch: int = 0
+
+
+@dataclass(slots=True)
+class TimedCode:
+    """The program of some warps.
+
+    Attributes:
+        warps: the numbers of the warps.
+        items: operations and ends of loops.
+        inside: for each item, the numbers of the loops around it, outermost first.
+        ends: for the number of each loop, its end.
+        places: how many items the code had before sequences took the place of some.
+        scheduled: whether its operations have the waits that a compiler writes.
+        counted: how many instructions the scheduler counts for each warp before its first one.
+    """
+
+    warps: tuple[int, ...]
+    items: list[TimedOperation | TimedLoop]
+    inside: list[tuple[int, ...]]
+    ends: dict[int, TimedLoop]
+    places: int = 0
+    scheduled: bool = False
+    counted: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.places:
+            self.places = len(self.items)
+            for place, item in enumerate(self.items):
+                if isinstance(item, TimedOperation):
+                    item.place = place
+
+
+def unread(body: Sequence[TimedOperation | TimedLoop]) -> tuple[int, ...]:
+    """Registers that one run of the body loads from shared memory and that the next run overwrites, without a read in
+    between."""
+    loaded: dict[int, bool] = {}  # by the last that touched it, a load from shared memory
+    first: dict[int, bool] = {}  # whether the first that touched it wrote it
+    for item in body:
+        if isinstance(item, TimedOperation):
+            for register in item.reads:
+                loaded[register] = False
+                first.setdefault(register, False)
+            for register in item.writes:
+                loaded[register] = item.unit is Unit.SHARED
+                first.setdefault(register, True)
+    return tuple(register for register, last in loaded.items() if last and first[register])
+
+
+def nesting(items: list[TimedOperation | TimedLoop]) -> list[tuple[int, ...]]:
+    """For each item, the numbers of the loops around it, outermost first."""
+    inside: list[list[int]] = [[] for _ in items]
+    loops = [(place, item) for place, item in enumerate(items) if isinstance(item, TimedLoop)]
+    for end, loop in sorted(loops, key=lambda pair: pair[1].depth):
+        for place in range(loop.start, end + 1):
+            inside[place].append(loop.loop)
+    return [tuple(chain) for chain in inside]
+
+
+def operations_of(code: TimedCode) -> list[TimedOperation]:
+    """The operations of a code, without the ends of loops."""
+    return [item for item in code.items if isinstance(item, TimedOperation)]
+
+
+def registers_of(codes: list[TimedCode]) -> int:
+    """How many registers a warp has: those that the programs and their sequences name."""
+    named = (1 + max((*op.reads, *op.writes, *op.sources), default=0) for code in codes for op in operations_of(code))
+    return max(named, default=1)
+
+
+def has_jobs(codes: list[TimedCode], units: tuple[Unit, ...]) -> bool:
+    """Whether the programs have operations of these units that do something after issue."""
+    return any(op.unit in units and op.jobs for code in codes for op in operations_of(code))

@@ -1,0 +1,97 @@
+"""Compiles the front of an SM (`simulator/machine/front`) with Cython, as it stands. Run this module as a script.
+
+The modules of the front become one, in the order of their imports, so that compiled code reads the fields of all their
+objects directly. The installation runs this, and goes on without it where it fails: nothing but the standard library,
+Cython, setuptools and a C compiler is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ORDER = (
+    "program",
+    "rules",
+    "warp",
+    "warp_state",
+    "matrix_reads",
+    "access",
+    "port",
+    "stages",
+    "collector",
+    "pipes",
+    "issue_policy",
+    "sub_core",
+    "wavefronts",
+    "return_path",
+    "shared_memory",
+    "front",
+    "counters",
+    "services",
+)
+NAME = "simulator.machine.compiled"
+DIRECTIVES = {
+    "language_level": "3",
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "infer_types": True,
+}
+_INTERNAL = re.compile(
+    r"^from simulator\.machine\.front\.\w+ import (\([^)]*\)|[^\n]*)\n|^from __future__[^\n]*\n", re.M
+)
+
+
+def sources() -> list[str]:
+    """Returns the source texts of the modules, in the order of their imports."""
+    return [(HERE / "front" / f"{name}.py").read_text(encoding="utf-8") for name in ORDER]
+
+
+def digest() -> str:
+    """Returns the SHA-256 of the source texts. A compiled module keeps that of its own texts as `DIGEST`."""
+    return hashlib.sha256("".join(sources()).encode()).hexdigest()
+
+
+def as_one() -> str:
+    """Returns the source text of the one module that Cython compiles."""
+    texts = [_INTERNAL.sub("", text) for text in sources()]
+    return "\n".join(["from __future__ import annotations", *texts, f"DIGEST = {digest()!r}\n"])
+
+
+def build(target: Path = HERE) -> Path:
+    """Compiles the front into `target`; returns the extension module.
+
+    Raises:
+        ImportError: there is no Cython, or no setuptools.
+        Exception: the C compiler fails, or there is none.
+    """
+    from Cython.Build import cythonize
+    from setuptools import Extension
+    from setuptools.dist import Distribution
+
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "compiled.py"
+        text.write_text(as_one(), encoding="utf-8")
+        extension = Extension(NAME, [str(text)], extra_compile_args=["-O3", "-fwrapv", "-g0"])
+        modules = cythonize(  # type: ignore[no-untyped-call]
+            [extension], compiler_directives=DIRECTIVES, build_dir=folder, quiet=True, show_all_warnings=False
+        )
+        command = Distribution({"name": "front", "ext_modules": modules}).get_command_obj("build_ext")
+        command.build_lib = command.build_temp = folder
+        command.ensure_finalized()
+        command.run()
+        (made,) = Path(folder).glob("simulator/machine/compiled*")
+        path = target / made.name
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_bytes(made.read_bytes())
+        temporary.replace(path)
+    return path
+
+
+if __name__ == "__main__":
+    print(f"built {build().name}", file=sys.stderr)

@@ -1,0 +1,62 @@
+"""Finds the front of an SM: the compiled module where it has been built, else the Python files, with the same cycles.
+
+`TCSIM_KERNEL=numpy` in the environment keeps the compiled module out.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from simulator.machine.build import digest
+
+_LOG = logging.getLogger("tcsim")
+NEVER = 1 << 62  # a cycle that does not come
+WAITS, OUTSIDE, BOUNDARY, PAUSE = range(4)  # what `Front.advance` returns
+
+
+def compiled_front() -> ModuleType | None:
+    """Returns the compiled front. Returns None if it has not been built or is kept out, and, with a warning, if it was
+    built from other files."""
+    if os.environ.get("TCSIM_KERNEL", "") == "numpy":
+        return None
+    try:
+        compiled = import_module("simulator.machine.compiled")
+    except ImportError:
+        return None
+    if digest() != compiled.DIGEST:
+        _LOG.warning("tcsim: the compiled timing model is not of this version: python simulator/machine/build.py")
+        return None
+    return compiled
+
+
+@cache
+def front_module() -> ModuleType:
+    """Returns the module that has `Front`, `Rules`, `Program` and the counters."""
+    found = compiled_front()
+    if found is not None:
+        return found
+    from simulator.machine import front
+
+    return front
+
+
+class Programs:
+    """Programs in the form that the front reads, which several runs share. Between runs a program may change its warps
+    and how often its loops run, and nothing else."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Any]] = {}  # by the identity of the items, which are kept
+
+    def find(self, code: Any) -> Any:
+        """Returns the front's form of a program, with the present counts of its loops."""
+        key = id(code.items)
+        if key not in self._known:
+            self._known[key] = front_module().Program(code), code.items
+        program = self._known[key][0]
+        program.refresh(code)
+        return program

@@ -1,0 +1,399 @@
+"""The front of an SM: its sub-cores, and the shared memory behind them. It advances itself, cycle by cycle or faster,
+to the next event that anything else could cause.
+
+A sub-core issues at most `[issue] width` instructions a cycle, from the warp that its policy puts first among those
+that have waited as compiled, whose operands are ready and whose unit is free; warps issue in order.
+
+Dependencies are exact: read-after-write on every register, write-after-write by the order of completion. Those on
+matrix and integer instructions are waits, too, that the compiler has written into the code, and that count from issue.
+Write-after-read waits for accesses to shared and global memory alone, which read their registers some time after issue
+and pin them until then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from simulator.machine.front.access import Access, Clock
+from simulator.machine.front.program import (
+    AT_BARRIER,
+    AT_GLOBAL,
+    AT_MBARRIER,
+    BARRIER,
+    BRANCH,
+    CONTROL,
+    DEPENDENCY,
+    ISSUED,
+    NEVER,
+    NOT_CHOSEN,
+    SEQUENCE,
+    SHARED,
+    TENSOR,
+    Instruction,
+    LoopEnd,
+    Program,
+    Words,
+)
+from simulator.machine.front.rules import Rules
+from simulator.machine.front.shared_memory import SharedMemory
+from simulator.machine.front.sub_core import SubCore, UnitQueue
+from simulator.machine.front.warp import Warp
+from simulator.machine.observer import Stall, Waits
+from simulator.machine.reasons import BY_NUMBER
+
+WAITS = cython.declare(cython.int, 0)  # why `advance` returns: nothing happens before the cycle asked for
+OUTSIDE = cython.declare(
+    cython.int, 1
+)  # an instruction is to issue that starts something on its own clock: `issue_chosen`
+BOUNDARY = cython.declare(cython.int, 2)  # a warp is at the end of a loop, where a repetition may be found
+PAUSE = cython.declare(cython.int, 3)  # enough steps for once
+STEPS = cython.declare(cython.longlong, 1_000_000)  # at once
+ASLEEP = cython.declare(
+    cython.longlong, 10_000
+)  # cycles without an issue after which the state is compared at another warp's loop ends
+
+
+@cython.final
+@cython.cclass
+class Front:
+    """The front of one SM.
+
+    Attributes:
+        cores, warps: its sub-cores, and its warps by number.
+        shared: its shared memory.
+        unit_queue: the queue of its tcgen05 unit.
+        skip: whether to stop at ends of loops.
+        until: the cycle up to which `advance` runs; whoever plans an event before that in the meantime brings it
+            forward (`limit`).
+        outside: issues what the front cannot do alone (`launch`), and is told of warps that are over (`leave`).
+        barriers: those of its CTA; `barrier_free`: when their unit takes the next arrival.
+        unfinished: warps whose programs are not over.
+        boundary_warp, boundary_loop: after BOUNDARY, the warp and the loop end that it is at.
+    """
+
+    rules = cython.declare(Rules, visibility="readonly")
+    clock = cython.declare(Clock, visibility="readonly")
+    cores: list
+    warps: list
+    shared: SharedMemory
+    unit_queue: UnitQueue
+    observer: object
+    outside: object
+    barriers: object
+    barrier_free = cython.declare(cython.longlong, visibility="readonly")
+    skip: cython.bint
+    until: cython.longlong
+    unfinished = cython.declare(cython.longlong, visibility="readonly")
+    cta: cython.int
+    first_warp: cython.int
+    chosen: Warp
+    chosen_core: SubCore
+    boundary_warp: Warp
+    boundary_loop: LoopEnd
+    words: Words
+
+    def __init__(self, rules: Rules, cta: Any, first_warp: Any, skip: Any, observer: Any, barriers: Any) -> None:
+        self.rules, self.cta, self.first_warp, self.skip, self.observer = rules, cta, first_warp, skip, observer
+        self.barriers, self.barrier_free, self.outside = barriers, 0, None
+        self.clock, self.unit_queue = Clock(), UnitQueue()
+        self.cores = [SubCore(rules, self.clock, number, cta, self.unit_queue) for number in range(rules.sub_cores)]
+        self.shared = SharedMemory(rules, self.clock, self.cores, cta, observer)
+        self.warps, self.unfinished, self.until, self.words = [], 0, 0, Words()
+        self.chosen = self.chosen_core = self.boundary_warp = self.boundary_loop = None
+
+    def use(self, outside: Any) -> None:
+        """Lets this issue what the front cannot do alone."""
+        self.outside = outside
+
+    def place(self, program: Program, number: Any, registers: Any, start: Any) -> Any:
+        """Puts a warp of this program on its sub-core, where it issues from the cycle `start` on; returns it."""
+        core: SubCore = cython.cast(SubCore, self.cores[(number - self.first_warp) % self.rules.sub_cores])
+        warp = Warp(self.rules, program, number, self.cta, core.number, core.count, len(self.warps), registers)
+        warp.issue_not_before = start
+        core.warps.append(warp)
+        core.count += 1
+        core.tick = 0
+        self.warps.append(warp)
+        self.unfinished += 1
+        return warp
+
+    # Time
+
+    @cython.ccall
+    def limit(self, cycle: cython.longlong) -> cython.void:
+        """Lets `advance` return before this cycle, in which something happens outside."""
+        self.until = min(self.until, cycle)
+
+    @cython.ccall
+    def next_step(self) -> cython.longlong:
+        """The cycle in which the front does something next; NEVER if it waits for others."""
+        next: cython.longlong = self.shared.tick
+        core: SubCore
+        for core in self.cores:
+            next = min(next, core.tick)
+        return next
+
+    @cython.ccall
+    @cython.exceptval(check=True)
+    def advance(self, until: cython.longlong) -> cython.int:
+        """Runs every step before cycle `until`; returns why it has stopped."""
+        self.until = until
+        shared: SharedMemory = self.shared
+        n: cython.int = self.rules.sub_cores
+        k: cython.int
+        for _ in range(STEPS):
+            core: SubCore = cython.cast(SubCore, self.cores[0])
+            for k in range(1, n):
+                other: SubCore = cython.cast(SubCore, self.cores[k])
+                if other.tick < core.tick:
+                    core = other
+            if min(core.tick, shared.tick) >= self.until:
+                return WAITS
+            if shared.tick <= core.tick:
+                self.clock.now = shared.tick
+                shared.serve(shared.tick)
+                continue
+            self.clock.now = core.tick
+            self.step(core)
+            if self.chosen is not None:
+                return OUTSIDE
+            if self.boundary_warp is not None:
+                return BOUNDARY
+        return PAUSE
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def step(self, core: SubCore) -> cython.void:
+        """Lets a sub-core issue the instruction that can issue in this cycle, and plans when it looks again."""
+        core.tick = NEVER
+        now: cython.longlong = self.clock.now
+        warp: Warp = core.choose(now)
+        if warp is None:
+            core.wake(core.next_issue(now + 1))
+        elif warp.next.synced and self.outside is not None:
+            self.chosen, self.chosen_core = warp, core
+        else:
+            self.issue(core, warp, now)
+
+    @cython.ccall
+    @cython.exceptval(check=True)
+    def issue_chosen(self) -> cython.void:
+        """After OUTSIDE: issues the instruction, in the same cycle, to which everything else has come."""
+        core: SubCore = self.chosen_core
+        warp: Warp = self.chosen
+        now: cython.longlong = self.clock.now
+        self.chosen = None
+        self.issue(core, warp, now)
+
+    @cython.ccall
+    def at_boundary(self) -> object:
+        """After BOUNDARY: the warp and the loop end that it is at."""
+        found = self.boundary_warp, self.boundary_loop
+        self.boundary_warp = None
+        return found
+
+    # Issue
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def issue(self, core: SubCore, warp: Warp, now: cython.longlong) -> cython.void:
+        """Issues the warp's next instruction in this cycle, and plans when its sub-core looks again."""
+        instruction: Instruction = warp.next
+        self.account(core, warp, instruction, now)
+        core.issues = core.issues + 1 if core.last_issue == now else 1
+        core.last_issue = warp.last = now
+        warp.begin_upkeep(instruction, now)
+        core.due_from = min(core.due_from, warp.due)
+        core.issued += 1
+        finished: cython.longlong = now + self.start(core, warp, instruction, now)
+        if self.observer is not None:
+            free: cython.longlong = now if instruction.unit == SHARED else core.pipe(instruction.unit).free
+            self.observer.issued(now, finished, free)
+        self.clock.lasts(finished)
+        self.advance_warp(core, warp, now)
+        core.wake(core.next_issue(max(now, core.open_from())))
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def account(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
+        """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands,
+        the unit, the scheduler."""
+        stalls: object = None
+        if self.observer is not None:
+            stalls = []
+        cycle: cython.longlong = warp.last + 1
+        if cycle < now:
+            cycle = warp.charge(cycle, warp.operands_not_before, DEPENDENCY, stalls)
+            cycle = warp.charge(cycle, warp.issue_not_before, warp.issue_not_before_reason, stalls)
+            cycle = warp.charge(cycle, warp.operands_ready, warp.operands_reason, stalls)
+            taken: cython.int = cython.cast(cython.int, self.rules.pipe_taken[instruction.unit])
+            cycle = warp.charge(cycle, core.unit_free(instruction), taken, stalls)
+            warp.charge(cycle, now, NOT_CHOSEN, stalls)
+        warp.stalls[SEQUENCE if instruction.part else ISSUED] += 1
+        if self.observer is not None:
+            waits = Waits(warp.issue_not_before, warp.operands_ready, warp.operands_not_before)
+            number: cython.longlong = core.cta * self.rules.sub_cores + core.number
+            self.observer.issue(warp.id, number, instruction.timed, now, stalls, waits)
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def start(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.longlong:
+        """Occupies the instruction's unit and notes when its results are ready; returns the cycles until all of it is
+        done."""
+        unit: cython.int = instruction.unit
+        warp.operands_not_before = now + instruction.operand_stall
+        warp.issue_not_before, warp.issue_not_before_reason = now + instruction.stall, instruction.stall_reason
+        warp.jump_leaves = now + self.rules.stages if unit == CONTROL else NEVER
+        if unit == BARRIER:
+            self.arrive(warp, instruction, now)
+            return 1
+        if instruction.outside:
+            return 1 if self.outside is None else self.outside.launch(core, warp, instruction.timed, now)
+        if unit == SHARED:
+            self.access(core, warp, instruction, now)
+            return 1
+        core.take(warp, instruction, now)
+        if unit == TENSOR and core.stores:
+            self.shared.leave_gap(core, instruction, now)
+        k: cython.int
+        for k in range(instruction.write_count):
+            warp.ready[instruction.writes[k]] = now + instruction.latency
+            warp.producers[instruction.writes[k]] = unit
+        return instruction.latency
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def access(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
+        """Sends an access to shared memory, of which is decided later when its value is there, or a store is done."""
+        access: Access = self.shared.send(core, warp, instruction, now)
+        warp.access = now + instruction.interval
+        k: cython.int
+        for k in range(instruction.read_count):
+            warp.pinned[instruction.reads[k]] = access.read
+        warp.sent = access.read
+        if instruction.frees >= 0:
+            warp.boards[instruction.frees] = access.read
+        if instruction.fills >= 0:
+            warp.boards[instruction.fills] = access.ready
+        for k in range(instruction.write_count):
+            warp.ready[instruction.writes[k]], warp.producers[instruction.writes[k]] = access.ready, SHARED
+
+    # Ends of loops and programs
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def advance_warp(self, core: SubCore, warp: Warp, now: cython.longlong) -> cython.void:
+        """Moves a warp on to its next instruction, through the ends of loops."""
+        program = warp.program
+        pc: cython.int = warp.pc + 1
+        warp.ended = 0
+        if not warp.blocked and warp.issue_not_before <= now:
+            warp.issue_not_before = 0
+        while pc < program.count and program.ends[pc]:
+            end: LoopEnd = cython.cast(LoopEnd, program.items[pc])
+            self.end_loop(warp, end, pc)
+            warp.counts[end.loop] += 1
+            if warp.counts[end.loop] < end.count:
+                if self.skip and self.is_reference(warp, now):
+                    self.boundary_warp, self.boundary_loop = warp, end
+                pc = end.start
+            else:
+                warp.counts[end.loop] = 0
+                pc += 1
+        warp.pc = pc
+        if pc < program.count:
+            warp.next = cython.cast(Instruction, program.items[pc])
+            warp.prepare()
+            return
+        warp.done, warp.upkeep_count, warp.due = True, 0, NEVER
+        if warp.blocked not in (AT_MBARRIER, AT_GLOBAL):
+            self.finish(warp, now)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def end_loop(self, warp: Warp, end: LoopEnd, pc: cython.int) -> cython.void:
+        """Delays a warp at the end of a loop's body, at this place, until the loop overhead is done. The accesses that
+        its branch waits for may yet come later, so that waits for them as for operands."""
+        cycle: cython.longlong = warp.starts[end.loop] + self.rules.loop_minimum
+        if cycle > warp.issue_not_before:
+            warp.issue_not_before, warp.issue_not_before_reason = cycle, BRANCH
+        warp.ended = pc + 1
+        warp.starts[end.loop] = warp.issue_not_before
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def is_reference(self, candidate: Warp, now: cython.longlong) -> cython.bint:
+        """Whether this is the warp at whose loop ends the state is compared: the first that is in a loop and not
+        asleep, or itself."""
+        warp: Warp
+        for warp in self.warps:
+            if warp is candidate:
+                return True
+            if not warp.done and warp.last > now - ASLEEP and warp.next.looped:
+                return False
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def finish(self, warp: Warp, now: cython.longlong) -> cython.void:
+        """Notes that the program of a warp is over, and so is the wait with which it may have ended."""
+        self.unfinished -= 1
+        if self.outside is not None:
+            self.outside.leave(warp, now)
+
+    # Waiting, and going on
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def arrive(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
+        """Lets a warp arrive at a barrier of its CTA, and plans the release of all that the barrier lets go."""
+        warp.blocked, warp.released_late = AT_BARRIER, 0
+        if instruction.stall_reason == BRANCH:  # the branch, and what waits before it, begins at the release
+            least: cython.longlong = min(instruction.stall - 1, self.rules.loop_cycles)
+            warp.released_late = max(instruction.stall - self.rules.barrier_stall, least)
+        self.barrier_free = max(now, self.barrier_free) + self.rules.barrier_arrival
+        other: Warp
+        for released in self.barriers.arrive(*instruction.timed.barrier, [warp.id - self.first_warp]):
+            for other in self.warps:
+                if other.id - self.first_warp in released:
+                    other.blocked = 0
+                    self.go_on(other, self.barrier_free + instruction.latency + other.released_late, AT_BARRIER)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def go_on(self, warp: Warp, cycle: cython.longlong, reason: cython.int) -> cython.void:
+        """Lets a warp issue from a cycle on. Its sub-core settles before: what stood still until then does not
+        delay the wait that begins."""
+        core: SubCore = cython.cast(SubCore, self.cores[warp.core])
+        core.settle(self.clock.now)
+        warp.wait_until(cycle, reason)
+        core.wake(warp.issue_not_before)
+
+    @cython.ccall
+    @cython.exceptval(check=True)
+    def release(self, warp: Warp, now: cython.longlong, cycle: cython.longlong, reason: cython.int) -> cython.void:
+        """Ends, `now`, the wait of a blocked warp, which can issue from `cycle` on, or is finished."""
+        self.clock.now = now
+        warp.blocked = 0
+        if warp.done:  # nothing issues that would count the wait
+            warp.stalls[reason] += cycle - 1 - warp.last
+            if self.observer is not None:
+                self.observer.end(warp.id, Stall(BY_NUMBER[reason], warp.last + 1, cycle))
+            self.finish(warp, now)
+            return
+        self.go_on(warp, cycle, reason)
+
+    @cython.ccall
+    def wake_all(self, now: cython.longlong) -> cython.void:
+        """Lets the sub-cores look at their warps again."""
+        self.clock.now = now
+        core: SubCore
+        for core in self.cores:
+            if core.count:
+                core.wake(now)
+
+    def drain(self) -> None:
+        """Serves all that waits in shared memory, at the end of a run."""
+        self.shared.drain()

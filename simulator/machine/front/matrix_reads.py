@@ -1,0 +1,150 @@
+"""Matrix instructions that read their registers, in cycles of their own behind issue.
+
+A matrix instruction reads in the cycles of its class (`even`, `odd` of docs/configs.md), before all other instructions.
+It waits in no read stage. Its metadata is read in the first cycle, behind all others; if the bank is taken then, in the
+next and before all others. It begins a cycle later if an access to shared memory reads in the cycle in which it would.
+"""
+
+from __future__ import annotations
+
+import cython
+
+from simulator.machine.front.program import Words
+
+FIRST_TWO = cython.declare(cython.longlong, 0b110)  # cycles of a matrix instruction in which no access reads
+THIRD = cython.declare(cython.longlong, 0b1000)
+
+
+@cython.final
+@cython.cclass
+class MatrixRead:
+    """A matrix instruction that reads its registers.
+
+    Attributes:
+        since: cycles since it entered the first stage; -1 in that cycle.
+        even, odd: bit c, if it reads a register of that bank c cycles behind issue.
+        late: bit c, if an instruction that writes a register is held up c cycles behind issue.
+        metadata: bit of the bank from which its metadata is still to be read.
+        closed: bit c, if no access to shared memory can read c cycles behind issue.
+    """
+
+    since: cython.longlong
+    even: cython.longlong
+    odd: cython.longlong
+    late: cython.longlong
+    metadata: cython.longlong
+    closed: cython.longlong
+
+    def __init__(self) -> None:
+        self.since, self.even, self.odd, self.late, self.metadata, self.closed = -1, 0, 0, 0, 0, 0
+
+
+@cython.final
+@cython.cclass
+class MatrixReads:
+    """The matrix instructions of a sub-core that read, the oldest first.
+
+    Attributes:
+        count: how many of `reading` read.
+        late: whether any of them holds others up.
+    """
+
+    reading: list
+    count: cython.int
+
+    def __init__(self) -> None:
+        self.reading, self.count = [MatrixRead() for _ in range(24)], 0
+
+    @cython.cfunc
+    @cython.inline
+    def at(self, place: cython.int) -> MatrixRead:
+        return cython.cast(MatrixRead, self.reading[place])
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def begin(
+        self,
+        even: cython.longlong,
+        odd: cython.longlong,
+        late: cython.longlong,
+        metadata: cython.longlong,
+        closed: cython.longlong,
+    ) -> cython.void:
+        """Lets another one read."""
+        if self.count == 24:
+            self.count = 23
+        read: MatrixRead = self.at(self.count)
+        read.since, read.even, read.odd, read.late, read.metadata, read.closed = -1, even, odd, late, metadata, closed
+        self.count += 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def closed(self, begun: cython.longlong) -> cython.longlong:
+        """Bit k, if no access may read in the kth cycle from now, for one that has read for `begun` cycles or will."""
+        mask: cython.longlong = 0
+        k: cython.int
+        for k in range(self.count):
+            read: MatrixRead = self.at(k)
+            if read.since >= begun and not read.metadata:
+                mask |= read.closed >> (read.since + 1)
+        return mask
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def metadata_waits(self) -> cython.bint:
+        """Whether one has not got its metadata in its first stage."""
+        k: cython.int
+        for k in range(self.count):
+            read: MatrixRead = self.at(k)
+            if read.since >= 0 and read.metadata:
+                return True
+        return False
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def move(self) -> cython.void:
+        """Lets those that have just entered go on to the next stage."""
+        k: cython.int
+        for k in range(self.count):
+            read: MatrixRead = self.at(k)
+            read.since = max(read.since, 0)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def pass_time(self, cycles: cython.longlong) -> cython.void:
+        """Lets so many cycles pass in which nothing gets into their way."""
+        k: cython.int
+        for k in range(self.count):
+            read: MatrixRead = self.at(k)
+            read.since += cycles
+        self.retire()
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def retire(self) -> cython.void:
+        """Forgets those that have nothing left to read."""
+        kept: cython.int = 0
+        k: cython.int
+        for k in range(self.count):
+            read: MatrixRead = self.at(k)
+            if read.since < 0 or (read.even | read.odd | read.late) >> min(read.since, 62) > 1:
+                if kept < k:
+                    self.reading[k] = self.reading[kept]
+                    self.reading[kept] = read
+                kept += 1
+        self.count = kept
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def state(self, words: Words) -> cython.void:
+        """All that decides what they read next."""
+        words.add(self.count)
+        k: cython.int
+        for k in range(self.count):
+            read: MatrixRead = self.at(k)
+            words.add(read.since)
+            words.add(read.even)
+            words.add(read.odd)
+            words.add(read.late)
+            words.add(read.metadata)
+            words.add(read.closed)

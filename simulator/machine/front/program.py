@@ -1,0 +1,253 @@
+"""The code of a warp as the front of an SM reads it: one object an instruction or loop end, with typed fields.
+
+Cycles are counted from the beginning of the run. Units and stall reasons are the numbers of `isa.forms.record.Unit` and
+`simulator.timing.model.StallReason`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any
+
+import cython
+
+NEVER = cython.declare(cython.longlong, 1 << 62)  # a cycle that does not come
+BOARDS = cython.declare(
+    cython.int, 6
+)  # scoreboards of a warp: each counts registers that are read, and values that are there
+TENSOR = cython.declare(cython.int, 0)
+ALU = cython.declare(cython.int, 1)
+SHARED = cython.declare(cython.int, 2)
+BARRIER = cython.declare(cython.int, 3)
+TCGEN05 = cython.declare(cython.int, 4)
+TMEM = cython.declare(cython.int, 5)
+SYNC = cython.declare(cython.int, 6)
+GLOBAL = cython.declare(cython.int, 7)
+FMA = cython.declare(cython.int, 8)
+CONTROL = cython.declare(cython.int, 9)
+UNITS = cython.declare(cython.int, 10)
+ISSUED = cython.declare(cython.int, 0)
+DEPENDENCY = cython.declare(cython.int, 1)
+AT_SHARED = cython.declare(cython.int, 3)
+AT_BARRIER = cython.declare(cython.int, 4)
+NOT_CHOSEN = cython.declare(cython.int, 5)
+BRANCH = cython.declare(cython.int, 7)
+AT_MBARRIER = cython.declare(cython.int, 11)
+AT_GLOBAL = cython.declare(cython.int, 12)
+SEQUENCE = cython.declare(cython.int, 13)
+REASONS = cython.declare(cython.int, 14)
+
+
+def numbers(values: Any) -> Any:
+    """These integers as an array that compiled code reads without Python."""
+    return array("q", values)
+
+
+@cython.final
+@cython.cclass
+class Repeated:
+    """What each execution of an instruction takes: all entries once, and from `prefix` on again and again."""
+
+    entries: cython.longlong[::1]
+    count: cython.longlong
+    prefix: cython.longlong
+
+    def __init__(self, entries: Any, prefix: cython.longlong) -> None:
+        self.entries, self.count, self.prefix = numbers(entries), len(entries), prefix
+
+
+@cython.final
+@cython.cclass
+class Instruction:
+    """One instruction with its times: see `simulator.timing.model.TimedOperation`, which has the same fields.
+
+    Attributes:
+        timed: that operation.
+        outside: whether something besides the front takes part in it: global memory, barriers, tcgen05, mbarriers.
+        looped: whether it is in a loop.
+        synced: whether it starts something that works on its own clock: a bulk copy, an mbarrier, the tcgen05 unit.
+    """
+
+    timed: object
+    outside: cython.bint
+    looped: cython.bint
+    synced: cython.bint
+    unit: cython.int
+    latency: cython.longlong
+    interval: cython.longlong
+    sent: cython.int
+    banks: cython.longlong
+    slow: cython.bint
+    together: cython.bint
+    forwarding_penalty: cython.longlong
+    sparse: cython.bint
+    result_from: cython.longlong
+    result_until: cython.longlong
+    reading: cython.longlong
+    port: cython.longlong
+    a: cython.longlong
+    b: cython.longlong
+    even: cython.longlong
+    odd: cython.longlong
+    late: cython.longlong
+    metadata: cython.longlong
+    halves: cython.bint
+    writer: cython.longlong
+    stall: cython.longlong
+    operand_stall: cython.longlong
+    stall_reason: cython.int
+    part: cython.bint
+    yields: cython.bint
+    counter: cython.longlong
+    runs: cython.longlong
+    frees: cython.int
+    fills: cython.int
+    operands: cython.longlong[::1]
+    operand_count: cython.int
+    sources: cython.longlong[::1]
+    source_count: cython.int
+    upkeep: cython.longlong[::1]
+    upkeep_count: cython.int
+    reads: cython.longlong[::1]
+    read_count: cython.int
+    writes: cython.longlong[::1]
+    write_count: cython.int
+    awaits: cython.longlong[::1]
+    await_count: cython.int
+
+    def __init__(self, timed: Any, looped: cython.bint) -> None:
+        self.timed, self.looped, self.unit = timed, looped, timed.unit
+        self.outside = timed.jobs is not None or timed.unit in (BARRIER, TCGEN05, TMEM, SYNC)
+        self.synced = timed.unit in (TCGEN05, TMEM, SYNC) or timed.copies_in_bulk
+        self.latency, self.interval, self.sent, self.banks = timed.latency, timed.interval, timed.sent, timed.banks
+        self.slow, self.together, self.sparse = timed.slow, timed.together, timed.sparse
+        self.forwarding_penalty, self.reading, self.port = timed.forwarding_penalty, timed.reading, timed.port
+        self.result_from, self.result_until = timed.result_from, timed.result_until
+        self.a, self.b, self.even, self.odd, self.late = timed.a, timed.b, timed.even, timed.odd, timed.late
+        self.metadata, self.halves = timed.metadata, timed.halves
+        banks = {1 << register % 2 for register in timed.writes} or {NO_BANK}
+        self.writer = sum(banks) if timed.writer else 0
+        self.stall, self.operand_stall, self.stall_reason = timed.stall, timed.operand_stall, timed.stall_reason
+        self.part, self.yields, self.counter, self.runs = timed.part, timed.yields, timed.counter, timed.runs
+        self.frees, self.fills = timed.frees, timed.fills
+        self.operands, self.operand_count = numbers(timed.operands), len(timed.operands)
+        self.sources, self.source_count = numbers(timed.sources), len(timed.sources)
+        self.upkeep, self.upkeep_count = numbers(timed.upkeep), len(timed.upkeep)
+        self.reads, self.read_count = numbers(timed.reads), len(timed.reads)
+        self.writes, self.write_count = numbers(timed.writes), len(timed.writes)
+        self.awaits, self.await_count = numbers(timed.awaits), len(timed.awaits)
+
+
+NO_BANK = cython.declare(cython.longlong, 4)  # of a written register that is not named: neither bank
+
+
+@cython.final
+@cython.cclass
+class LoopEnd:
+    """The end of a loop: see `simulator.timing.model.TimedLoop`, which has the same fields.
+
+    Attributes:
+        timed: that loop, whose `count` may change from one run to the next.
+    """
+
+    timed: object
+    loop: cython.int
+    start: cython.int
+    count: cython.longlong
+    coded: cython.bint
+    branch: cython.longlong
+    unread: cython.longlong[::1]
+    unread_count: cython.int
+    awaits: cython.longlong[::1]
+    await_count: cython.int
+
+    def __init__(self, timed: Any) -> None:
+        self.timed, self.loop, self.start, self.count = timed, timed.loop, timed.start, timed.count
+        self.coded, self.branch = timed.coded, timed.branch
+        self.unread, self.unread_count = numbers(timed.unread), len(timed.unread)
+        self.awaits, self.await_count = numbers(timed.awaits), len(timed.awaits)
+
+    def timed_loop(self) -> Any:
+        """The `TimedLoop` that it was made from."""
+        return self.timed
+
+
+@cython.final
+@cython.cclass
+class Program:
+    """The code of some warps.
+
+    Attributes:
+        timed: the `TimedCode` that it was made from.
+        items: its instructions and loop ends; `ends`: whether each item is the end of a loop.
+        costs: by place and warp, `Repeated` wavefronts of accesses to shared memory.
+    """
+
+    timed: object
+    items: list
+    ends: cython.longlong[::1]
+    count: cython.int
+    loops: cython.int
+    longest_upkeep: cython.int
+    costs: dict
+
+    def __init__(self, timed: Any) -> None:
+        self.timed, self.count, self.loops = timed, len(timed.items), len(timed.ends)
+        self.ends = numbers([hasattr(item, "loop") for item in timed.items])
+        self.items = [
+            LoopEnd(item) if hasattr(item, "loop") else Instruction(item, bool(inside))
+            for item, inside in zip(timed.items, timed.inside, strict=True)
+        ]
+        self.longest_upkeep = max([len(item.upkeep) for item in timed.items if not hasattr(item, "loop")], default=0)
+        self.costs = {}
+        for place, item in enumerate(timed.items):
+            if not hasattr(item, "loop") and item.costs:
+                made: dict[int, Repeated] = {}
+                for runs in item.costs.values():
+                    if id(runs) not in made:
+                        made[id(runs)] = Repeated(runs.entries, runs.prefix)
+                self.costs[place] = {warp: made[id(runs)] for warp, runs in item.costs.items()}
+
+    def refresh(self, timed: Any) -> None:
+        """Takes the counts that the loops have now, and how many instructions its warps have issued before."""
+        self.timed = timed
+        for item in self.items:
+            if isinstance(item, LoopEnd):
+                end: LoopEnd = item
+                end.count = end.timed.count
+
+
+@cython.final
+@cython.cclass
+class Words:
+    """A list of integers that grows: the state of a machine, for comparison."""
+
+    words: cython.longlong[::1]
+    count: cython.longlong
+    room: cython.longlong
+
+    def __init__(self) -> None:
+        self.count, self.room = 0, 4096
+        self.words = numbers([0]) * 4096
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def add(self, word: cython.longlong) -> cython.void:
+        if self.count == self.room:
+            self.grow()
+        self.words[self.count] = word
+        self.count += 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def grow(self) -> cython.void:
+        longer = numbers(self.words) + numbers([0]) * self.room
+        self.words, self.room = longer, 2 * self.room
+
+    def bytes(self) -> bytes:
+        """All words so far, as bytes."""
+        return bytes(memoryview(self.words)[: self.count])
+
+    def clear(self) -> None:
+        """Forgets all words."""
+        self.count = 0

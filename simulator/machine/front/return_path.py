@@ -1,0 +1,223 @@
+"""The way of loaded registers from shared memory back to the sub-cores of an SM.
+
+Behind its wavefront a register goes through a pipe of the SM, which one register leaves in a cycle (as many as the SM
+serves wavefronts), in the order of their wavefronts; those of a vector load all stand behind its last one. Then it
+waits in a queue of its sub-core. In a cycle one register is written for the whole SM, of the sub-cores that have one in
+turn by number. A sub-core is passed over if its register file takes nothing in the bank of its first register.
+
+There is room for `[shared] loads` registers of loads that have begun. An ldmatrix takes a place for each of its
+registers, any other load one; it is free again `freed` cycles behind the one in which the register leaves the pipe, of
+a vector the last.
+
+Measured: H200, 178 codes of loads on one, two and four sub-cores, every clock (docs/timing.md, Shared memory). Where
+wavefronts take a part of a cycle, times are counted in such parts (slots).
+"""
+
+from __future__ import annotations
+
+import cython
+
+from simulator.machine.front.access import Access
+from simulator.machine.front.program import NEVER, Instruction, Words
+from simulator.machine.front.rules import Rules
+from simulator.machine.front.sub_core import SubCore
+
+
+@cython.freelist(64)
+@cython.no_gc
+@cython.final
+@cython.cclass
+class Returning:
+    """A register of a load that is on its way.
+
+    Attributes:
+        core, access: its sub-core, and its load.
+        bank: that of the register, as a bit.
+        place: whether it takes a place of those for loads that have begun; final: whether it is the load's last.
+        soonest, slot: in which slot it can leave the pipe, and in which it does.
+    """
+
+    core: SubCore
+    access: Access
+    bank: cython.longlong
+    place: cython.int
+    final: cython.bint
+    soonest: cython.longlong
+    slot: cython.longlong
+
+
+@cython.final
+@cython.cclass
+class ReturnPath:
+    """That of an SM.
+
+    Attributes:
+        on_way: the registers that are on their way, in the order in which they leave the pipe.
+        width: registers that leave it in a cycle; `loads`: places for registers of loads that have begun.
+        ahead: cycles from the one in which a register leaves the pipe, at the earliest, until its value is there;
+            `behind_write`: how many of these are behind the one in which it is written.
+        wait: cycles behind that in which a register leaves the pipe until it must be known when it is written.
+        left: the last slot in which a register has left the pipe that is written.
+        decided: the slot up to which is known what is written.
+        served: the sub-core whose register was written last.
+    """
+
+    rules: Rules
+    on_way: list
+    width: cython.longlong
+    loads: cython.longlong
+    ahead: cython.longlong
+    behind_write: cython.longlong
+    wait: cython.longlong
+    left: cython.longlong
+    decided: cython.longlong
+    cursor: cython.longlong
+    served: cython.int
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules, self.on_way = rules, []
+        self.width = -(-rules.wavefronts // rules.cycles)
+        self.loads = rules.loads * self.width
+        self.ahead, self.behind_write = rules.latency - 1, rules.written
+        self.wait = max(self.ahead, rules.lag + rules.freed)
+        self.left = self.decided = self.cursor = 0
+        self.served = rules.sub_cores - 1
+
+    # Loads that begin
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def fits_from(self, instruction: Instruction, cycle: cython.longlong) -> cython.longlong:
+        """The first cycle, from this one on, in which there is room for the registers of an access."""
+        count: cython.longlong = instruction.write_count
+        left: cython.longlong = self.loads - (min(count, 1) if instruction.together else count)
+        if not count:
+            return cycle
+        k: cython.int
+        for k in range(len(self.on_way) - 1, -1, -1):
+            register: Returning = cython.cast(Returning, self.on_way[k])
+            free: cython.longlong = register.slot // self.width + self.rules.freed
+            if free <= cycle:
+                break
+            left -= register.place
+            if left < 0:
+                return free
+        return cycle
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def add(self, core: SubCore, access: Access, first: cython.longlong, last: cython.longlong) -> cython.void:
+        """Lets the registers of a load come that has its first and last wavefront in these cycles."""
+        instruction: Instruction = access.instruction
+        count: cython.int = instruction.write_count
+        step: cython.longlong = 0 if instruction.together else (last - first) // max(count - 1, 1)
+        at: cython.int = 0
+        found: cython.int = cython.cast(cython.int, len(self.on_way))  # where the first of them stands
+        k: cython.int
+        register: Returning
+        for k in range(count):
+            register = Returning.__new__(Returning)
+            register.core, register.access, register.bank = core, access, 1 << (instruction.writes[k] & 1)
+            register.final = k == count - 1
+            register.place = register.final or not instruction.together
+            register.soonest = register.slot = (last + 1 - (count - 1 - k) * step) * self.width
+            while at < len(self.on_way):
+                other: Returning = cython.cast(Returning, self.on_way[at])
+                if other.soonest > register.soonest:
+                    break
+                at += 1
+            self.on_way.insert(at, register)
+            found = min(found, at)
+        left: cython.longlong = self.left
+        if found:
+            before: Returning = cython.cast(Returning, self.on_way[found - 1])
+            left = max(left, before.slot)
+        for k in range(found, cython.cast(cython.int, len(self.on_way))):
+            register = self.on_way[k]
+            left = register.slot = max(register.soonest, left + 1)
+
+    # What is written
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def due(self) -> cython.longlong:
+        """The cycle in which it must be known what has been written."""
+        if not self.on_way:
+            return NEVER
+        first: Returning = cython.cast(Returning, self.on_way[0])
+        return max(first.slot, self.decided) // self.width + self.wait
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def written_until(self, now: cython.longlong) -> cython.longlong:
+        """The slot up to which it can be decided now what is written: registers whose places are free, where all
+        sub-cores have come so far."""
+        return min(now - self.ahead + self.behind_write, now - self.rules.lag - self.rules.freed + 1) * self.width
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def begin_writing(self) -> cython.void:
+        """Begins to decide what is written, from where that is known on."""
+        self.cursor = self.decided
+
+    @cython.cfunc
+    def write_next(self, until: cython.longlong) -> Returning:
+        """Takes out the next register that is written before slot `until`, or None. Its `slot` becomes that in which it
+        is written."""
+        while self.cursor < until and self.on_way:
+            slot: cython.longlong = self.cursor
+            place: cython.int = self.next_written(slot)
+            register: Returning = None
+            if place >= 0:
+                register = self.on_way.pop(place)
+                self.served = register.core.number
+                self.left = max(self.left, register.slot)
+                register.slot = slot
+            self.cursor = slot + 1
+            if self.on_way:
+                first: Returning = cython.cast(Returning, self.on_way[0])
+                self.cursor = max(self.cursor, first.slot)
+            if register is not None:
+                return register
+        self.decided = max(self.decided, until)
+        return None
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def next_written(self, slot: cython.longlong) -> cython.int:
+        """The place of the register that is written in a slot; -1 for none."""
+        found: cython.int = -1
+        turn: cython.int = self.rules.sub_cores
+        seen: cython.longlong = 0
+        cycle: cython.longlong = slot // self.width + self.ahead - self.behind_write
+        k: cython.int
+        for k in range(cython.cast(cython.int, len(self.on_way))):
+            register: Returning = cython.cast(Returning, self.on_way[k])
+            if register.slot > slot:
+                break
+            number: cython.int = register.core.number
+            if not seen >> number & 1:
+                seen |= cython.cast(cython.longlong, 1) << number
+                its: cython.int = (number - self.served - 1 + 2 * self.rules.sub_cores) % self.rules.sub_cores
+                if its < turn and not register.bank & register.core.port.writes_blocked(cycle):
+                    found, turn = k, its
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def state(self, words: Words, now: cython.longlong) -> cython.void:
+        """All that decides what comes next, in cycles and slots relative to `now`."""
+        words.add(max(self.left - (now - self.rules.lag) * self.width, 0))
+        words.add(self.served)
+        words.add(len(self.on_way))
+        register: Returning
+        for register in self.on_way:
+            words.add(register.core.number)
+            words.add(register.access.warp.place)
+            words.add(register.access.pc)
+            words.add(register.bank)
+            words.add(register.place)
+            words.add(register.final)
+            words.add(register.access.ready - NEVER - register.core.port.made)
+            words.add(register.soonest - now * self.width)
+            words.add(register.slot - now * self.width)

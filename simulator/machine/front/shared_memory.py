@@ -1,0 +1,364 @@
+"""The shared memory of an SM: when each access is served, wavefront by wavefront, and when its values arrive.
+
+Behind the ports of its sub-cores (`port`) the SM takes one access a cycle into its queue: of the sub-cores that have
+one, that whose last one was taken the longest ago. A store waits at its port while as many others as the SM can take
+values from (`senders`) are being sent. Of the loads at the first places of the queue (`reach`) and of all stores, the
+first that can begins as soon as a wavefront is free; an access whose warp's last one is not through waits, and lets
+others pass. Wavefronts of one warp keep a distance, so that a lone warp cannot use more than a part of the SM's
+bandwidth, and two accesses are served in turn. A load begins only if there is room for its registers, which then come
+back to the sub-cores (`return_path`).
+
+When an access begins is decided so late (`lag`) that nothing can delay its registers at the port any more, and before
+its values can matter: until then they count as never ready.
+
+Measured: H100 80GB and H200 (docs/timing.md, Shared memory).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from simulator.machine.front.access import Access, Clock
+from simulator.machine.front.port import Port
+from simulator.machine.front.program import NEVER, Instruction, Words, numbers
+from simulator.machine.front.return_path import Returning, ReturnPath
+from simulator.machine.front.rules import Rules
+from simulator.machine.front.sub_core import MOST_STORES, SubCore
+from simulator.machine.front.warp import Warp
+from simulator.machine.front.wavefronts import GAP, TAKEN, Wavefronts
+
+
+@cython.final
+@cython.cclass
+class SharedMemory:
+    """That of one SM.
+
+    Attributes:
+        queue: the accesses that it has taken and that have not begun.
+        senders: cycles from which on another store can be sent, one for each of as many as are sent at a time.
+        begun: the cycle in which the last access has begun.
+        served: the cycle up to which it has been decided what is served; `tick`: when the next decision is due.
+        busy: slots taken by accesses.
+    """
+
+    rules: Rules
+    clock: Clock
+    cores: list
+    wavefronts: Wavefronts
+    path: ReturnPath
+    queue: list
+    senders: cython.longlong[::1]
+    begun: cython.longlong
+    served: cython.longlong
+    tick: cython.longlong
+    busy: cython.longlong
+    token: cython.longlong
+    observer: object
+
+    def __init__(self, rules: Rules, clock: Clock, cores: Any, cta: Any, observer: Any) -> None:
+        self.rules, self.clock, self.cores, self.observer = rules, clock, cores, observer
+        self.wavefronts, self.path = Wavefronts(rules, cta, observer), ReturnPath(rules)
+        self.queue, self.senders = [], numbers([0] * rules.senders)
+        self.begun, self.served, self.tick, self.busy, self.token = NEVER, 0, NEVER, 0, 0
+        core: SubCore
+        for core in cores:
+            other: SubCore
+            for other in cores:
+                if other is not core:
+                    core.port.others.append(other.port)
+
+    # From the sub-cores
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def send(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> Access:
+        """Sends an access that issues now to the port; when it is served is decided later."""
+        access: Access = core.port.send(warp, instruction, now)
+        if self.observer is not None:
+            self.observer.serve(
+                "shared", warp.cta, access.begin, access.until, core.cta * self.rules.sub_cores + core.number
+            )
+            access.issue = self.observer.current
+        if 0 < self.rules.gap < instruction.sent:
+            core.stores = min(core.stores + 1, MOST_STORES)
+        access.count, access.behind = warp.wavefronts(), warp.behind
+        warp.between = True
+        self.busy += access.count * self.rules.cycles
+        self.plan(max(access.soonest, self.served))
+        core.port.update_room()
+        return access
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def plan(self, cycle: cython.longlong) -> cython.void:
+        """Plans to decide, not later than needed, what is served in a cycle."""
+        self.tick = min(self.tick, cycle + self.rules.lag)
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def leave_gap(self, core: SubCore, instruction: Instruction, now: cython.longlong) -> cython.void:
+        """Takes the wavefronts that the SM cannot give to stores while a matrix instruction comes between the registers
+        of one: half of what it takes of the port, as two sub-cores send at a time, but no more than stores have come
+        since the last one."""
+        gap: cython.longlong = min(instruction.port // 2, core.stores) if core.port.free_from > now else 0
+        core.stores = 0
+        if gap:
+            self.wavefronts.place(now, gap, now, False, GAP)
+
+    # What begins
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def stored(self, core: SubCore) -> cython.longlong:
+        """How many values the access has that the sub-core sends, if it is a store."""
+        instruction: Instruction = core.port.access(core.port.taken).instruction
+        return 0 if instruction.write_count else instruction.sent - 1
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def first_sender(self) -> cython.int:
+        """The sender that is free first."""
+        found: cython.int = 0
+        k: cython.int
+        for k in range(1, self.rules.senders):
+            if self.senders[k] < self.senders[found]:
+                found = k
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def comes(self, core: SubCore) -> cython.longlong:
+        """When the SM can take the access that the sub-core sends: a store not while others send their values."""
+        soonest: cython.longlong = core.port.access(core.port.taken).soonest
+        return max(soonest, self.senders[self.first_sender()]) if self.stored(core) else soonest
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def can_take(self, core: SubCore) -> cython.bint:
+        """Whether the sub-core has an access, and the queue room for it."""
+        return core.port.taken < core.port.made and len(self.queue) < self.rules.waiting
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def serve(self, now: cython.longlong) -> cython.void:
+        """Decides what is served up to `lag` cycles before now."""
+        returns: cython.bint = self.path.due() <= now
+        core: SubCore
+        for core in self.cores:
+            if returns or core.port.read < core.port.made:
+                core.settle(now)
+        until: cython.longlong = now - self.rules.lag
+        cycle: cython.longlong = self.next_decision(max(self.served, self.tick - self.rules.lag))
+        while cycle <= until:
+            self.take(cycle)
+            self.begin(cycle)
+            self.put_off_stores(cycle)
+            cycle = self.next_decision(cycle + 1)
+        self.served = max(self.served, until + 1)
+        if returns:
+            self.write(now)
+        self.tick = min(cycle + self.rules.lag if cycle < NEVER else NEVER, self.path.due())
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def next_decision(self, cycle: cython.longlong) -> cython.longlong:
+        """The first cycle, from this one on, in which an access can be taken or begin."""
+        found: cython.longlong = NEVER
+        core: SubCore
+        for core in self.cores:
+            if self.can_take(core):
+                found = min(found, max(self.comes(core), cycle))
+        k: cython.int
+        self.token += 1
+        for k in range(cython.cast(cython.int, len(self.queue))):
+            access: Access = cython.cast(Access, self.queue[k])
+            if self.is_head(access, k, self.rules.reach):
+                soonest: cython.longlong = max(access.warp.turn, access.behind, cycle)
+                if soonest < found:
+                    soonest = self.path.fits_from(access.instruction, soonest)
+                    if soonest < found:
+                        found = min(found, self.wavefronts.free_from(soonest, cycle, not access.instruction.slow))
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def is_head(self, access: Access, place: cython.int, reach: cython.int) -> cython.bint:
+        """Whether an access waits for nothing but wavefronts: it is its warp's first in the queue (as asked from the
+        first place on), and a store or at the first `reach` places."""
+        if access.warp.seen == self.token:
+            return False
+        access.warp.seen = self.token
+        return place < reach or access.instruction.slow
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def take(self, cycle: cython.longlong) -> cython.void:
+        """Takes an access into the queue: of the sub-cores that have one, from that which has waited longest."""
+        first: SubCore = None
+        core: SubCore
+        for core in self.cores:
+            if (
+                self.can_take(core)
+                and self.comes(core) <= cycle
+                and (first is None or core.port.taken_at < first.port.taken_at)
+            ):
+                first = core
+        if first is None:
+            return
+        values: cython.longlong = self.stored(first)
+        if values:
+            self.senders[self.first_sender()] = cycle + values * self.rules.port_cycles
+        port: Port = first.port
+        self.queue.append(port.access(port.taken))
+        port.taken += 1
+        port.taken_at = cycle
+        port.release(cycle + self.rules.lag)
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def begin(self, cycle: cython.longlong) -> cython.void:
+        """Lets the first access begin that can in this cycle."""
+        refused: Access = None
+        reach: cython.int = self.rules.reach - (self.begun == cycle - 1)
+        k: cython.int
+        self.token += 1
+        for k in range(cython.cast(cython.int, len(self.queue))):
+            access: Access = cython.cast(Access, self.queue[k])
+            if not self.is_head(access, k, reach) or max(access.warp.turn, access.behind) > cycle:
+                continue
+            if self.wavefronts.free_from(cycle, cycle, not access.instruction.slow) != cycle:
+                continue
+            if self.path.fits_from(access.instruction, cycle) > cycle:
+                if refused is None:
+                    refused = access
+                if refused.passed < self.rules.passes:
+                    continue
+                return
+            if refused is not None:
+                refused.passed += 1
+            self.queue.pop(k)
+            self.begun = cycle
+            self.begins(access, cycle)
+            return
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def begins(self, access: Access, cycle: cython.longlong) -> cython.void:
+        """Lets an access begin in this cycle; of a store notes when it is done."""
+        instruction: Instruction = access.instruction
+        slots: Wavefronts = self.wavefronts
+        if self.observer is not None:
+            self.observer.resume(access.issue)
+        last: cython.longlong = slots.place(cycle, access.count, cycle, not instruction.slow, TAKEN)
+        access.warp.turn = last + self.rules.wavefront_interval
+        core: SubCore = cython.cast(SubCore, self.cores[access.warp.core])
+        if instruction.write_count:
+            self.path.add(core, access, slots.first_placed, last)
+        else:
+            self.done(core, access, last - -self.rules.cycles // self.rules.wavefronts)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def put_off_stores(self, cycle: cython.longlong) -> cython.void:
+        """Puts off the stores that cannot be sent in this cycle, as others are."""
+        core: SubCore
+        for core in self.cores:
+            if core.port.taken < core.port.made:
+                access: Access = core.port.access(core.port.taken)
+                late: cython.longlong = self.comes(core) - access.soonest
+                if access.soonest <= cycle and late > 0:
+                    access.soonest += late
+                    core.port.read_later(access, late)
+
+    # What arrives
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def write(self, now: cython.longlong) -> cython.void:
+        """Decides what registers of loads are written up to now."""
+        until: cython.longlong = self.path.written_until(now)
+        self.path.begin_writing()
+        while True:
+            register: Returning = self.path.write_next(until)
+            if register is None:
+                return
+            if register.final:
+                instruction: Instruction = register.access.instruction
+                arrives: cython.longlong = register.slot // self.path.width + self.path.ahead
+                if instruction.together:  # those of a cycle come together
+                    arrives -= (instruction.write_count - 1) // self.path.width
+                self.done(register.core, register.access, arrives + instruction.latency - self.rules.latency)
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def done(self, core: SubCore, access: Access, ready: cython.longlong) -> cython.void:
+        """Notes when an access is done, and its values are there."""
+        warp: Warp = access.warp
+        warp.values_come(access.instruction, access.ready, ready)
+        self.clock.lasts(ready)
+        if self.observer is not None:
+            self.observer.resume(access.issue)
+            self.observer.complete(ready)
+        if not warp.done:
+            warp.prepare()
+            if not warp.blocked:
+                core.wake(core.earliest(warp))
+
+    # From outside the front
+
+    @cython.ccall
+    @cython.exceptval(check=True)
+    def block(self, now: cython.longlong, cycles: cython.longlong) -> cython.longlong:
+        """Takes `cycles` in one piece, behind all accesses that have issued; returns the first."""
+        ahead: cython.longlong = 0
+        access: Access
+        for access in self.queue:
+            ahead += access.count
+        core: SubCore
+        number: cython.longlong
+        for core in self.cores:
+            for number in range(core.port.taken, core.port.made):
+                ahead += core.port.access(number).count
+        slots: cython.longlong = self.wavefronts.slots
+        begin: cython.longlong = max(now, -(-self.wavefronts.until // slots)) - -ahead * self.rules.cycles // slots
+        self.busy += cycles * slots
+        return self.wavefronts.block(begin, cycles, now)
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def drain(self) -> cython.void:
+        """Serves all that waits, at the end of a run."""
+        while self.tick < NEVER:
+            self.clock.now = max(self.clock.now, self.tick)
+            self.serve(self.tick)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def state(self, words: Words, now: cython.longlong) -> cython.void:
+        """All that decides what happens next, in cycles relative to `now`."""
+        lag: cython.longlong = self.rules.lag
+        self.wavefronts.state(words, max(now - lag, 0))
+        self.path.state(words, now)
+        words.add(len(self.queue))
+        words.add(self.begun - now + lag == -1 or self.begun - now + lag == 0)
+        for until in sorted([max(self.senders[k] - now + lag, 0) for k in range(self.rules.senders)]):
+            words.add(until)
+        core: SubCore
+        for order in (
+            sorted(self.cores, key=lambda core: core.taken_at()),
+            sorted(self.cores, key=lambda core: core.granted_at()),
+        ):
+            for core in order:
+                words.add(core.number)
+        access: Access
+        for access in self.queue:
+            core = self.cores[access.warp.core]
+            words.add(core.number)
+            words.add(access.warp.place)
+            words.add(access.pc)
+            words.add(access.count)
+            words.add(access.ready - NEVER - core.port.made)
+            words.add(access.passed)
+            words.add(max(access.behind - now + lag, 0))

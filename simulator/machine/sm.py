@@ -1,0 +1,352 @@
+"""The machine: the SMs that run a CTA, or a pair of CTAs, and what stands around them, as SimPy processes.
+
+Each SM has a front (`simulator.machine.front`), which advances itself to the next event that anything else could cause,
+and waits for it: that is the process `Sm.run`. On their own clocks work the copy engine (`memory.BulkCopies`) and the
+tcgen05 unit (`tensor_unit`) of each SM; they meet warps at mbarriers (`mbarriers`), whose phases are events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any
+
+import simpy
+
+from isa.forms.record import Unit
+from simulator.chip.config import Config
+from simulator.compiler.forwarding import extras
+from simulator.compiler.timed_code import Job, StallReason, TimedCode, TimedOperation, has_jobs, registers_of
+from simulator.errors import DeadlockError
+from simulator.execute.barrier import Barriers
+from simulator.execute.dynamic_info import (
+    CLUSTER,
+    STORES,
+    ArriveFacts,
+    ExpectFacts,
+    InitFacts,
+    MoveFacts,
+    MoveWaitFacts,
+    PostFacts,
+    WaitFacts,
+)
+from simulator.machine.clock import Turn
+from simulator.machine.engine import BOUNDARY, NEVER, OUTSIDE, PAUSE, front_module
+from simulator.machine.l2 import L2Path
+from simulator.machine.mbarriers import Mbarriers
+from simulator.machine.memory import GlobalMemory
+from simulator.machine.reasons import PIPE_TAKEN, PRODUCED_BY
+from simulator.machine.tensor_unit import TensorUnit
+
+BEHIND_ISSUE = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # units whose instructions go on working, or wait
+
+
+class Machine:
+    """One CTA on one SM, or the CTAs of a pair on two.
+
+    Args:
+        codes: the programs, with sequences in the place of what the chip does not have, and compiled waits.
+        programs: these as the front reads them, which several runs share.
+        warps: of a CTA.
+        skip: whether to stop at ends of loops, where `boundary` is called.
+        cold: whether lines that come for the first time come from device memory, and not from L2.
+        starts: for each warp, by number, the cycle in which it begins; without them all begin in cycle 0.
+
+    Attributes:
+        env: SimPy's environment. Its time is the cycle.
+        mbarriers: those of all CTAs.
+        arrived: warps that are at the barrier of the cluster, in its current phase.
+        touched: lines of memory that have come before.
+        boundary: called when a warp is at the end of a loop, with its SM, the warp and that end.
+        pause: called after many steps of a front (`front.STEPS`).
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        codes: Sequence[TimedCode],
+        warps: int,
+        programs: Any,
+        *,
+        skip: bool = False,
+        ctas: int = 1,
+        sms: int = 1,
+        observer: Any = None,
+        cold: bool = False,
+        starts: Sequence[int] = (),
+    ) -> None:
+        self.env = simpy.Environment()
+        self.config, self.codes, self.observer = config, [code for code in codes if code.items], observer
+        self.cta_warps, self.end = warps, 0
+        self.mbarriers = Mbarriers(self)
+        self.touched: set[int] = set()
+        self.arrived: set[Any] = set()
+        self.boundary: Callable[[Sm, Any, Any], None] = lambda sm, warp, loop: None
+        self.pause: Callable[[], None] = lambda: None
+        self.sms = [Sm(self, cta, skip) for cta in range(ctas)]
+        self._add_outside(sms, cold)
+        placed = sorted((number, code) for code in range(len(self.codes)) for number in self.codes[code].warps)
+        self.places: list[tuple[Sm, Any, TimedCode]] = []
+        registers = registers_of(list(self.codes))
+        for number, place in placed:
+            sm, code = self.sms[number // max(warps, 1)], self.codes[place]
+            warp = sm.front.place(programs.find(code), number, registers, starts[number] if starts else 0)
+            self.places.append((sm, warp, code))
+        self.mbarriers.init(CLUSTER, len(placed))
+
+    def _add_outside(self, sms: int, cold: bool) -> None:
+        """Adds the units beside the fronts that the programs use."""
+        config, codes = self.config, list(self.codes)
+        behind = has_jobs(codes, BEHIND_ISSUE) and (config.tcgen05 is not None or config.mbarrier is not None)
+        memory = config.memory is not None and has_jobs(codes, (Unit.GLOBAL, Unit.SHARED))
+        for sm in self.sms:
+            if behind:
+                sm.unit = TensorUnit(sm, config.tcgen05.queue.queue if config.tcgen05 is not None else 1)
+            if memory:
+                assert config.memory is not None
+                device = config.hbm.latency if cold and config.hbm is not None else 0
+                sm.memory = GlobalMemory(sm, config.memory, L2Path(config.l2, sms, sm.cta, self.observer), device)
+            if behind or memory:
+                sm.front.use(sm)
+
+    @property
+    def pair(self) -> bool:
+        """Whether these are the SMs of a pair of CTAs."""
+        return len(self.sms) > 1
+
+    @property
+    def units(self) -> list[TensorUnit]:
+        """The tcgen05 units of all SMs."""
+        return [sm.unit for sm in self.sms if sm.unit is not None]
+
+    @property
+    def mbarrier_latency(self) -> int:
+        """Cycles from an arrival until a warp that waits can issue."""
+        times = self.config.mbarrier or (self.config.tcgen05.mbarrier if self.config.tcgen05 is not None else None)
+        assert times is not None
+        return times.latency
+
+    @property
+    def unfinished(self) -> int:
+        """Warps whose programs are not over."""
+        return sum(sm.front.unfinished for sm in self.sms)
+
+    # What has been counted
+
+    @property
+    def issued(self) -> list[int]:
+        """Instructions that each sub-core has issued, over all SMs."""
+        return [count for sm in self.sms for count in sm.front_code.issued(sm.front)]
+
+    def counters(self) -> list[Sequence[int]]:
+        """All counts: stalls of each warp, then those of each SM, then what an observer counts for itself."""
+        counted: list[Sequence[int]] = [warp.stall_counts() for _, warp, _ in self.places]
+        counted += [counts for sm in self.sms for counts in (sm.front_code.counters(sm.front), sm.counters())]
+        return [*counted, list(self.observer.ledger) if self.observer is not None else []]
+
+    def waits_since(self, before: list[Sequence[int]], counted: list[Sequence[int]]) -> list[int]:
+        """For each warp, the cycles that it has counted since some time before."""
+        return [sum(counted[place]) - sum(before[place]) for place in range(len(self.places))]
+
+    def count_again(self, before: list[Sequence[int]], counted: list[Sequence[int]], times: int) -> None:
+        """Counts so many times more what has been counted since some time before."""
+        more = [
+            [times * (new - old) for new, old in zip(counts, was, strict=True)]
+            for counts, was in zip(counted, before, strict=True)
+        ]
+        for (_, warp, _), stalls in zip(self.places, more, strict=False):
+            for reason, cycles in enumerate(stalls):
+                warp.count_stall(reason, cycles)
+        own = iter(more[len(self.places) :])
+        for sm in self.sms:
+            sm.front_code.count(sm.front, next(own))
+            sm.count(next(own))
+        if self.observer is not None:
+            self.observer.ledger[:] = [a + b for a, b in zip(self.observer.ledger, next(own), strict=True)]
+
+    def lasts(self, cycle: int) -> None:
+        """Notes the cycle of a result; the run ends no sooner."""
+        self.end = max(self.end, cycle)
+
+    def limit(self, cycle: int) -> None:
+        """Stops the fronts before this cycle, in which something happens outside them."""
+        for sm in self.sms:
+            sm.front.limit(cycle)
+
+    def run(self) -> int:
+        """Runs to the end; returns the cycle in which the last result is there.
+
+        Raises:
+            DeadlockError: warps are unfinished and nothing is left to happen.
+        """
+        for sm in self.sms:
+            self.env.process(sm.run())
+        self.env.run()
+        if self.unfinished:
+            raise self.deadlock()
+        for sm in self.sms:
+            sm.front.drain()
+        return int(max(self.end, *(sm.front.clock.end for sm in self.sms)))
+
+    def deadlock(self) -> DeadlockError:
+        """The error that says which warps wait for what never comes."""
+        waiting = [line for sm in self.sms for line in sm.barriers.describe()]
+        waiting += self.mbarriers.describe()
+        return DeadlockError((*waiting, f"{self.unfinished} of {len(self.places)} warps are unfinished"))
+
+
+class Sm:
+    """One SM: its front, and its units that work behind issue.
+
+    Attributes:
+        cta: the number of its CTA.
+        alarm: what the front waits for while it sleeps, until the cycle `wakes_at`.
+        moved: by warp and whether they are stores, when all its tcgen05.ld or st are complete.
+        unit, memory: None where no program uses them.
+    """
+
+    def __init__(self, machine: Machine, cta: int, skip: bool) -> None:
+        module: Any = front_module()
+        self.front_code = module
+        config, self.machine, self.env, self.cta = machine.config, machine, machine.env, cta
+        self.observer = machine.observer
+        produced_by, taken = [PRODUCED_BY[unit] for unit in Unit], [PIPE_TAKEN[unit] for unit in Unit]
+        rules = module.Rules(config, extras(config.alu), produced_by, taken)
+        self.barriers = Barriers(machine.cta_warps)
+        self.front = module.Front(rules, cta, cta * machine.cta_warps, skip, self.observer, self.barriers)
+        self.moved: dict[tuple[int, bool], int] = {}
+        self.alarm, self.wakes_at = self.env.event(), 0
+        self.unit: TensorUnit | None = None
+        self.memory: GlobalMemory | None = None
+
+    def run(self) -> Generator[simpy.Event, Any, None]:
+        """Lets the front advance to the next event outside, again and again."""
+        env, front, machine = self.env, self.front, self.machine
+        while front.unfinished or front.next_step() < NEVER:  # what warps have sent is served when they are over, too
+            due, now = env.peek(), int(env.now)
+            # what else happens now is a step of another front
+            outcome = front.advance(NEVER if due > NEVER else int(due) if due > now else now + 1)
+            if outcome == OUTSIDE:  # everything else comes to this cycle first
+                if front.clock.now > now:
+                    yield Turn(env, front.clock.now - now)
+                front.issue_chosen()
+                yield Turn(env, 0)
+                reached, loop = front.at_boundary()  # an instruction that waits for the others may end a loop, too
+                if reached is not None:
+                    machine.boundary(self, reached, loop)
+            elif outcome == BOUNDARY:
+                machine.boundary(self, *front.at_boundary())
+            elif outcome == PAUSE:
+                machine.pause()
+            else:
+                self.alarm, self.wakes_at = env.event(), NEVER
+                self.wake()
+                yield self.alarm
+
+    def wake(self) -> None:
+        """Wakes a sleeping front in the cycle of its next step; called when something outside may have made that
+        earlier."""
+        cycle = self.front.next_step()
+        if cycle < self.wakes_at and not self.alarm.triggered:
+            self.wakes_at, alarm = cycle, self.alarm
+            Turn(self.env, max(cycle - self.env.now, 0)).callbacks.append(partial(_ring, alarm))
+
+    # What the front cannot do alone
+
+    def launch(self, core: Any, warp: Any, operation: TimedOperation, now: int) -> int:
+        """Issues an operation in which more than the front takes part; returns the cycles until its registers are
+        written."""
+        job = warp.next_job()
+        if operation.unit not in BEHIND_ISSUE:
+            fact = job.fact if job is not None else None
+            return self.memory.launch(core, warp, operation, fact, now) if self.memory is not None else 1
+        for register in operation.writes:  # of a load again, when it is launched
+            warp.set_ready(register, now + 1, operation.unit)
+        return self.start(core, warp, operation, job, now) if job is not None and self.unit is not None else 1
+
+    def start(self, core: Any, warp: Any, operation: TimedOperation, job: Job, now: int) -> int:
+        """Issues an operation of the tcgen05 unit or of mbarriers; returns the cycles until its registers are
+        written."""
+        mbarriers = self.machine.mbarriers
+        match job.fact:
+            case MoveFacts(store=store) if job.cost is not None:
+                return self.move(core, warp, operation, job, store, now)
+            case MoveWaitFacts(store=store):
+                warp.wait_until(self.moved.get((warp.id, store), 0), StallReason.TMEM)
+            case InitFacts(barrier=barrier, count=count):
+                mbarriers.init(barrier, count)
+            case ExpectFacts(barrier=barrier, count=count):
+                mbarriers.transact(barrier, count, now)
+            case ArriveFacts(barrier=barrier, count=count, expect=expect, drops=drops):
+                if barrier == CLUSTER:
+                    self.machine.arrived.add(warp)
+                if expect:
+                    mbarriers.transact(barrier, expect, now)
+                if drops:
+                    mbarriers.phase(barrier).expected -= count
+                mbarriers.arrive_at(now + self.machine.mbarrier_latency, (barrier,) * count)
+            case WaitFacts(barrier=barrier, parity=parity):
+                if mbarriers.wait(self, warp, barrier, parity):
+                    warp.blocked = StallReason.GLOBAL if barrier[0] == STORES else StallReason.MBARRIER
+            case PostFacts(barrier=barrier):
+                memory = self.machine.config.memory
+                assert memory is not None
+                mbarriers.arrive_at(now + memory.latency // 2, (barrier,))  # half of the way there and back
+            case _ if operation.unit is Unit.TCGEN05:
+                assert self.machine.config.tcgen05 is not None
+                assert self.unit is not None
+                core.set_free(Unit.TCGEN05, now + self.machine.config.tcgen05.queue.issue)
+                self.unit.put(warp, job, self.observer.current if self.observer is not None else None)
+        return 1
+
+    def move(self, core: Any, warp: Any, operation: TimedOperation, job: Job, store: bool, now: int) -> int:
+        """Issues a tcgen05.ld or st, which takes its sub-core's path to Tensor Memory."""
+        cost = job.cost
+        assert cost is not None
+        core.set_free(Unit.TMEM, now + cost.interval)
+        for register in operation.writes:
+            warp.set_ready(register, now + cost.latency, operation.unit)
+        key = warp.id, store
+        self.moved[key] = max(self.moved.get(key, 0), now + cost.latency)
+        return cost.latency
+
+    def leave(self, warp: Any, now: int) -> None:
+        """Notes that the program of a warp is over."""
+        if self.unit is not None:
+            self.machine.mbarriers.leave(warp, now)
+
+    def release(self, warp: Any, cycle: int, reason: StallReason) -> None:
+        """Ends the wait of a blocked warp, which can issue from this cycle on."""
+        self.front.release(warp, int(self.env.now), cycle, reason)
+        self.wake()
+
+    def counters(self) -> list[int]:
+        """Busy cycles of the unit, of its products and of the path to L2."""
+        unit = [self.unit.busy, self.unit.products] if self.unit is not None else [0, 0]
+        return [*unit, self.memory.path.busy if self.memory is not None else 0]
+
+    def count(self, more: Sequence[int]) -> None:
+        """Adds to these counts."""
+        if self.unit is not None:
+            self.unit.busy += more[0]
+            self.unit.products += more[1]
+        if self.memory is not None:
+            self.memory.path.busy += more[2]
+
+    def state(self, now: int) -> tuple[object, ...]:
+        """Returns all that decides what the units behind the front do next, in cycles relative to `now`."""
+        unit = self.unit.state(now) if self.unit is not None else None
+        memory = self.memory.state(now) if self.memory is not None else None
+        moved = tuple((key, cycle - now) for key, cycle in self.moved.items() if cycle > now)
+        return unit, memory, moved, self.barriers_state(now)
+
+    def barriers_state(self, now: int) -> tuple[object, ...]:
+        """Who waits at which barrier of the CTA."""
+        waiting = tuple((number, tuple(warps)) for number, warps in sorted(self.barriers.arrived.items()) if warps)
+        return max(self.front.barrier_free - now, 0), waiting
+
+
+def _ring(alarm: simpy.Event, turn: simpy.Event) -> None:
+    """Ends the sleep of a front, unless it has ended before."""
+    if not alarm.triggered:
+        alarm.succeed()
