@@ -40,6 +40,8 @@ DIRECTIVES = {
     "boundscheck": False,
     "wraparound": False,
     "initializedcheck": False,
+    "auto_pickle": False,
+    "binding": False,
     "infer_types": True,
 }
 _INTERNAL = re.compile(
@@ -77,7 +79,7 @@ def build(target: Path = HERE) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         text = Path(folder) / "compiled.py"
         text.write_text(as_one(), encoding="utf-8")
-        extension = Extension(NAME, [str(text)], extra_compile_args=["-O3", "-fwrapv", "-g0"])
+        extension = Extension(NAME, [str(text)], extra_compile_args=["-O2", "-fwrapv", "-g0"])
         modules = cythonize(  # type: ignore[no-untyped-call]
             [extension], compiler_directives=DIRECTIVES, build_dir=folder, quiet=True, show_all_warnings=False
         )
