@@ -26,7 +26,6 @@ from simulator.chip.tables import (
     Alu,
     Barrier,
     Chip,
-    Fetch,
     Issue,
     Loop,
     Operands,
@@ -61,8 +60,6 @@ class Config:
         memory, mbarrier, l2, hbm, launch: times of global memory and of launches, in cycles of the SMs at the config's
             clock; None where the config has no such table.
         operands: the ports through which tensor pipes read registers; None where the config has no such table.
-        registers: how instructions read registers; None where the config has no such table.
-        fetch: how a warp that has jumped gets its instructions; None where the config has no such table.
         sequences: what ptxas writes for instructions that the chip does not have; None where the config has no such
             table.
         energy: what instructions, bytes and idle seconds cost; None where the config has no such table.
@@ -83,6 +80,7 @@ class Config:
     alu: Alu
     barrier: Barrier
     shared: Shared
+    registers: Registers
     tensor: tuple[TensorClass, ...]
     tcgen05: tcgen05.Tcgen05 | None = None
     schedule: Schedule = NO_SCHEDULE
@@ -93,8 +91,6 @@ class Config:
     hbm: Hbm | None = None
     launch: Launch | None = None
     operands: Operands | None = None
-    registers: Registers | None = None
-    fetch: Fetch | None = None
     sequences: Sequences | None = None
     energy: Energy | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -166,9 +162,9 @@ class Config:
 
     @property
     def reading_stages(self) -> int:
-        """Stages in which instructions read their registers. 0 where the config does not say, and for a chip that
-        issues more than one instruction in a cycle: no such chip was measured."""
-        return self.registers.stages if self.registers is not None and self.issue.width == 1 else 0
+        """Stages in which instructions read their registers. 0 for a chip that issues more than one instruction in a
+        cycle: no such chip was measured."""
+        return self.registers.stages if self.issue.width == 1 else 0
 
     def reads_in_banks(self, tensor: TensorClass) -> bool:
         """Whether instructions of a class read their registers in the cycles that were measured. They do not with other

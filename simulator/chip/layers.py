@@ -11,7 +11,7 @@
 
     [[tensor]]
     name = "m8n8k16"
-    remove = true                      # the row of the base is left out; `remove = ["ports"]`: these keys of the row
+    remove = true                      # the row of the base is left out; `remove = ["late"]`: these keys of the row
 
 Rows that the base does not have come before all rows of the base, or before the row that they name: `before =
 "m8n8k16"`. A table whose values change without a new `source` counts as assumed; its source then says which values were
@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from simulator.chip.clock_domains import with_todays_keys
+from simulator.chip.earlier import with_registers, without_removed
 from simulator.errors import ConfigError, did_you_mean
 from simulator.resources import folder
 from simulator.toml_tables import Tables, read_toml, slug
 
 GUIDE = "docs/configs.md"
 WHAT_IF = "assumed: what if "  # how the source of a changed table begins
-RENAMED = {("pipe", "three_registers"): "integer"}
-"""Keys by the names that 0.1.0 had for them: such files are still read."""
+MEASURED = "h100_sxm"  # the config whose registers files of earlier versions take, which say nothing of them
 DEEPEST = 16  # files that name one another as their base
 
 
@@ -53,18 +53,15 @@ def read_layers(name: str | Path, shipped: Path) -> tuple[Tables, tuple[str, ...
         stem, title = Path(layer.path).stem, str(values.get("title", "")).split(", changed in ")[0]
         own = {"name": stem, "title": f"{title}, changed in {Path(layer.path).name}"} | own
         values = with_todays_keys(layer, _Merge(layer).table("", values, own))
+    if "registers" not in values:
+        values = with_registers(values, _read(MEASURED, shipped).values)
     return Tables(layers[0].path, values, named=len(layers) > 1), tuple(layer.path for layer in layers[1:])
 
 
 def _read(name: str | Path, shipped: Path) -> Tables:
-    """Reads one file, and gives keys with names of earlier versions their present names."""
+    """Reads one file, without keys that have no effect any more."""
     found = read_toml(name, shipped, "config", GUIDE)
-    values = dict(found.values)
-    for (table, before), today in RENAMED.items():
-        keys = values.get(table)
-        if isinstance(keys, Mapping) and before in keys and today not in keys:
-            values[table] = {today if key == before else key: value for key, value in keys.items()}
-    return Tables(found.path, values)
+    return Tables(found.path, without_removed(found.path, found.values))
 
 
 def _base(layers: list[Tables], shipped: Path) -> Tables:

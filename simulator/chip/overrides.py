@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, NoReturn
 
 from simulator.chip.clock_domains import EARLIER, checked, clock_of, todays_key
+from simulator.chip.earlier import NO_EFFECT, is_removed
 from simulator.chip.layers import changed_source, copied, is_rows, toml_value
 from simulator.errors import ConfigError, did_you_mean
 from simulator.toml_tables import Tables, slug
@@ -70,6 +71,8 @@ def apply(tables: Tables, overrides: Mapping[str, Any]) -> Tables:
     changes: dict[int, tuple[dict[str, Any], list[str]]] = {}
     for name, given in _last_earlier(overrides).items():
         key, value = _todays(Tables(tables.path, values), name, given, overrides)
+        if is_removed(key):
+            _fail(tables.path, key, NO_EFFECT, "'tcsim config' lists keys")
         for table, entry in _entries(Tables(tables.path, values), key):
             before = table.get(entry)
             after = _scaled(tables.path, key, before, value) if isinstance(value, Factor) else value

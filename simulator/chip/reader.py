@@ -18,7 +18,6 @@ from simulator.chip.tables import (
     Alu,
     Barrier,
     Chip,
-    Fetch,
     Issue,
     Loop,
     Operands,
@@ -42,6 +41,7 @@ _REQUIRED: dict[str, type] = {
     "alu": Alu,
     "barrier": Barrier,
     "shared": Shared,
+    "registers": Registers,
 }
 _OPTIONAL: dict[str, type] = {
     "schedule": Schedule,
@@ -52,8 +52,6 @@ _OPTIONAL: dict[str, type] = {
     "hbm": HbmTable,
     "launch": Launch,
     "operands": Operands,
-    "registers": Registers,
-    "fetch": Fetch,
 }
 
 

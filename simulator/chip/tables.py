@@ -105,8 +105,7 @@ class Operands:
 
 @dataclass(frozen=True)
 class Registers:
-    """`[registers]`: how instructions read their registers (`simulator.timing.operands`). Without the table, `ports`
-    and `spare` of `[[tensor]]` and `[pipe]` say what matrix and integer instructions cost each other.
+    """`[registers]`: how instructions read their registers (`simulator.machine.front.collector`).
 
     Attributes:
         stages: cycles behind issue in which an instruction reads its registers.
@@ -119,27 +118,6 @@ class Registers:
     halves: bool = False
     written: Annotated[int, Between(0, 32, "cycles")] = 0
     stored: Delay = 0
-
-
-@dataclass(frozen=True)
-class Fetch:
-    """`[fetch]`: how a warp that has jumped gets its instructions; of code whose addresses are known.
-
-    Attributes:
-        line, lines: instructions of a line of the instruction cache; lines of a warp, with the one that it is in.
-        interval, latency: cycles for which a line takes the unit; from its fetch until the target of a jump can issue.
-        request: cycles that a request waits, if it is not for the target of a jump, or the unit is not free.
-        read, room: cycles from when a warp reads an instruction from its line until it can issue (0: it waits for its
-            line alone); for how many instructions that are read a warp has room (`simulator.timing.reading`).
-    """
-
-    line: Annotated[int, Between(1, 64, "instructions")]
-    lines: Annotated[int, Between(2, 7, "lines")]
-    interval: Cycles
-    request: Cycles
-    latency: Cycles
-    read: Annotated[int, Between(0, 15, "cycles")] = 0
-    room: Annotated[int, Between(1, 8, "instructions")] = 4
 
 
 @dataclass(frozen=True)
@@ -190,32 +168,20 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Pipe:
-    """`[pipe]`: what a tensor pipe does between unlike instructions. Without the table, nothing.
+    """`[pipe]`: what matrix instructions and accesses to shared memory cost each other. Without the table, nothing.
 
     Attributes:
-        sparse_after_dense: cycles by which a sparse instruction starts late right after a dense one, and what follows
-            it in its warp, too.
-        integer: cycles that an integer or float instruction takes from the busy tensor pipe, if the matrix
-            instruction in it has no cycle to spare (`TensorClass.spare`).
-        access: cycles for which integer and float instructions behind an access to shared memory find the ports of a
-            matrix instruction taken longer.
         port_delay: cycles by which a matrix instruction wants the port to shared memory sooner than an access that
             issues in the same cycle.
-        turnaround: cycles by which the port sends a load later than a store behind the registers of a matrix
-            instruction.
         gap: registers of a store from which on a matrix instruction that comes between them leaves a gap in the
             wavefronts of the SM, which has turned to this store; 0: none does.
     """
 
-    sparse_after_dense: Delay
-    integer: Delay
-    access: Delay
     port_delay: Delay = 0
-    turnaround: Delay = 0
     gap: Delay = 0
 
 
-NO_SCHEDULE, NO_PIPE = Schedule(10**9, 1, 0), Pipe(0, 0, 0)  # of a config without these tables
+NO_SCHEDULE, NO_PIPE = Schedule(10**9, 1, 0), Pipe()  # of a config without these tables
 
 
 @dataclass(frozen=True)
@@ -293,18 +259,14 @@ class TensorClass:
         result_from, result_until: when its result comes out, on a scale of the pipe: a result may not come before the
             last one's end, so that an instruction waits for the last one's `result_until` less its own `result_from`,
             where that is positive.
-        ports: cycles after issue in which it reads registers through ports that integer instructions use: when one
-            issues in them, its warp and the pipe lose what is left of them.
-        even, odd: where there is `[registers]`: in which cycles behind issue it reads a register of that bank; an
-            operand of one register is an even one.
+        even, odd: in which cycles behind issue it reads a register of that bank; an operand of one register is an even
+            one. Where that was not measured, it meets no other instruction at its registers.
         a, b: of these, those in which it reads A and B, unless the instruction before has left them.
         late: how many cycles behind issue an instruction that writes a register is late.
         port: cycles for which it takes the port to shared memory, through which some of its registers come; 0: it does
             not.
         multiply: cycles of `interval` for which it needs the multipliers; 0: all of them, whatever `[operands]` says.
         pattern: the sparsity of a hypothetical instruction (`isa.sparsity`), such as "1:4"; "" for those of PTX.
-        spare: cycles of the interval in which it reads no registers: so many integer and float instructions may issue
-            before the next matrix instruction and cost the pipe nothing.
     """
 
     name: str
@@ -321,8 +283,6 @@ class TensorClass:
     kinds: tuple[Annotated[str, Choice(known_kinds())], ...] = ("",)
     result_from: Delay = 0
     result_until: Delay = 0
-    ports: Delay = 0
-    spare: Delay = 0
     a: Reading = ()
     b: Reading = ()
     even: Reading = ()

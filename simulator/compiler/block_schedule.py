@@ -105,7 +105,6 @@ class BlockSchedule:
         self.last, self.cycle, self.slot = operation, cycle, cycle
         operation.stall = operation.operand_stall = 1
         operation.stall_reason = StallReason.ISSUED
-        operation.compare = 0
         if operation.unit not in FIXED_LATENCY:
             for register in operation.writes:
                 self.ready.pop(register, None)
@@ -172,7 +171,6 @@ class BlockSchedule:
             self.plan.slot, self.slot = slot, max(self.slot + 1, earliest)
             self.upkeep.append((self.slot, COMPARISON if self.compared else ADDITION))
             if self.compared:
-                self.last.compare = self.slot - self.cycle
                 self.counter = None
             else:
                 self.compared = True

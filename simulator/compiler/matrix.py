@@ -54,8 +54,6 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
         reading=config.reading(tensor),
         result_from=tensor.result_from,
         result_until=tensor.result_until,
-        ports=tensor.ports,
-        spare=tensor.spare,
         port=tensor.port,
         shortest_stall=max(tensor.stall + faster, 1),  # as ptxas would write it
     )

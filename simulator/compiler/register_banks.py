@@ -40,7 +40,7 @@ def operands(registers: Sequence[int], config: Config) -> tuple[int, ...]:
     """The operands of an integer or float instruction of a trace, as `TimedOperation.operands` has them.
 
     They are in both banks in turn, as ptxas would choose registers; the bank of the first depends on the first
-    register. Empty where the config does not say how instructions read registers.
+    register. Empty for a chip of which that is not known (`Config.reading_stages`).
     """
     if not config.reading_stages:
         return ()

@@ -41,7 +41,7 @@ def scheduled(code: TimedCode, config: Config) -> TimedCode:
 
 
 def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
-    """Fills in `stall`, `operand_stall`, `stall_reason`, `compare`, `yields` and `upkeep` of every operation."""
+    """Fills in `stall`, `operand_stall`, `stall_reason`, `yields` and `upkeep` of every operation."""
     starts = {item.start for item in items if isinstance(item, TimedLoop)}
     paths = _paths(items, starts)
     block = BlockSchedule(config, loop=False)
@@ -55,9 +55,8 @@ def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> Non
         else:
             block.add(item, paths[place])
     block.close(branch=False)
-    if config.registers is not None:
-        mark_kept_operands(items)
-        _place_run_count(items)
+    mark_kept_operands(items)
+    _place_run_count(items)
 
 
 def _place_run_count(items: Sequence[TimedOperation | TimedLoop]) -> None:

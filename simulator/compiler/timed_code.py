@@ -116,7 +116,7 @@ class TimedOperation:
         sparse: whether it is a sparse matrix instruction.
         integer: whether it is a matrix instruction of integers.
         large: whether it is a matrix instruction with the larger K of its type.
-        result_from, result_until, ports, spare: as in its `TensorClass`.
+        result_from, result_until: as in its `TensorClass`.
         reading: cycles for which it takes ports of the register file that tensor pipes share.
         port: cycles for which a matrix instruction takes the port to shared memory.
         operands: for an integer or float instruction, the registers that it reads, each as `operand` has it; for a
@@ -134,8 +134,6 @@ class TimedOperation:
         shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
         stall: cycles from issue until the warp can issue again, as compiled. The warp spends the first `operand_stall`
             of them on operands of the next instruction, and the rest on `stall_reason`.
-        compare: cycles from issue to the comparison of the loop's counter, if that comes before the next operation;
-            else 0.
         yields: whether it has the compiler's yield hint: the scheduler turns to the next warp.
         upkeep: loop overhead of the warp that issues behind it in empty slots: the addition and the comparison of the
             loop's counter, NOPs, the branch. For each, twice the cycles from the operation's issue, plus 1 if it has
@@ -157,9 +155,6 @@ class TimedOperation:
         frees, fills: for an access in machine code, the scoreboards that tell when its registers have been read, and
             when its values are there (`BOARDS` and more); else -1.
         awaits: in machine code, the scoreboards that it waits for.
-        returning: whether it is a return that waits for those of other sub-cores (`simulator.timing.returns`).
-        cache_line: the line of the instruction cache that holds it; -1 if its address is not known.
-        line_place: its place in that line.
     """
 
     unit: Unit
@@ -183,10 +178,8 @@ class TimedOperation:
     large: bool = False
     result_from: int = 0
     result_until: int = 0
-    ports: int = 0
     port: int = 0
     reading: int = 0
-    spare: int = 0
     operands: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
     keeps: tuple[int, int] = (0, 0)
@@ -202,7 +195,6 @@ class TimedOperation:
     stall: int = 1
     operand_stall: int = 1
     stall_reason: StallReason = StallReason.ISSUED
-    compare: int = 0
     yields: bool = False
     upkeep: tuple[int, ...] = ()
     counter: int = 0
@@ -216,9 +208,6 @@ class TimedOperation:
     frees: int = -1
     fills: int = -1
     awaits: tuple[int, ...] = ()
-    returning: bool = False
-    cache_line: int = -1
-    line_place: int = 0
 
     @property
     def copies_in_bulk(self) -> bool:

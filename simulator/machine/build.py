@@ -18,15 +18,21 @@ ORDER = (
     "program",
     "rules",
     "warp",
+    "warp_state",
     "matrix_reads",
+    "access",
     "port",
+    "stages",
     "collector",
     "pipes",
+    "issue_policy",
     "sub_core",
     "wavefronts",
     "return_path",
     "shared_memory",
     "front",
+    "counters",
+    "services",
 )
 NAME = "simulator.machine.compiled"
 DIRECTIVES = {

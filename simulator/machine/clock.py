@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import simpy
+from simpy.events import EventPriority
 
-LAST = 2  # SimPy's priorities are 0 (urgent) and 1 (normal)
+LAST = EventPriority(2)  # SimPy's priorities are 0 (urgent) and 1 (normal)
 
 
 class Turn(simpy.Event):

@@ -36,11 +36,11 @@ def compiled_front() -> ModuleType | None:
 
 @cache
 def front_module() -> ModuleType:
-    """Returns the module that has `Front`, `Rules` and `Program`."""
+    """Returns the module that has `Front`, `Rules`, `Program` and the counters."""
     found = compiled_front()
     if found is not None:
         return found
-    from simulator.machine.front import front
+    from simulator.machine import front
 
     return front
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import simpy
 
@@ -15,10 +15,8 @@ from simulator.compiler.timed_code import StallReason
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import CLUSTER, STORES, Barrier
 from simulator.machine.clock import call_at
+from simulator.machine.interface import MachineOfUnits
 from simulator.state.mbarrier import PhaseCounter
-
-if TYPE_CHECKING:
-    from simulator.machine.sm import Machine
 
 
 @dataclass
@@ -41,7 +39,7 @@ class Mbarriers:
         flights: arrivals under way: the cycle, and the mbarriers.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineOfUnits) -> None:
         self.machine, self.env = machine, machine.env
         self.phases: dict[Barrier, Phase] = {}
         self.flights: dict[simpy.Event, tuple[int, tuple[Barrier, ...]]] = {}
@@ -91,7 +89,7 @@ class Mbarriers:
             return False
         if phase.complete is None:
             phase.complete = self.env.event()
-        phase.waiting.append((sm.number_of(warp), parity))
+        phase.waiting.append((warp.id, parity))
         reason = StallReason.GLOBAL if barrier[0] == STORES else StallReason.MBARRIER
         phase.complete.callbacks.append(partial(_release, sm, warp, reason))
         return True
@@ -108,7 +106,7 @@ class Mbarriers:
         if not phase.settle():
             return
         machine = self.machine
-        if machine.observer is not None and barrier[0] != STORES and (barrier != CLUSTER or len(machine.sms) > 1):
+        if machine.observer is not None and barrier[0] != STORES and (barrier != CLUSTER or machine.pair):
             machine.observer.flip(name_of(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
         if barrier == CLUSTER:
             machine.arrived.clear()

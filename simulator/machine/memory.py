@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import simpy
 
@@ -32,12 +32,10 @@ from simulator.execute.dynamic_info import (
     WaitGroupFacts,
 )
 from simulator.machine.clock import call_at
+from simulator.machine.interface import SmOfUnits
 from simulator.machine.l2 import L2Path
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
 from simulator.state.windows import LOCAL
-
-if TYPE_CHECKING:
-    from simulator.machine.sm import Sm
 
 COPIES = ("copy", "cached copy")  # kinds of `FetchFacts`
 _CACHED = ("load", "cached copy")  # what L1 keeps
@@ -99,7 +97,7 @@ class GlobalMemory:
         touched: lines that have come before, to any SM.
     """
 
-    def __init__(self, sm: Sm, memory: Memory, path: L2Path, device_latency: int) -> None:
+    def __init__(self, sm: SmOfUnits, memory: Memory, path: L2Path, device_latency: int) -> None:
         self.sm, self.memory, self.path, self.observer = sm, memory, path, sm.observer
         self.device_latency = device_latency
         self.store_free = 0  # when it takes the next store
@@ -132,7 +130,7 @@ class GlobalMemory:
         """The groups of a warp."""
         groups = self.groups.get(warp)
         if groups is None:
-            groups = self.groups[warp] = Groups(self.sm.number_of(warp))
+            groups = self.groups[warp] = Groups(warp.id)
         return groups
 
     def fetch(self, core: Any, warp: Any, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
@@ -183,7 +181,7 @@ class GlobalMemory:
         """Takes the sub-core's port, the pipe to shared memory, then the path to L2; returns the cycle in which the
         last line has been asked for."""
         rules = self.memory
-        last = self.sm.front.send_outside(core, warp, now, rules.port_cycles, rules.pipe_cycles)
+        last = self.sm.front_code.send_outside(self.sm.front, core, warp, now, rules.port_cycles, rules.pipe_cycles)
         out = self.path.bring(last, cycles)
         warp.went_outside(out)
         return out
@@ -207,9 +205,7 @@ class GlobalMemory:
         if self.memory.write_cycles:
             for group in (groups.open, groups.part):
                 group.missing += 1
-            self.land(
-                arrival, fact.wavefronts, partial(self.written, warp, groups.open, groups.part), self.sm.number_of(warp)
-            )
+            self.land(arrival, fact.wavefronts, partial(self.written, warp, groups.open, groups.part), warp.id)
             return 1
         groups.open.written = max(groups.open.written, arrival)
         groups.part.written = max(groups.part.written, arrival)
@@ -234,7 +230,7 @@ class GlobalMemory:
         if self.observer is not None:
             self.observer.resume(issue)
         if cycles := wavefronts * self.memory.write_cycles:
-            written = self.sm.front.shared_block(written, cycles) + cycles
+            written = self.sm.front_code.block_shared(self.sm.front, written, cycles) + cycles
         self.sm.machine.lasts(written)
         if self.observer is not None:
             self.observer.complete(written)
@@ -247,7 +243,7 @@ class GlobalMemory:
             waiting.written = max(waiting.written, cycle)
         groups, now = self.of(warp), int(self.sm.env.now)
         self.arrive_parts(groups, now)
-        if self.sm.is_blocked(warp, StallReason.GLOBAL) and not any(group.missing for group in groups.awaited()):
+        if warp.blocked == StallReason.GLOBAL and not any(group.missing for group in groups.awaited()):
             self.sm.release(warp, max(self.complete(groups, now), now), StallReason.GLOBAL)
 
     # Groups
@@ -281,10 +277,10 @@ class GlobalMemory:
         awaited = groups.awaited()
         last = max((group.written for group in awaited), default=0)
         if any(group.missing for group in awaited):
-            warp.block(StallReason.GLOBAL)
+            warp.blocked = StallReason.GLOBAL
         elif last > now:
-            warp.block(StallReason.GLOBAL)
-            self.flights[call_at(self.sm.env, last, partial(self.look, warp))] = last, (self.sm.number_of(warp),)
+            warp.blocked = StallReason.GLOBAL
+            self.flights[call_at(self.sm.env, last, partial(self.look, warp))] = last, (warp.id,)
             self.sm.machine.limit(last)
         else:
             warp.wait_until(self.complete(groups, now), StallReason.GLOBAL)

@@ -47,7 +47,7 @@ def parts(codes: Sequence[TimedCode], sub_cores: int, cta_warps: int, starts: Se
         cta_warps: warps of a CTA; each CTA has an SM of its own.
         starts: for each warp, by number, when it begins; none: all begin in cycle 0.
     """
-    if not settled(codes) or any(item.returning for code in codes for item in operations_of(code)):
+    if not settled(codes):
         return []
     program = {warp: place for place, code in enumerate(codes) for warp in code.warps if code.items}
     by_core: dict[int, list[int]] = {}

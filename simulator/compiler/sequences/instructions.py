@@ -74,10 +74,8 @@ def _shuffle(
 
 def _jump(row: Row, rules: Sequences, reads: Registers, writes: Registers, line: int) -> TimedOperation:
     """A call of a routine, or a return from it."""
-    is_return = row.kind == "return"
-    cycles = rules.returns if is_return and rules.returns else rules.call
-    returning = is_return and rules.return_interval > 0
-    return TimedOperation(Unit.CONTROL, cycles, 1, reads, writes, line, blocking=True, returning=returning)
+    cycles = rules.returns if row.kind == "return" and rules.returns else rules.call
+    return TimedOperation(Unit.CONTROL, cycles, 1, reads, writes, line, blocking=True)
 
 
 def _arithmetic(
@@ -86,7 +84,7 @@ def _arithmetic(
     """An integer or float instruction."""
     alu = config.alu
     is_float = row.kind == "float"
-    halves = is_float and config.registers is not None and config.registers.halves
+    halves = is_float and config.registers.halves
     return TimedOperation(
         Unit.ALU if row.kind == "alu" else Unit.FMA,
         alu.latency,

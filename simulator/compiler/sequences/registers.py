@@ -35,9 +35,8 @@ class _Assignment:
     def _last_uses(self) -> dict[int, int]:
         """For each register, the place of the last item that needs it.
 
-        A value from an outer loop is needed until the end of the inner loop that reads it. A value from in front of all
-        loops counts as one from the first loop that reads it, so that its register is free behind its last reader
-        there, although later runs of the loop read it again; measured times were compared with this rule.
+        A value from in front of a loop is needed until the end of the loop if any instruction in it reads the value:
+        the next run reads it again.
         """
         ends = {item.loop: place for place, item in enumerate(self.items) if isinstance(item, TimedLoop)}
         first_use: dict[int, int] = {}
@@ -46,10 +45,8 @@ class _Assignment:
             if not isinstance(item, TimedOperation):
                 continue
             for register in (*item.writes, *item.reads):
-                entered: list[int] = []
-                if self.inside[place]:
-                    first = first_use.setdefault(register, place)
-                    entered = [loop for loop in self.inside[place] if loop not in self.inside[first]]
+                first = first_use.setdefault(register, place)
+                entered = [loop for loop in self.inside[place] if loop not in self.inside[first]]
                 needed = ends[entered[0]] if entered else place
                 last_use[register] = max(last_use.get(register, 0), needed)
         return last_use

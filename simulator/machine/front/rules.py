@@ -26,7 +26,7 @@ class Rules:
     extra: cython.longlong[::1]
     produced_by: cython.longlong[::1]
     pipe_taken: cython.longlong[::1]
-    margin: cython.longlong
+    margin = cython.declare(cython.longlong, visibility="readonly")
     lag: cython.longlong
     unlike_margin: cython.longlong
     sub_cores: cython.int
@@ -70,18 +70,15 @@ class Rules:
         self.produced_by, self.pipe_taken = numbers(produced_by), numbers(pipe_taken)
         longest = max([max(row) for row in extra])
         self.margin = longest + max(shared.overlap_latency, config.alu.change_latency)
-        self.unlike_margin = (
-            max([tensor.result_until for tensor in config.tensor], default=0) + config.pipe.sparse_after_dense
-        )
+        self.unlike_margin = max([tensor.result_until for tensor in config.tensor], default=0)
         self.sub_cores, self.tensor_pipes = config.sm.sub_cores, config.sm.tensor_pipes
         self.metadata_cycles = config.sm.metadata_cycles
         self.policy, self.width, self.greedy = POLICIES.index(issue.policy), issue.width, issue.greedy
         self.most_counted, self.counted_behind = issue.most_counted, issue.counted_behind
         self.loop_minimum, self.loop_cycles = config.loop.minimum, config.loop.cycles
         self.call_slot = config.sequences.fetch if config.sequences is not None else 0
-        self.stages = registers.stages if registers is not None else 3
-        self.written = max(registers.written if registers is not None else 6, 1)
-        self.stored = max((registers.stored if registers is not None else 6) - config.alu.latency, 0)
+        self.stages, self.written = registers.stages, max(registers.written, 1)
+        self.stored = max(registers.stored - config.alu.latency, 0)
         self.gap, self.port_delay = config.pipe.gap, config.pipe.port_delay
         self.lag = max(self.stages, self.port_delay) + 1
         self.cycles, self.wavefronts, self.wavefront_interval = (

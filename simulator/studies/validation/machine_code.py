@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any
 
 from isa import MmaForm, mma_form
@@ -32,7 +31,7 @@ from simulator.studies.validation.slots import read_from, wait_for
 from simulator.studies.validation.streams import Loop
 
 PREDICATES = 256  # the number of P0
-ADDRESS = 7  # where a row has the address of its instruction, in instructions, if it is known
+TIMED = 7  # entries of a row that time it; behind them is its address
 SLOTS = {"clock": (Unit.ALU, 1, 2), "nothing": (Unit.FMA, 1, 1)}  # what takes its slot, and no more
 SHORT = 12  # of how many loops the short form takes one
 STARTED = "started"  # the group of the loops behind a known start
@@ -47,9 +46,6 @@ def loops() -> tuple[list[MmaForm], list[dict[str, Any]]]:
     `ahead`, how many rows of the body stand in front of the loop."""
     path = folder("configs") / "measurements" / "h100_machine_code.json.xz"
     data = json.loads(lzma.decompress(path.read_bytes()))
-    for entry in data["loops"]:  # the file has how far each lies behind the one before
-        for row, address in zip(entry["body"], accumulate(row[ADDRESS] for row in entry["body"]), strict=True):
-            row[ADDRESS] = address
     return [mma_form(opcode) for opcode in data["forms"]], data["loops"]
 
 
@@ -72,7 +68,7 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm], ah
 
 
 def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
-    kind, stall, writes, reads, (yields, *upkeep), slots, boards = row[:ADDRESS]
+    kind, stall, writes, reads, (yields, *upkeep), slots, boards = row[:TIMED]
     assert config.sequences is not None
     if kind in SLOTS:
         timed = TimedOperation(*SLOTS[kind], (), (), 1)
@@ -83,9 +79,6 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
     timed.yields, timed.upkeep = bool(yields), tuple(upkeep)
     read_from(timed, slots)
     wait_for(timed, boards or (-1, -1))
-    if config.fetch is not None and len(row) > ADDRESS:
-        timed.cache_line = row[ADDRESS] // config.fetch.line
-        timed.line_place = row[ADDRESS] % config.fetch.line
     if timed.unit is not Unit.TENSOR:
         timed.writer = kind == "clock" or any(register < PREDICATES for register in writes)
     return timed

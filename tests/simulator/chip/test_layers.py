@@ -11,6 +11,7 @@ import pytest
 
 from simulator import ConfigError, load_config
 from simulator.chip.config import Config
+from simulator.chip.earlier import NO_EFFECT
 from tests.support.cases import over
 
 ROW = "sparse, full k, f32"
@@ -228,3 +229,32 @@ def test_wrong_overrides_name_the_key(text: str, named: str, words: tuple[str, .
     assert caught.value.path.startswith("h100_sxm")
     assert caught.value.key == named
     assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_keys_that_have_no_effect_any_more_are_ignored_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file of an earlier version means what it means without them, and says so once; `--set` refuses them."""
+    text = 'base = "h100_sxm"\nname = "mine"\n[fetch]\nline = 8\n[pipe]\nturnaround = 3\ngap = 5\n'
+    row = '[[tensor]]\nname = "dense, small k, f32"\nspare = 2\n'
+    old, new = tmp_path / "old.toml", tmp_path / "new.toml"
+    old.write_text(text + row)
+    new.write_text('base = "h100_sxm"\nname = "mine"\n[pipe]\ngap = 5\n')
+    for _ in range(2):
+        config = load_config(old)
+    assert (config.pipe, config.tensor) == (load_config(new).pipe, load_config(new).tensor)
+    warned = [record.getMessage() for record in caplog.records]
+    assert warned == [f"{old}: fetch, pipe.turnaround, tensor.spare: {NO_EFFECT}"]
+    for key in ("fetch.line", "pipe.integer", "tensor.sparse_full_k.ports", "sequences.return_again"):
+        with pytest.raises(ConfigError, match="no effect any more") as caught:
+            load_config("h100_sxm", [f"{key}=1"])
+        assert caught.value.key == key
+
+
+def test_a_config_without_registers_has_those_of_the_measured_chip(tmp_path: Path) -> None:
+    """As files of 0.1.0: the table is there, counts as assumed, and its keys can be set."""
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "a100"\n[registers]\nremove = true\n')
+    config = load_config(path, ["registers.stages=4"])
+    assert config.registers == replace(load_config("h100_sxm").registers, stages=4)
+    assert config.status("registers") == "assumed"

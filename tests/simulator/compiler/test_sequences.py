@@ -75,6 +75,31 @@ def test_expansion_has_every_row_in_order_of_dependency(form: isa.MmaForm) -> No
     assert {op.place for op in found} == {0}
 
 
+def test_registers_of_values_from_in_front_of_a_loop_last_as_long_as_the_loop() -> None:
+    """Two products with an A of their own each: both are converted in front of the loop, and each run reads both, so
+    what the loop writes has other registers."""
+    texts = [
+        line
+        for a, d in ((0, 20), (2, 24))
+        for line in (
+            "add.s32 %r8, %r8, %r9;",
+            f"{DENSE.opcode} {vector(d, 4)}, {vector(a, 2)}, {{%r8}}, {vector(d, 4)};",
+        )
+    ]
+    steps = tuple(Step(decode(text), number + 1) for number, text in enumerate(texts))
+    timed = expand(compile_code(linearise(Block((0,), (Repeat(3, steps, 1),), 1)), H100, {}), H100)
+    (end,) = timed.ends.values()
+    ahead, inside = timed.items[: end.start], timed.items[end.start : timed.items.index(end)]
+    converted = {register for op in ahead if isinstance(op, TimedOperation) for register in op.writes}
+    written = {register for op in inside if isinstance(op, TimedOperation) for register in op.writes}
+    assert len(converted) == 8
+    assert not converted & written
+
+
+def vector(first: int, count: int) -> str:
+    return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"
+
+
 def test_expansion_of_dense_8_bit_floats_by_hand() -> None:
     """m16n8k16 of 8-bit floats: six conversions, each of a register's halves, two products in a chain, four additions
     of C."""
@@ -86,7 +111,8 @@ def test_expansion_of_dense_8_bit_floats_by_hand() -> None:
     assert [op.writes for op in found[8:]] == [(20,), (21,), (22,), (23,)]
     # Conversions every 2 cycles; 7 to the product, 16 to the next, 16 to an addition, 4 additions, 4 until the last is
     # done.
-    config = replace(H100, registers=None)  # and no register is late
+    registers, issue = replace(H100.registers, halves=False), replace(H100.issue, width=2)
+    config = replace(H100, registers=registers, issue=issue)  # registers are there at issue
     alone = simulate(config, [compile_code(linearise(block), config, {})], 1)
     assert alone.cycles == 2 * 5 + 7 + 16 + 16 + 3 + 4
 

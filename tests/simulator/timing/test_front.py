@@ -19,7 +19,7 @@ import simulator
 from simulator.chip.config import config_names, load_config
 from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.machine import engine
-from simulator.machine.front import front as interpreted_front
+from simulator.machine import front as interpreted_front
 from simulator.resources import folder as data_folder
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile

@@ -135,7 +135,7 @@ VARIANTS = (
     {"sm.tensor_pipes": 3, "sm.metadata_cycles": 7},
     {"shared.wavefronts": 2},
     {"shared.wavefronts": 3, "shared.cycles": 2, "issue.width": 2, "shared.wavefront_interval": 1},
-    {"sm.tensor_pipes": 2, "sm.metadata_cycles": 3, "pipe.sparse_after_dense": 4},
+    {"sm.tensor_pipes": 2, "sm.metadata_cycles": 3},
 )
 SHARED_PORTS = {"operands.shared": True, "operands.registers": 3, "sm.tensor_pipes": 2}
 
@@ -147,8 +147,6 @@ def check_variant(number: int, seed: int, most: int = 20_000) -> int:
     overrides = dict(VARIANTS[number % len(VARIANTS)]) | {"issue.policy": policy}
     if name in ("h100_sxm", "a100", "h800_pcie") and number % 2:
         overrides |= SHARED_PORTS
-    if name not in ("h100_sxm", "h800_pcie"):
-        overrides.pop("pipe.sparse_after_dense", None)
     session = Session(text, load_config(name, overrides), arithmetic="none")
     if sum(len(code.warps) * executions(code) for code in session._compiled) > most:
         return 0
