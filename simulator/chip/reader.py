@@ -186,7 +186,7 @@ class Reader:
         try:
             by_opcode = read_sequences(path)
         except (OSError, ValueError) as error:
-            self.tables.fail(key, f"{path.name}: {error}", "a file that tests/hardware/sequences.py wrote")
+            self.tables.fail(key, f"{path.name}: {error}", "a file that measurements/sequences.py wrote")
         for form in {form for sequence in by_opcode.values() for form in sequence.tensor}:
             if not any(c.matches(form) for c in tensor):
                 reason = f"no [[tensor]] class matches '{form.opcode}', which a sequence uses"

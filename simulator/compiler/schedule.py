@@ -16,7 +16,7 @@ instruction that waits two cycles has the hint, too, if no instruction had it fo
 counter, NOPs and the branch have the hint. They issue between the instructions of a trace, so each instruction of the
 trace notes those that follow it.
 
-Measured on an H100 (tests/hardware/README.md, "Unlike instructions"): waits, hints and places of the counter equal
+Measured on an H100 (measurements/README.md, "Unlike instructions"): waits, hints and places of the counter equal
 those in the machine code of 1,148 of 1,160 random loops (tests/simulator/compiler/test_schedule_hints.py).
 """
 

@@ -19,10 +19,10 @@ class Arrivals(Protocol):
         """Plans one arrival on each of these mbarriers in a later cycle."""
 
     def transact(self, barrier: Barrier, count: int, now: int) -> None:
-        """Counts bytes that are announced, or, below 0, that have arrived."""
+        """Counts bytes that are announced (`count` above 0) or have arrived (below 0)."""
 
     def phase(self, barrier: Barrier) -> Any:
-        """The current phase of an mbarrier."""
+        """Returns the current phase of an mbarrier."""
 
 
 class MachineOfUnits(Protocol):
@@ -58,10 +58,10 @@ class MachineOfUnits(Protocol):
         """Whether these are the SMs of a pair of CTAs."""
 
     def lasts(self, cycle: int) -> None:
-        """Notes that a result is there in this cycle."""
+        """Notes the cycle of a result; the run ends no sooner."""
 
     def limit(self, cycle: int) -> None:
-        """Lets the fronts look in this cycle what has happened."""
+        """Stops the fronts before this cycle, in which something happens outside them."""
 
 
 class SmOfUnits(Protocol):

@@ -201,7 +201,7 @@ def test_without_the_compiled_front_a_run_takes_the_same_cycles(monkeypatch: pyt
     monkeypatch.setenv("TCSIM_KERNEL", "numpy")
     engine.front_module.cache_clear()
     try:
-        assert engine.front_module() is interpreted_front
+        assert engine.front_module().__name__ == "simulator.machine.front"
         assert simulator.run(text, config="h100_sxm").cycles == expected
     finally:
         engine.front_module.cache_clear()
