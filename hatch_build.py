@@ -1,5 +1,5 @@
-"""Builds what is compiled into the wheel where there is a C compiler: the kernel of arithmetic, from C, and the front of
-the timing model, from Python by Cython. Without one the wheel is pure Python and everything runs in numpy and Python."""
+"""Builds what is compiled into the wheel where there is a C compiler: the kernel of arithmetic, from C, and the front
+of the timing model, from Python by Cython. Without one the wheel is pure Python, and numpy and Python do the work."""
 
 from __future__ import annotations
 

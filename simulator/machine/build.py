@@ -1,7 +1,7 @@
-"""Compiles the front of an SM (`simulator/machine/front`) with Cython, as it stands. Run it as a script.
+"""Compiles the front of an SM (`simulator/machine/front`) with Cython, as it stands. Run this module as a script.
 
-Its modules become one, in the order of their imports, so that objects of one module reach the fields of another's
-without Python. The installation runs this, and goes on without it where it fails: nothing but the standard library,
+The modules of the front become one, in the order of their imports, so that compiled code reads the fields of all their
+objects directly. The installation runs this, and goes on without it where it fails: nothing but the standard library,
 Cython, setuptools and a C compiler is needed.
 """
 
@@ -18,15 +18,21 @@ ORDER = (
     "program",
     "rules",
     "warp",
+    "warp_state",
     "matrix_reads",
+    "access",
     "port",
+    "stages",
     "collector",
     "pipes",
+    "issue_policy",
     "sub_core",
     "wavefronts",
     "return_path",
     "shared_memory",
     "front",
+    "counters",
+    "services",
 )
 NAME = "simulator.machine.compiled"
 DIRECTIVES = {
@@ -42,17 +48,17 @@ _INTERNAL = re.compile(
 
 
 def sources() -> list[str]:
-    """The texts of the modules, in the order of their imports."""
+    """Returns the source texts of the modules, in the order of their imports."""
     return [(HERE / "front" / f"{name}.py").read_text(encoding="utf-8") for name in ORDER]
 
 
 def digest() -> str:
-    """What identifies these texts. The compiled module has that of the texts it was built from, as `DIGEST`."""
+    """Returns the SHA-256 of the source texts. A compiled module keeps that of its own texts as `DIGEST`."""
     return hashlib.sha256("".join(sources()).encode()).hexdigest()
 
 
 def as_one() -> str:
-    """The modules of the front as one."""
+    """Returns the source text of the one module that Cython compiles."""
     texts = [_INTERNAL.sub("", text) for text in sources()]
     return "\n".join(["from __future__ import annotations", *texts, f"DIGEST = {digest()!r}\n"])
 

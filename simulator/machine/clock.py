@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import simpy
+from simpy.events import EventPriority
 
-LAST = 2  # SimPy's priorities are 0 (urgent) and 1 (normal)
+LAST = EventPriority(2)  # SimPy's priorities are 0 (urgent) and 1 (normal)
 
 
 class Turn(simpy.Event):
-    """The next step of a front: an event in so many cycles, behind all others of its cycle."""
+    """The next step of a front: an event after `delay` cycles, which comes after all others of its cycle."""
 
     def __init__(self, env: simpy.Environment, delay: float) -> None:
         super().__init__(env)
@@ -24,7 +25,7 @@ class Turn(simpy.Event):
 
 
 def call_at(env: simpy.Environment, cycle: int, call: Callable[[simpy.Event], Any]) -> simpy.Event:
-    """An event in this cycle, with which this is called."""
+    """Plans a call in a cycle; returns its event, which is also the argument of the call."""
     event = env.timeout(max(cycle - int(env.now), 0))
     event.callbacks.append(call)
     return event

@@ -1,6 +1,6 @@
-"""Finds the front of an SM: compiled where it has been built, and else as it stands, with the same cycles.
+"""Finds the front of an SM: the compiled module where it has been built, else the Python files, with the same cycles.
 
-`TCSIM_KERNEL=numpy` in the environment keeps the compiled one out.
+`TCSIM_KERNEL=numpy` in the environment keeps the compiled module out.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ WAITS, OUTSIDE, BOUNDARY, PAUSE = range(4)  # what `Front.advance` returns
 
 
 def compiled_front() -> ModuleType | None:
-    """The compiled front; None if it has not been built, is kept out, or was built from another version of it, which is
-    a warning."""
+    """Returns the compiled front. Returns None if it has not been built or is kept out, and, with a warning, if it was
+    built from other files."""
     if os.environ.get("TCSIM_KERNEL", "") == "numpy":
         return None
     try:
@@ -36,24 +36,24 @@ def compiled_front() -> ModuleType | None:
 
 @cache
 def front_module() -> ModuleType:
-    """The module with `Front`, `Rules` and `Program`."""
+    """Returns the module that has `Front`, `Rules`, `Program` and the counters."""
     found = compiled_front()
     if found is not None:
         return found
-    from simulator.machine.front import front
+    from simulator.machine import front
 
     return front
 
 
 class Programs:
-    """Programs as the front reads them, which several runs share. From one to the next nothing of a program may change
-    but its warps and how often its loops run."""
+    """Programs in the form that the front reads, which several runs share. Between runs a program may change its warps
+    and how often its loops run, and nothing else."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Any]] = {}  # by the identity of the items, which are kept
 
     def find(self, code: Any) -> Any:
-        """The program, with the counts that its loops have now."""
+        """Returns the front's form of a program, with the present counts of its loops."""
         key = id(code.items)
         if key not in self._known:
             self._known[key] = front_module().Program(code), code.items

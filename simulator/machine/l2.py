@@ -1,7 +1,7 @@
-"""The path from an SM to L2, and the SM's share of L2: when what an access to global memory asks for can come.
+"""The path from an SM to L2, and the SM's share of L2. They decide when the lines arrive that an access asks for.
 
-Lines come one after the other over the SM's path. With `sms` SMs that do the same at the same time each has its share
-of what L2 reads and writes in a cycle; reads of a burst do not wait for it (`[l2] burst_bytes`).
+The SM's path brings one line after the other. Where `sms` SMs do the same at the same time, each has its share
+of what L2 reads and writes in a cycle; a burst of reads does not wait for that share (`[l2] burst_bytes`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class L2Path:
         return max(soonest, -(-self.l2_free[write] // rate))
 
     def state(self, now: int) -> tuple[int, ...]:
-        """All that decides when something can come, in cycles relative to `now`."""
+        """Returns all that decides when lines can arrive, in cycles relative to `now`."""
         rates = self.rates or (1, 1)
         floors = now * rates[0] - self.burst, now * rates[1]
         shares = (max(cycle - floor, 0) for cycle, floor in zip(self.l2_free, floors, strict=True))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import simpy
 
@@ -15,10 +15,8 @@ from simulator.compiler.timed_code import StallReason
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import CLUSTER, STORES, Barrier
 from simulator.machine.clock import call_at
+from simulator.machine.interface import MachineOfUnits
 from simulator.state.mbarrier import PhaseCounter
-
-if TYPE_CHECKING:
-    from simulator.machine.sm import Machine
 
 
 @dataclass
@@ -41,7 +39,7 @@ class Mbarriers:
         flights: arrivals under way: the cycle, and the mbarriers.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineOfUnits) -> None:
         self.machine, self.env = machine, machine.env
         self.phases: dict[Barrier, Phase] = {}
         self.flights: dict[simpy.Event, tuple[int, tuple[Barrier, ...]]] = {}
@@ -51,7 +49,7 @@ class Mbarriers:
         self.phases[barrier] = Phase(count, count)
 
     def phase(self, barrier: Barrier) -> Phase:
-        """The state of an mbarrier; DeadlockError if it has not been initialised."""
+        """Returns the current phase of an mbarrier; raises DeadlockError if it has not been initialised."""
         if barrier[0] == STORES:
             return self.phases.setdefault(barrier, Phase(1, 1))
         phase = self.phases.get(barrier)
@@ -77,7 +75,7 @@ class Mbarriers:
         self._settle(barrier, phase, now)
 
     def transact(self, barrier: Barrier, count: int, now: int) -> None:
-        """Counts bytes that are announced (`count` above 0) or have arrived (below 0); waiting warps see them at `now`,
+        """Counts bytes that are announced (`count` above 0) or have arrived (below 0). Waiting warps see them at `now`,
         which may be later than this cycle."""
         phase = self.phase(barrier)
         phase.transactions += count
@@ -85,13 +83,13 @@ class Mbarriers:
             self._settle(barrier, phase, now + (self.machine.mbarrier_latency - 1 if phase.waiting else 0))
 
     def wait(self, sm: Any, warp: Any, barrier: Barrier, parity: int) -> bool:
-        """Whether a warp must wait for the phase of this parity; if so, it is released when that is complete."""
+        """Returns whether a warp must wait for the phase of this parity; if so, the end of the phase releases it."""
         phase = self.phase(barrier)
         if phase.parity != parity:
             return False
         if phase.complete is None:
             phase.complete = self.env.event()
-        phase.waiting.append((sm.number_of(warp), parity))
+        phase.waiting.append((warp.id, parity))
         reason = StallReason.GLOBAL if barrier[0] == STORES else StallReason.MBARRIER
         phase.complete.callbacks.append(partial(_release, sm, warp, reason))
         return True
@@ -104,11 +102,11 @@ class Mbarriers:
             self.arrive(CLUSTER, now)
 
     def _settle(self, barrier: Barrier, phase: Phase, now: int) -> None:
-        """Completes the phase if nothing is missing any more; warps that wait can issue at `now`."""
+        """Completes the phase if no arrival and no byte is missing; warps that wait for it can issue at `now`."""
         if not phase.settle():
             return
         machine = self.machine
-        if machine.observer is not None and barrier[0] != STORES and (barrier != CLUSTER or len(machine.sms) > 1):
+        if machine.observer is not None and barrier[0] != STORES and (barrier != CLUSTER or machine.pair):
             machine.observer.flip(name_of(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
         if barrier == CLUSTER:
             machine.arrived.clear()
@@ -128,7 +126,7 @@ class Mbarriers:
         ]
 
     def state(self, now: int) -> tuple[object, ...]:
-        """All that decides what happens next, in cycles relative to `now`."""
+        """Returns all that decides what happens next, in cycles relative to `now`."""
         flights = tuple((cycle - now, barriers) for cycle, barriers in self.flights.values())
         phases = tuple(
             (barrier, p.expected, p.pending, p.parity, p.transactions, tuple(p.waiting))

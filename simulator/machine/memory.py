@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import simpy
 
@@ -32,12 +32,10 @@ from simulator.execute.dynamic_info import (
     WaitGroupFacts,
 )
 from simulator.machine.clock import call_at
+from simulator.machine.interface import SmOfUnits
 from simulator.machine.l2 import L2Path
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
 from simulator.state.windows import LOCAL
-
-if TYPE_CHECKING:
-    from simulator.machine.sm import Sm
 
 COPIES = ("copy", "cached copy")  # kinds of `FetchFacts`
 _CACHED = ("load", "cached copy")  # what L1 keeps
@@ -99,7 +97,7 @@ class GlobalMemory:
         touched: lines that have come before, to any SM.
     """
 
-    def __init__(self, sm: Sm, memory: Memory, path: L2Path, device_latency: int) -> None:
+    def __init__(self, sm: SmOfUnits, memory: Memory, path: L2Path, device_latency: int) -> None:
         self.sm, self.memory, self.path, self.observer = sm, memory, path, sm.observer
         self.device_latency = device_latency
         self.store_free = 0  # when it takes the next store
@@ -132,7 +130,7 @@ class GlobalMemory:
         """The groups of a warp."""
         groups = self.groups.get(warp)
         if groups is None:
-            groups = self.groups[warp] = Groups(self.sm.number_of(warp))
+            groups = self.groups[warp] = Groups(warp.id)
         return groups
 
     def fetch(self, core: Any, warp: Any, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
@@ -180,25 +178,25 @@ class GlobalMemory:
         return self.arrive(warp, operation, fact, arrival, now)
 
     def send(self, core: Any, warp: Any, operation: TimedOperation, cycles: int, now: int) -> int:
-        """Takes the sub-core's port, for a while the pipe to shared memory, then the path; returns when the last line
-        has been asked for."""
+        """Takes the sub-core's port, the pipe to shared memory, then the path to L2; returns the cycle in which the
+        last line has been asked for."""
         rules = self.memory
-        last = self.sm.front.send_outside(core, warp, now, rules.port_cycles, rules.pipe_cycles)
+        last = self.sm.front_code.send_outside(self.sm.front, core, warp, now, rules.port_cycles, rules.pipe_cycles)
         out = self.path.bring(last, cycles)
         warp.went_outside(out)
         return out
 
     def further(self, lines: set[int]) -> int:
-        """Cycles that lines take beyond those of L2's near half: the first time from the far half, or from device
-        memory."""
+        """Returns the cycles that these lines take beyond those of L2's near half. A line that comes for the first time
+        may come from the far half, or from device memory."""
         touched = self.sm.machine.touched
         new = lines - touched
         touched |= new
         return self.memory.far_latency * any(map(_far, new)) + (self.device_latency if new else 0)
 
     def arrive(self, warp: Any, operation: TimedOperation, fact: FetchFacts, arrival: int, now: int) -> int:
-        """Lets what was fetched come to its registers, or to shared memory, in a later cycle; returns the cycles until
-        its registers are written."""
+        """Delivers what was fetched to its registers, or to shared memory, in a later cycle; returns the cycles until
+        the registers are written."""
         if fact.kind == "load":
             for register in operation.writes:
                 warp.set_ready(register, arrival, Unit.GLOBAL)
@@ -207,9 +205,7 @@ class GlobalMemory:
         if self.memory.write_cycles:
             for group in (groups.open, groups.part):
                 group.missing += 1
-            self.land(
-                arrival, fact.wavefronts, partial(self.written, warp, groups.open, groups.part), self.sm.number_of(warp)
-            )
+            self.land(arrival, fact.wavefronts, partial(self.written, warp, groups.open, groups.part), warp.id)
             return 1
         groups.open.written = max(groups.open.written, arrival)
         groups.part.written = max(groups.part.written, arrival)
@@ -221,33 +217,33 @@ class GlobalMemory:
     # What lands in shared memory
 
     def land(self, cycle: int, wavefronts: int, done: Any, *what: object) -> None:
-        """Plans that data land: they are written to shared memory, and `done` is called with the cycle in which they
-        have been."""
+        """Plans a landing of data: in `cycle` they are written to shared memory, and `done` is called with the cycle in
+        which that is over."""
         issue = self.observer.current if self.observer is not None else None
         event = call_at(self.sm.env, cycle, partial(self.landed, wavefronts, done, issue))
         self.flights[event] = cycle, (wavefronts, *what)
         self.sm.machine.limit(cycle)
 
     def landed(self, wavefronts: int, done: Any, issue: Any, event: simpy.Event) -> None:
-        """Lets data land."""
+        """Writes data that land to shared memory."""
         written, _ = self.flights.pop(event)
         if self.observer is not None:
             self.observer.resume(issue)
         if cycles := wavefronts * self.memory.write_cycles:
-            written = self.sm.front.shared_block(written, cycles) + cycles
+            written = self.sm.front_code.block_shared(self.sm.front, written, cycles) + cycles
         self.sm.machine.lasts(written)
         if self.observer is not None:
             self.observer.complete(written)
         done(written)
 
     def written(self, warp: Any, group: Group, part: Group, cycle: int) -> None:
-        """Notes that a copy is written, which two groups wait for."""
+        """Notes that a copy has been written, for the two groups that count it."""
         for waiting in (group, part):
             waiting.missing -= 1
             waiting.written = max(waiting.written, cycle)
         groups, now = self.of(warp), int(self.sm.env.now)
         self.arrive_parts(groups, now)
-        if self.sm.is_blocked(warp, StallReason.GLOBAL) and not any(group.missing for group in groups.awaited()):
+        if warp.blocked == StallReason.GLOBAL and not any(group.missing for group in groups.awaited()):
             self.sm.release(warp, max(self.complete(groups, now), now), StallReason.GLOBAL)
 
     # Groups
@@ -259,7 +255,7 @@ class GlobalMemory:
         groups.open = Group()
 
     def arrive_after(self, warp: Any, fact: CopyArriveFacts, now: int) -> None:
-        """Lets the warp's copies so far arrive at an mbarrier."""
+        """Makes the warp's copies so far arrive at an mbarrier when they are complete."""
         groups = self.of(warp)
         if not fact.counted:
             self.sm.machine.mbarriers.phase(fact.barrier).pending += fact.count
@@ -268,7 +264,7 @@ class GlobalMemory:
         self.arrive_parts(groups, now)
 
     def arrive_parts(self, groups: Groups, now: int) -> None:
-        """Lets those copies of a warp arrive at their mbarriers of which it is known when they have come."""
+        """Plans the arrivals of those copies of a warp whose last landing is known."""
         while groups.parts and not groups.parts[0][0].missing:
             part, fact = groups.parts.popleft()
             latency = self.sm.machine.mbarrier_latency
@@ -281,16 +277,16 @@ class GlobalMemory:
         awaited = groups.awaited()
         last = max((group.written for group in awaited), default=0)
         if any(group.missing for group in awaited):
-            warp.block(StallReason.GLOBAL)
+            warp.blocked = StallReason.GLOBAL
         elif last > now:
-            warp.block(StallReason.GLOBAL)
-            self.flights[call_at(self.sm.env, last, partial(self.look, warp))] = last, (self.sm.number_of(warp),)
+            warp.blocked = StallReason.GLOBAL
+            self.flights[call_at(self.sm.env, last, partial(self.look, warp))] = last, (warp.id,)
             self.sm.machine.limit(last)
         else:
             warp.wait_until(self.complete(groups, now), StallReason.GLOBAL)
 
     def look(self, warp: Any, event: simpy.Event) -> None:
-        """Lets a warp go on that has waited for its groups."""
+        """Releases a warp that has waited for its groups."""
         cycle, _ = self.flights.pop(event)
         self.sm.release(warp, max(self.complete(self.of(warp), cycle), cycle), StallReason.GLOBAL)
 
@@ -303,7 +299,7 @@ class GlobalMemory:
         return max((group.written for group in done), default=0) if done else now + 1
 
     def state(self, now: int) -> tuple[object, ...]:
-        """All that decides what happens next, in cycles relative to `now`."""
+        """Returns all that decides what happens next, in cycles relative to `now`."""
         flights = tuple((cycle - now, what) for cycle, what in self.flights.values())
         groups = tuple(
             (

@@ -1,4 +1,4 @@
-"""What the timing engine tells about each issue and each unit to an observer, such as a timeline.
+"""What an observer, such as a timeline, is told about each issue and each unit.
 
 A run without an observer takes no extra time.
 """
@@ -109,7 +109,7 @@ class TimingObserver:
         """Called when a warp could not go on after its last issue: for a barrier, a wait or the end of a loop."""
 
     def state(self) -> tuple[object, ...]:
-        """All that decides what will be recorded, beyond the engine's own state."""
+        """Returns all that decides what will be recorded, beyond the state of the machine."""
         return ()
 
     def end(self, warp: int, stall: Stall) -> None:

@@ -57,8 +57,8 @@ class Machine:
         mbarriers: those of all CTAs.
         arrived: warps that are at the barrier of the cluster, in its current phase.
         touched: lines of memory that have come before.
-        boundary: called with an SM, a warp and the loop whose end it is at.
-        pause: called now and then.
+        boundary: called when a warp is at the end of a loop, with its SM, the warp and that end.
+        pause: called after many steps of a front (`front.STEPS`).
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Machine:
         self.env = simpy.Environment()
         self.config, self.codes, self.observer = config, [code for code in codes if code.items], observer
         self.cta_warps, self.end = warps, 0
+        self.mbarriers = Mbarriers(self)
         self.touched: set[int] = set()
         self.arrived: set[Any] = set()
         self.boundary: Callable[[Sm, Any, Any], None] = lambda sm, warp, loop: None
@@ -97,7 +98,6 @@ class Machine:
         """Adds the units beside the fronts that the programs use."""
         config, codes = self.config, list(self.codes)
         behind = has_jobs(codes, BEHIND_ISSUE) and (config.tcgen05 is not None or config.mbarrier is not None)
-        self.mbarriers = Mbarriers(self)
         memory = config.memory is not None and has_jobs(codes, (Unit.GLOBAL, Unit.SHARED))
         for sm in self.sms:
             if behind:
@@ -108,6 +108,11 @@ class Machine:
                 sm.memory = GlobalMemory(sm, config.memory, L2Path(config.l2, sms, sm.cta, self.observer), device)
             if behind or memory:
                 sm.front.use(sm)
+
+    @property
+    def pair(self) -> bool:
+        """Whether these are the SMs of a pair of CTAs."""
+        return len(self.sms) > 1
 
     @property
     def units(self) -> list[TensorUnit]:
@@ -124,19 +129,19 @@ class Machine:
     @property
     def unfinished(self) -> int:
         """Warps whose programs are not over."""
-        return sum(sm.front.warps_left() for sm in self.sms)
+        return sum(sm.front.unfinished for sm in self.sms)
 
     # What has been counted
 
     @property
     def issued(self) -> list[int]:
         """Instructions that each sub-core has issued, over all SMs."""
-        return [count for sm in self.sms for count in sm.front.issued()]
+        return [count for sm in self.sms for count in sm.front_code.issued(sm.front)]
 
     def counters(self) -> list[Sequence[int]]:
         """All counts: stalls of each warp, then those of each SM, then what an observer counts for itself."""
         counted: list[Sequence[int]] = [warp.stall_counts() for _, warp, _ in self.places]
-        counted += [counts for sm in self.sms for counts in (sm.front.counters(), sm.counters())]
+        counted += [counts for sm in self.sms for counts in (sm.front_code.counters(sm.front), sm.counters())]
         return [*counted, list(self.observer.ledger) if self.observer is not None else []]
 
     def waits_since(self, before: list[Sequence[int]], counted: list[Sequence[int]]) -> list[int]:
@@ -154,17 +159,17 @@ class Machine:
                 warp.count_stall(reason, cycles)
         own = iter(more[len(self.places) :])
         for sm in self.sms:
-            sm.front.count(next(own))
+            sm.front_code.count(sm.front, next(own))
             sm.count(next(own))
         if self.observer is not None:
             self.observer.ledger[:] = [a + b for a, b in zip(self.observer.ledger, next(own), strict=True)]
 
     def lasts(self, cycle: int) -> None:
-        """Notes that a result is there in this cycle."""
+        """Notes the cycle of a result; the run ends no sooner."""
         self.end = max(self.end, cycle)
 
     def limit(self, cycle: int) -> None:
-        """Lets the fronts look in this cycle what has happened."""
+        """Stops the fronts before this cycle, in which something happens outside them."""
         for sm in self.sms:
             sm.front.limit(cycle)
 
@@ -181,7 +186,7 @@ class Machine:
             raise self.deadlock()
         for sm in self.sms:
             sm.front.drain()
-        return int(max(self.end, *(sm.front.clock_end() for sm in self.sms)))
+        return int(max(self.end, *(sm.front.clock.end for sm in self.sms)))
 
     def deadlock(self) -> DeadlockError:
         """The error that says which warps wait for what never comes."""
@@ -202,6 +207,7 @@ class Sm:
 
     def __init__(self, machine: Machine, cta: int, skip: bool) -> None:
         module: Any = front_module()
+        self.front_code = module
         config, self.machine, self.env, self.cta = machine.config, machine, machine.env, cta
         self.observer = machine.observer
         produced_by, taken = [PRODUCED_BY[unit] for unit in Unit], [PIPE_TAKEN[unit] for unit in Unit]
@@ -216,15 +222,18 @@ class Sm:
     def run(self) -> Generator[simpy.Event, Any, None]:
         """Lets the front advance to the next event outside, again and again."""
         env, front, machine = self.env, self.front, self.machine
-        while front.warps_left():
+        while front.unfinished or front.next_step() < NEVER:  # what warps have sent is served when they are over, too
             due, now = env.peek(), int(env.now)
             # what else happens now is a step of another front
             outcome = front.advance(NEVER if due > NEVER else int(due) if due > now else now + 1)
             if outcome == OUTSIDE:  # everything else comes to this cycle first
-                if front.now() > now:
-                    yield Turn(env, front.now() - now)
+                if front.clock.now > now:
+                    yield Turn(env, front.clock.now - now)
                 front.issue_chosen()
                 yield Turn(env, 0)
+                reached, loop = front.at_boundary()  # an instruction that waits for the others may end a loop, too
+                if reached is not None:
+                    machine.boundary(self, reached, loop)
             elif outcome == BOUNDARY:
                 machine.boundary(self, *front.at_boundary())
             elif outcome == PAUSE:
@@ -235,8 +244,8 @@ class Sm:
                 yield self.alarm
 
     def wake(self) -> None:
-        """Lets a front that sleeps go on in the cycle in which it does something next. Called when something else may
-        have made that earlier."""
+        """Wakes a sleeping front in the cycle of its next step; called when something outside may have made that
+        earlier."""
         cycle = self.front.next_step()
         if cycle < self.wakes_at and not self.alarm.triggered:
             self.wakes_at, alarm = cycle, self.alarm
@@ -263,7 +272,7 @@ class Sm:
             case MoveFacts(store=store) if job.cost is not None:
                 return self.move(core, warp, operation, job, store, now)
             case MoveWaitFacts(store=store):
-                warp.wait_until(self.moved.get((warp.number(), store), 0), StallReason.TMEM)
+                warp.wait_until(self.moved.get((warp.id, store), 0), StallReason.TMEM)
             case InitFacts(barrier=barrier, count=count):
                 mbarriers.init(barrier, count)
             case ExpectFacts(barrier=barrier, count=count):
@@ -278,7 +287,7 @@ class Sm:
                 mbarriers.arrive_at(now + self.machine.mbarrier_latency, (barrier,) * count)
             case WaitFacts(barrier=barrier, parity=parity):
                 if mbarriers.wait(self, warp, barrier, parity):
-                    warp.block(StallReason.GLOBAL if barrier[0] == STORES else StallReason.MBARRIER)
+                    warp.blocked = StallReason.GLOBAL if barrier[0] == STORES else StallReason.MBARRIER
             case PostFacts(barrier=barrier):
                 memory = self.machine.config.memory
                 assert memory is not None
@@ -297,7 +306,7 @@ class Sm:
         core.set_free(Unit.TMEM, now + cost.interval)
         for register in operation.writes:
             warp.set_ready(register, now + cost.latency, operation.unit)
-        key = warp.number(), store
+        key = warp.id, store
         self.moved[key] = max(self.moved.get(key, 0), now + cost.latency)
         return cost.latency
 
@@ -310,16 +319,6 @@ class Sm:
         """Ends the wait of a blocked warp, which can issue from this cycle on."""
         self.front.release(warp, int(self.env.now), cycle, reason)
         self.wake()
-
-    @staticmethod
-    def number_of(warp: Any) -> int:
-        """A warp's number over all CTAs."""
-        return int(warp.number())
-
-    @staticmethod
-    def is_blocked(warp: Any, reason: StallReason) -> bool:
-        """Whether a warp waits for this until it is released."""
-        return bool(warp.is_blocked(reason))
 
     def counters(self) -> list[int]:
         """Busy cycles of the unit, of its products and of the path to L2."""
@@ -335,7 +334,7 @@ class Sm:
             self.memory.path.busy += more[2]
 
     def state(self, now: int) -> tuple[object, ...]:
-        """All that decides what the units behind the front do next, in cycles relative to `now`."""
+        """Returns all that decides what the units behind the front do next, in cycles relative to `now`."""
         unit = self.unit.state(now) if self.unit is not None else None
         memory = self.memory.state(now) if self.memory is not None else None
         moved = tuple((key, cycle - now) for key, cycle in self.moved.items() if cycle > now)
@@ -344,7 +343,7 @@ class Sm:
     def barriers_state(self, now: int) -> tuple[object, ...]:
         """Who waits at which barrier of the CTA."""
         waiting = tuple((number, tuple(warps)) for number, warps in sorted(self.barriers.arrived.items()) if warps)
-        return max(self.front.barrier_unit_free() - now, 0), waiting
+        return max(self.front.barrier_free - now, 0), waiting
 
 
 def _ring(alarm: simpy.Event, turn: simpy.Event) -> None:

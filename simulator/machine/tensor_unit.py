@@ -11,16 +11,14 @@ as a block, and that accumulators in Tensor Memory cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
 
 import simpy
 
 from simulator.compiler.timed_code import Job
 from simulator.execute.dynamic_info import CommitFacts
-
-if TYPE_CHECKING:
-    from simulator.machine.sm import Sm
+from simulator.machine.interface import SmOfUnits
 
 
 class Queued(NamedTuple):
@@ -44,7 +42,7 @@ class TensorUnit:
         complete: by warp, when all that it has queued and that has started is complete.
     """
 
-    def __init__(self, sm: Sm, length: int) -> None:
+    def __init__(self, sm: SmOfUnits, length: int) -> None:
         self.sm, self.env, self.length = sm, sm.env, length
         self.queue = simpy.Store(sm.env)
         self.head: Queued | None = None
@@ -60,7 +58,8 @@ class TensorUnit:
     def put(self, warp: Any, job: Job, issue: Any) -> None:
         """Puts an instruction of a warp into the queue."""
         self.queue.put(Queued(warp, job, issue))
-        self.sm.front.unit_queue_full(len(self.queue.items) + (self.head is not None) >= self.length)
+        full = len(self.queue.items) + (self.head is not None) >= self.length
+        self.sm.front_code.fill_queue(self.sm.front, full)
 
     def run(self) -> Generator[simpy.Event, Any, None]:
         """Starts one instruction after the other."""
@@ -80,26 +79,26 @@ class TensorUnit:
 
     def make_room(self) -> None:
         """Lets warps that found the queue full look again."""
-        if self.sm.front.unit_queue_is_full() and len(self.queue.items) < self.length:
-            self.sm.front.unit_queue_has_room(int(self.env.now))
+        if len(self.queue.items) < self.length:
+            self.sm.front_code.make_room_in_queue(self.sm.front, int(self.env.now))
             self.sm.wake()
 
     def commit(self, warp: Any, fact: CommitFacts, issue: Any) -> None:
         """Plans the arrivals of a commit."""
         now = int(self.env.now)
-        arrival = max(self.complete.get(self.sm.number_of(warp), 0), now + 1)
+        arrival = max(self.complete.get(warp.id, 0), now + 1)
         self.sm.machine.mbarriers.arrive_at(arrival, fact.barriers)
         if self.sm.observer is not None:
             self.sm.observer.start(issue, now, arrival)
 
-    def start(self, warp: Any, cost: Any, units: list[TensorUnit], issue: Any) -> None:
+    def start(self, warp: Any, cost: Any, units: Sequence[TensorUnit], issue: Any) -> None:
         """Starts an instruction: it takes the units, and shared memory for its operands."""
-        now, late, observer, number = int(self.env.now), 0, self.sm.observer, self.sm.number_of(warp)
+        now, late, observer, number = int(self.env.now), 0, self.sm.observer, warp.id
         if observer is not None:
             observer.start(issue, now, now)
         for unit in units:
             if cost.operands:
-                late = max(late, unit.sm.front.shared_block(now, cost.operands) - now)
+                late = max(late, unit.sm.front_code.block_shared(unit.sm.front, now, cost.operands) - now)
         interval = max(cost.interval, late + cost.operands)
         for unit in units:
             unit.free = now + interval
@@ -114,7 +113,7 @@ class TensorUnit:
             observer.complete(done)
 
     def state(self, now: int) -> tuple[object, ...]:
-        """All that decides what it does next, in cycles relative to `now`."""
-        queued = tuple((self.sm.number_of(entry.warp), entry.job.fact) for entry in self.waiting)
+        """Returns all that decides what the unit does next, in cycles relative to `now`."""
+        queued = tuple((entry.warp.id, entry.job.fact) for entry in self.waiting)
         complete = tuple((number, cycle - now) for number, cycle in self.complete.items() if cycle > now)
         return queued, max(self.free - now, 0), complete

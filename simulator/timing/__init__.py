@@ -1,4 +1,5 @@
-"""The timing engine: an event-driven model of an SM, which tells how long a program takes and where the cycles go.
+"""Runs of the machine: how many cycles a program takes, and where they go.
 
-Events are those of the library SimPy; every number of a chip comes from a config file.
+`run` starts and ends a run, `repetition` skips what repeats, `apart` times sub-cores that share nothing one by one, and
+`recorder` keeps what timelines show. The rules of an SM are in `simulator.machine`, its numbers in configs.
 """

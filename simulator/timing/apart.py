@@ -1,8 +1,8 @@
 """Sub-cores that share nothing are timed apart from each other, so that each finds its own repetitions.
 
-What the sub-cores of an SM share are shared memory, barriers, and all that works on after issue.
-Where no program has any of these, a run is the runs of its sub-cores, side by side. Together they would repeat only
-where all of them do at once, which is often never; and sub-cores whose warps do the same take the same time.
+The sub-cores of an SM share shared memory, barriers, and all that works on after issue. Where no program uses any of
+these, each sub-core can be run alone. All of them together would repeat only where each of them does at once, which is
+often never; and sub-cores whose warps do the same take the same time.
 """
 
 from __future__ import annotations

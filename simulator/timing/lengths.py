@@ -1,7 +1,7 @@
-"""How long a loop takes with two numbers of runs, whose difference is what measurements of loops tell.
+"""How long a loop takes with two counts of its runs. Measurements of loops tell the difference of the two.
 
-On other numbers of warps validation asks for some sub-cores' runs again: one with two warps is there on 5 to 8 warps
-alike. They are simulated once.
+Validation asks for many numbers of warps, and some sub-cores do the same in several of them: with 5 to 8 warps, at
+least one sub-core has two. Each such run is simulated once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records what the timing engine does, for timelines and for stalls by instruction.
+"""Records what happens in a run, for timelines and for stalls by instruction.
 
 Two things are kept. A ledger for each instruction of each program: its issues, and the cycles that warps waited for it,
 by `StallReason`. It grows as all counts do, so that a skipped period counts as often as it repeats. And,
@@ -87,7 +87,7 @@ class Recorder(TimingObserver):
         ] = {}  # by warp and place, the issue that further parts of its sequence belong to
         self._writers: dict[tuple[int, int], Issue] = {}
 
-    # The engine calls these
+    # Called by the front and by the units
 
     def attach(self, programs: dict[int, TimedCode], codes: Sequence[TimedCode], sub_cores: int, margin: int) -> None:
         self._codes, self._sub_cores, self._margin = list(codes), sub_cores, margin
@@ -174,7 +174,7 @@ class Recorder(TimingObserver):
         self.ledger[self._first[warp] + REASONS * self._places[warp][0] + cause] += cycles
 
     def state(self) -> tuple[object, ...]:
-        """All that decides what will be recorded, beyond the engine's own state."""
+        """Returns all that decides what will be recorded, beyond the state of the machine."""
         return tuple(self._places.items())
 
     def end(self, warp: int, stall: Stall) -> None:

@@ -17,9 +17,9 @@ class Met(NamedTuple):
     """A state that was met.
 
     Attributes:
-        cycle: when, skipped cycles counted.
-        counts: of each warp's chosen loop then.
-        counted: what had been counted.
+        cycle: the cycle in which it was met, skipped cycles included.
+        counts: how often each warp had run its chosen loop.
+        counted: all counters of the machine.
     """
 
     cycle: int
@@ -55,17 +55,19 @@ class Skipper:
         self.single = all(len(code.ends) == 1 for code in machine.codes)
 
     def look(self, sm: Sm, reference: Any, end: Any) -> None:
-        """Called when the reference warp is at the end of a loop: skips, if the state has been met before."""
+        """Skips repetitions if the state has been met before; called when the reference warp is at a loop's end."""
         machine, loop = self.machine, end.timed_loop()
         if loop.count - reference.count_of(loop.loop) < 2 or self.exhausted == machine.unfinished:
             return
-        if machine.observer is not None and sm.front.now() < machine.observer.steps_until:
+        if machine.observer is not None and sm.front.clock.now < machine.observer.steps_until:
             return
         self.ends += 1
         if self.ends % min(1 << self.ends // self.close, self.far):
             return
-        now = sm.front.now()
-        digest = blake2b(b"".join(each.front.state(now) for each in machine.sms), digest_size=16).digest()
+        now = sm.front.clock.now
+        digest = blake2b(
+            b"".join(each.front_code.state(each.front, now) for each in machine.sms), digest_size=16
+        ).digest()
         state = (loop.depth, digest, *self.beside(now))
         if self.single:  # the state tells which warps are in their loop, and no other count differs
             self.met(now, state, [warp.count_of(0) for _, warp, _ in machine.places])
@@ -83,7 +85,7 @@ class Skipper:
                 warp.count_of(number)
                 for (_, warp, code), which in zip(machine.places, chosen, strict=True)
                 for number in code.ends
-                if not warp.is_done() and (which is None or number != which.loop)
+                if not warp.done and (which is None or number != which.loop)
             )
             if self.met(now, (*state, chosen is innermost, others), counts, chosen):
                 return
@@ -125,22 +127,19 @@ class Skipper:
                 warp.repeat_loop(which.loop, periods * step)
         machine.count_again(before.counted, counted, periods)
         for (_, warp, _), since in zip(machine.places, waits, strict=True):
-            reason = warp.waits_for()
-            if reason and not (warp.is_done() and reason == StallReason.BARRIER):
+            reason = warp.blocked
+            if reason and not (warp.done and reason == StallReason.BARRIER):
                 cycles = passed - periods * since  # its wait is counted when it ends, from its last issue on
                 warp.count_stall(reason, cycles)
                 if machine.observer is not None:
-                    machine.observer.wait(warp.number(), BY_NUMBER[reason], cycles)
+                    machine.observer.wait(warp.id, BY_NUMBER[reason], cycles)
         self.skipped += passed
         self.ends = 0
         return True
 
     def chosen(self, depth: int) -> Chosen:
-        """The loop at this depth that each warp is in, -1 for the innermost; None if it is in none."""
-        return [
-            None if warp.is_done() else self.loops(code, depth)[warp.position()]
-            for _, warp, code in self.machine.places
-        ]
+        """Returns for each warp the loop at this depth that it is in (-1: the innermost); None if it is in none."""
+        return [None if warp.done else self.loops(code, depth)[warp.pc] for _, warp, code in self.machine.places]
 
     def loops(self, code: TimedCode, depth: int) -> Chosen:
         """The same for each item of a program."""
@@ -152,9 +151,9 @@ class Skipper:
         return self.known[key]
 
     def beside(self, now: int) -> list[object]:
-        """All that decides what happens next beside the fronts, in cycles relative to `now`."""
+        """Returns all that decides what happens next outside the fronts, in cycles relative to `now`."""
         machine = self.machine
-        end = max(machine.end, *(sm.front.clock_end() for sm in machine.sms))
+        end = max(machine.end, *(sm.front.clock.end for sm in machine.sms))
         state: list[object] = [max(end - now, 0)]
         state += [sm.state(now) for sm in machine.sms]
         if machine.units:

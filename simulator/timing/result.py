@@ -1,4 +1,4 @@
-"""The result of the timing engine: how long a run took, and for how long each unit was busy."""
+"""The result of a run: how long it took, and for how long each unit was busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a program on the machine of a chip: `simulate` tells the cycles that it takes."""
+"""Runs programs on the machine of a chip. `simulate` returns the cycles that they take."""
 
 from __future__ import annotations
 
@@ -152,10 +152,10 @@ def run(machine: Machine, watch: Watch) -> Timing:
     machine.boundary, machine.pause = boundary, pause
     if machine.observer is not None:
         machine.observer.attach(
-            {warp.number(): code for _, warp, code in machine.places},
+            {warp.id: code for _, warp, code in machine.places},
             machine.codes,
             machine.config.sm.sub_cores,
-            machine.sms[0].front.margin(),
+            machine.sms[0].front.rules.margin,
         )
     cycles = machine.run() + skipper.skipped
     watch.before += sum(machine.issued)
@@ -164,17 +164,17 @@ def run(machine: Machine, watch: Watch) -> Timing:
 
 def result(machine: Machine, cycles: int, skipped: int) -> Timing:
     """The cycles and counts of a run that is over."""
-    waits, fronts = {}, [sm.front for sm in machine.sms]
+    waits = {}
     for _, warp, _ in machine.places:
         row = warp.stall_counts()
         row[StallReason.FINISHED] = cycles - sum(row)
-        waits[warp.number()] = row
-    busy = [list(pair) for front in fronts for pair in front.busy_pipes()]
-    shared = max(-(-front.shared_busy() // front.shared_slots()) for front in fronts)
+        waits[warp.id] = row
+    busy = [taken for sm in machine.sms for taken in sm.front_code.busy_pipes(sm.front)]
+    shared = max(sm.front_code.busy_shared(sm.front) for sm in machine.sms)
     more: dict[str, Any] = {}
     if any(sm.memory is not None for sm in machine.sms):
         more["memory_busy"] = max(sm.memory.path.busy for sm in machine.sms if sm.memory is not None)
     if machine.units and machine.config.tcgen05 is not None:
         more["tcgen05_busy"] = tuple((unit.busy, unit.products) for unit in machine.units)
-        more["tmem_busy"] = tuple(cycles for front in fronts for cycles in front.busy_paths())
-    return Timing(cycles, waits, machine.issued, busy, shared, skipped, **more)
+        more["tmem_busy"] = tuple(path for _, _, path in busy)
+    return Timing(cycles, waits, machine.issued, [[tensor, alu] for tensor, alu, _ in busy], shared, skipped, **more)

@@ -17,13 +17,14 @@ from simulator.chip.config import load_config
 from simulator.execute.mma import execute_mma
 from simulator.faults import MmaTarget, single_bits
 from simulator.layout import form_layout
+from simulator.machine import engine
+from simulator.machine import front as interpreted_front
 from simulator.program import load
 from simulator.resources import folder
 from simulator.simulation.session import Session
 from simulator.studies.gemm import estimate
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.validation.streams import stream
-from simulator.timing import compiled
 from simulator.views.drawing.registers import matrix_panels
 from simulator.views.drawing.svg import figure
 from tests.benchmarks.bare_simpy import INSTRUCTIONS, Loop, bare_simpy
@@ -187,18 +188,21 @@ def flat_loops() -> list[Pair]:
 
 
 def engines() -> list[Pair]:
-    """The timing engine on 32,008 instructions of a loop, nothing skipped, against a bare SimPy model of as many."""
+    """The machine on 32,008 instructions of a loop, nothing skipped, against a bare SimPy model of as many."""
     timed = Loop()
 
-    def in_python() -> None:
-        with mock.patch.object(compiled, "available", return_value=False):
+    def interpreted() -> None:
+        with (
+            mock.patch("simulator.machine.sm.front_module", return_value=interpreted_front),
+            mock.patch.object(engine, "front_module", return_value=interpreted_front),
+        ):
             timed()
 
     other = (bare_simpy, INSTRUCTIONS)
-    engine = [("compiled", timed)] if compiled.available() else []
+    compiled = [("compiled", timed)] if engine.compiled_front() is not None else []
     return [
-        Pair(f"timing ldmatrix and mma.sp, {name}: against a bare SimPy model", ours, INSTRUCTIONS, *other)
-        for name, ours in [*engine, ("in Python alone", in_python)]
+        Pair(f"timing ldmatrix and mma.sp, the front {name}: against a bare SimPy model", ours, INSTRUCTIONS, *other)
+        for name, ours in [*compiled, ("interpreted", interpreted)]
     ]
 
 

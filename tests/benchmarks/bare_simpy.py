@@ -1,4 +1,4 @@
-"""A loop of ldmatrix and mma.sp in the timing engine, and the barest model of it in SimPy: what an event for each issue
+"""A loop of ldmatrix and mma.sp on the machine, and the barest model of it in SimPy: what an event for each issue
 costs at least."""
 
 from __future__ import annotations

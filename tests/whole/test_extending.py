@@ -77,6 +77,7 @@ def test_the_page_has_what_people_add() -> None:
     assert list(sections()) == [
         "An instruction",
         "A chip",
+        "A unit of your own",
         "A fault model",
         "A lesson",
         "A sparsity pattern",

@@ -16,10 +16,8 @@ from typing import Any
 
 import cython
 
-from simulator.machine.front.pipes import Pipe
-from simulator.machine.front.port import Access, Clock
+from simulator.machine.front.access import Access, Clock
 from simulator.machine.front.program import (
-    ALU,
     AT_BARRIER,
     AT_GLOBAL,
     AT_MBARRIER,
@@ -33,17 +31,15 @@ from simulator.machine.front.program import (
     SEQUENCE,
     SHARED,
     TENSOR,
-    TMEM,
-    UNITS,
     Instruction,
     LoopEnd,
+    Program,
     Words,
 )
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.shared_memory import SharedMemory
 from simulator.machine.front.sub_core import SubCore, UnitQueue
 from simulator.machine.front.warp import Warp
-from simulator.machine.front.wavefronts import TAKEN
 from simulator.machine.observer import Stall, Waits
 from simulator.machine.reasons import BY_NUMBER
 
@@ -53,7 +49,7 @@ OUTSIDE = cython.declare(
 )  # an instruction is to issue that starts something on its own clock: `issue_chosen`
 BOUNDARY = cython.declare(cython.int, 2)  # a warp is at the end of a loop, where a repetition may be found
 PAUSE = cython.declare(cython.int, 3)  # enough steps for once
-STEPS = cython.declare(cython.longlong, 1_000_000)  # that it takes at once
+STEPS = cython.declare(cython.longlong, 1_000_000)  # at once
 ASLEEP = cython.declare(
     cython.longlong, 10_000
 )  # cycles without an issue after which the state is compared at another warp's loop ends
@@ -77,8 +73,8 @@ class Front:
         boundary_warp, boundary_loop: after BOUNDARY, the warp and the loop end that it is at.
     """
 
-    rules: Rules
-    clock: Clock
+    rules = cython.declare(Rules, visibility="readonly")
+    clock = cython.declare(Clock, visibility="readonly")
     cores: list
     warps: list
     shared: SharedMemory
@@ -86,10 +82,10 @@ class Front:
     observer: object
     outside: object
     barriers: object
-    barrier_free: cython.longlong
+    barrier_free = cython.declare(cython.longlong, visibility="readonly")
     skip: cython.bint
     until: cython.longlong
-    unfinished: cython.longlong
+    unfinished = cython.declare(cython.longlong, visibility="readonly")
     cta: cython.int
     first_warp: cython.int
     chosen: Warp
@@ -111,7 +107,7 @@ class Front:
         """Lets this issue what the front cannot do alone."""
         self.outside = outside
 
-    def place(self, program: Any, number: Any, registers: Any, start: Any) -> Any:
+    def place(self, program: Program, number: Any, registers: Any, start: Any) -> Any:
         """Puts a warp of this program on its sub-core, where it issues from the cycle `start` on; returns it."""
         core: SubCore = cython.cast(SubCore, self.cores[(number - self.first_warp) % self.rules.sub_cores])
         warp = Warp(self.rules, program, number, self.cta, core.number, core.count, len(self.warps), registers)
@@ -122,14 +118,6 @@ class Front:
         self.warps.append(warp)
         self.unfinished += 1
         return warp
-
-    def set_ages(self, order: Any) -> None:
-        """Lets the sub-cores have come to shared memory in this order, the first the longest ago."""
-        age: cython.longlong = -len(order)
-        for number in order:
-            core: SubCore = self.cores[number]
-            core.port.taken_at = core.port.granted_at = age
-            age += 1
 
     # Time
 
@@ -188,7 +176,6 @@ class Front:
             self.chosen, self.chosen_core = warp, core
         else:
             self.issue(core, warp, now)
-            core.wake(core.next_issue(max(now, core.open_from())))
 
     @cython.ccall
     @cython.exceptval(check=True)
@@ -199,7 +186,6 @@ class Front:
         now: cython.longlong = self.clock.now
         self.chosen = None
         self.issue(core, warp, now)
-        core.wake(core.next_issue(max(now, core.open_from())))
 
     @cython.ccall
     def at_boundary(self) -> object:
@@ -213,7 +199,7 @@ class Front:
     @cython.cfunc
     @cython.exceptval(check=True)
     def issue(self, core: SubCore, warp: Warp, now: cython.longlong) -> cython.void:
-        """Issues the warp's next instruction in this cycle."""
+        """Issues the warp's next instruction in this cycle, and plans when its sub-core looks again."""
         instruction: Instruction = warp.next
         self.account(core, warp, instruction, now)
         core.issues = core.issues + 1 if core.last_issue == now else 1
@@ -227,6 +213,7 @@ class Front:
             self.observer.issued(now, finished, free)
         self.clock.lasts(finished)
         self.advance_warp(core, warp, now)
+        core.wake(core.next_issue(max(now, core.open_from())))
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -238,31 +225,17 @@ class Front:
             stalls = []
         cycle: cython.longlong = warp.last + 1
         if cycle < now:
-            cycle = self.charge(warp, cycle, warp.operands_not_before, DEPENDENCY, stalls)
-            cycle = self.charge(warp, cycle, warp.issue_not_before, warp.issue_not_before_reason, stalls)
-            cycle = self.charge(warp, cycle, warp.operands_ready, warp.operands_reason, stalls)
+            cycle = warp.charge(cycle, warp.operands_not_before, DEPENDENCY, stalls)
+            cycle = warp.charge(cycle, warp.issue_not_before, warp.issue_not_before_reason, stalls)
+            cycle = warp.charge(cycle, warp.operands_ready, warp.operands_reason, stalls)
             taken: cython.int = cython.cast(cython.int, self.rules.pipe_taken[instruction.unit])
-            cycle = self.charge(warp, cycle, core.unit_free(instruction), taken, stalls)
-            self.charge(warp, cycle, now, NOT_CHOSEN, stalls)
+            cycle = warp.charge(cycle, core.unit_free(instruction), taken, stalls)
+            warp.charge(cycle, now, NOT_CHOSEN, stalls)
         warp.stalls[SEQUENCE if instruction.part else ISSUED] += 1
         if self.observer is not None:
             waits = Waits(warp.issue_not_before, warp.operands_ready, warp.operands_not_before)
             number: cython.longlong = core.cta * self.rules.sub_cores + core.number
             self.observer.issue(warp.id, number, instruction.timed, now, stalls, waits)
-
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def charge(
-        self, warp: Warp, cycle: cython.longlong, until: cython.longlong, reason: cython.int, stalls: object
-    ) -> cython.longlong:
-        """Counts the cycles from `cycle` to before `until`, if there are any, for a reason; returns where the next
-        begins."""
-        if until <= cycle:
-            return cycle
-        warp.stalls[reason] += until - cycle
-        if stalls is not None:
-            stalls.append(Stall(BY_NUMBER[reason], cycle, until))
-        return until
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -421,150 +394,6 @@ class Front:
             if core.count:
                 core.wake(now)
 
-    def clock_end(self) -> int:
-        """The last cycle in which a result is there."""
-        return self.clock.end
-
     def drain(self) -> None:
         """Serves all that waits in shared memory, at the end of a run."""
         self.shared.drain()
-
-    # For what works outside
-
-    def warps_left(self) -> int:
-        """Warps whose programs are not over."""
-        return self.unfinished
-
-    def barrier_unit_free(self) -> int:
-        """When the barrier unit takes the next arrival."""
-        return self.barrier_free
-
-    def now(self) -> int:
-        """The cycle that the front has come to."""
-        return self.clock.now
-
-    def lasts(self, cycle: Any) -> None:
-        """Notes that a result is there in this cycle."""
-        self.clock.lasts(cycle)
-
-    def unit_queue_full(self, full: Any) -> None:
-        """Notes whether the queue of the tcgen05 unit is full."""
-        self.unit_queue.full = full
-
-    def unit_queue_is_full(self) -> bool:
-        """Whether the queue of the tcgen05 unit is full."""
-        return self.unit_queue.full
-
-    def unit_queue_has_room(self, now: Any) -> None:
-        """Notes that the queue of the tcgen05 unit has room from now on."""
-        self.unit_queue.full, self.unit_queue.room_since = False, now
-        self.wake_all(now)
-
-    def shared_block(self, now: Any, cycles: Any) -> int:
-        """Takes cycles of shared memory in one piece, behind all accesses that have issued; returns the first."""
-        return self.shared.block(now, cycles)
-
-    def send_outside(
-        self, core: SubCore, warp: Warp, now: cython.longlong, port: cython.longlong, pipe: cython.longlong
-    ) -> int:
-        """Sends an access to global memory through its sub-core's port, for so many cycles, and the pipe to shared
-        memory; returns the cycle in which it leaves that."""
-        sent: cython.longlong = core.port.take(now, port)
-        if self.observer is not None:
-            self.observer.serve(
-                "shared", self.cta, sent, core.port.free_from, self.cta * self.rules.sub_cores + core.number
-            )
-        warp.access = now + self.rules.warp_interval
-        warp.sent = core.port.free_from + self.rules.operand_latency
-        k: cython.int
-        for k in range(warp.next.read_count):
-            warp.pinned[warp.next.reads[k]] = warp.sent
-        last: cython.longlong = max(sent, warp.turn if warp.between else warp.outside_turn)
-        if pipe:
-            last = self.shared.wavefronts.place(last, pipe, now, True, TAKEN)
-        warp.outside_turn = last + self.rules.wavefront_interval
-        self.shared.busy += pipe * self.rules.cycles
-        return last
-
-    # The state, for comparison, and counters
-
-    def state(self, now: cython.longlong) -> bytes:
-        """All that decides what the front does next, relative to now, but for the counts of loops."""
-        core: SubCore
-        self.clock.now = max(self.clock.now, now)
-        for core in self.cores:
-            core.settle(now)
-        self.shared.serve(now)
-        self.shared.write(now)
-        words: Words = self.words
-        words.clear()
-        self.shared.state(words, now)
-        for core in self.cores:
-            core.state(words, now)
-        warp: Warp
-        for warp in self.warps:
-            core = self.cores[warp.core]
-            warp.state(words, now, core.port.made)
-        return words.bytes()
-
-    def margin(self) -> int:
-        """Cycles for which a result can matter after it is there."""
-        return self.rules.margin
-
-    def issued(self) -> list[int]:
-        """Instructions that each sub-core has issued."""
-        core: SubCore
-        counted: list[int] = []
-        for core in self.cores:
-            counted.append(core.issued)
-        return counted
-
-    def busy_pipes(self) -> list[tuple[int, int]]:
-        """For each sub-core, cycles for which its tensor pipe and its integer pipe have been taken."""
-        core: SubCore
-        counted: list[tuple[int, int]] = []
-        for core in self.cores:
-            counted.append((core.pipe(TENSOR).busy, core.pipe(ALU).busy))
-        return counted
-
-    def busy_paths(self) -> list[int]:
-        """For each sub-core, cycles for which its path to Tensor Memory has been taken."""
-        core: SubCore
-        counted: list[int] = []
-        for core in self.cores:
-            counted.append(core.pipe(TMEM).busy)
-        return counted
-
-    def shared_busy(self) -> int:
-        """Slots of shared memory that have been taken."""
-        return self.shared.busy
-
-    def shared_slots(self) -> int:
-        """Slots of a cycle."""
-        return self.shared.wavefronts.slots
-
-    def counters(self) -> list[int]:
-        """All counts of the front: by sub-core instructions and busy cycles of pipes and paths, and slots of shared
-        memory."""
-        core: SubCore
-        counted: list[int] = []
-        k: cython.int
-        for core in self.cores:
-            counted.append(core.issued)
-            for k in range(UNITS):
-                counted.append(core.pipe(k).busy)
-        return [*counted, self.shared.busy]
-
-    def count(self, more: Any) -> None:
-        """Adds to these counts, in the same order."""
-        at: cython.longlong = 0
-        k: cython.int
-        pipe: Pipe
-        core: SubCore
-        for core in self.cores:
-            core.issued += more[at]
-            for k in range(UNITS):
-                pipe = core.pipe(k)
-                pipe.busy += more[at + 1 + k]
-            at += 1 + UNITS
-        self.shared.busy += more[at]

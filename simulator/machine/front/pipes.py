@@ -11,7 +11,7 @@ from typing import Any
 import cython
 
 from simulator.machine.front.port import Port
-from simulator.machine.front.program import NEVER, Instruction, Words, numbers
+from simulator.machine.front.program import ALU, FMA, NEVER, SHARED, TENSOR, UNITS, Instruction, Words, numbers
 from simulator.machine.front.rules import Rules
 
 
@@ -203,3 +203,12 @@ class PortPipe(Pipe):
     def state(self, words: Words, now: cython.longlong, oldest: cython.longlong) -> cython.void:
         room: cython.longlong = self.port.room_from
         words.add(-1 if room >= NEVER else (room - now if room > oldest else -NEVER))
+
+
+@cython.cfunc
+def pipes_of(rules: Rules, port: Port) -> list:
+    """The pipes of a sub-core, by unit."""
+    pipes: list = [Pipe(False) for _ in range(UNITS)]
+    pipes[TENSOR], pipes[ALU], pipes[FMA] = TensorPipes(rules), Pipe(True), HalvedPipe(True)
+    pipes[SHARED] = PortPipe(port)
+    return pipes

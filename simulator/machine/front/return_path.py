@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import cython
 
-from simulator.machine.front.port import Access
+from simulator.machine.front.access import Access
 from simulator.machine.front.program import NEVER, Instruction, Words
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.sub_core import SubCore

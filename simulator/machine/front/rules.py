@@ -26,7 +26,7 @@ class Rules:
     extra: cython.longlong[::1]
     produced_by: cython.longlong[::1]
     pipe_taken: cython.longlong[::1]
-    margin: cython.longlong
+    margin = cython.declare(cython.longlong, visibility="readonly")
     lag: cython.longlong
     unlike_margin: cython.longlong
     sub_cores: cython.int

@@ -20,7 +20,8 @@ from typing import Any
 
 import cython
 
-from simulator.machine.front.port import Access, Clock, Port
+from simulator.machine.front.access import Access, Clock
+from simulator.machine.front.port import Port
 from simulator.machine.front.program import NEVER, Instruction, Words, numbers
 from simulator.machine.front.return_path import Returning, ReturnPath
 from simulator.machine.front.rules import Rules

@@ -1,11 +1,4 @@
-"""A sub-core: its warps, its pipes, and which warp issues next in which cycle.
-
-Measured: 19,000 decisions of two to four warps on an H100 80GB (docs/timing.md, Which warp issues). Each warp has a
-counter of four bits. Every instruction counts; when a warp issues whose counter is full, the counters of all warps are
-halved instead. A decision knows what has issued up to `counted_behind` cycles before it. Of the warps that can issue,
-those whose last instruction had the yield hint wait for the others; the warp that issued last goes on for `greedy`
-cycles; else the one with the smallest count goes first, of equals the one with the highest number.
-"""
+"""A sub-core: its warps and their pipes, and what it issues in which cycle."""
 
 from __future__ import annotations
 
@@ -13,31 +6,23 @@ from typing import Any
 
 import cython
 
+from simulator.machine.front.access import Clock, Clocked
 from simulator.machine.front.collector import Collector
+from simulator.machine.front.issue_policy import IssuePolicy
 from simulator.machine.front.matrix_reads import MatrixReads
-from simulator.machine.front.pipes import HalvedPipe, Pipe, PortPipe, TensorPipes
-from simulator.machine.front.port import Clock, Clocked, Port
+from simulator.machine.front.pipes import Pipe, pipes_of
+from simulator.machine.front.port import Port
 from simulator.machine.front.program import (
-    ALU,
     CONTROL,
-    FMA,
     NEVER,
-    SHARED,
     TCGEN05,
-    TENSOR,
     UNITS,
     Instruction,
     Words,
-    numbers,
 )
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.warp import Warp
 
-OLDEST = cython.declare(cython.int, 0)
-GREEDY_OLDEST = cython.declare(cython.int, 1)
-GREEDY_ROUND_ROBIN = cython.declare(cython.int, 2)
-ROUND_ROBIN = cython.declare(cython.int, 3)
-LEAST_ISSUED = cython.declare(cython.int, 4)
 MOST_STORES = cython.declare(cython.longlong, 3)  # stores that a matrix instruction leaves a gap for, at most
 
 
@@ -72,10 +57,8 @@ class SubCore(Clocked):
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
         pipes: by unit, what takes its instructions.
         stores: stores, up to a number, that have issued since the last matrix instruction and leave it a gap.
-        favourite: the place of the warp that the issue policy remembers, since cycle `turned`.
-        recent: a ring of the last instructions, loop overhead included: cycle and place; of `issues_made`, the first
-            `issues_seen` are in the counts.
-        issued: instructions.
+        issued: how many instructions.
+        due_from: no loop overhead is due before this cycle.
     """
 
     rules: Rules
@@ -89,15 +72,7 @@ class SubCore(Clocked):
     port: Port
     collector: Collector
     unit_queue: UnitQueue
-    policy: cython.int
-    counting: cython.bint
-    hinted: cython.bint
-    favourite: cython.int
-    turned: cython.longlong
-    recent: cython.longlong[::1]
-    ring: cython.longlong
-    issues_made: cython.longlong
-    issues_seen: cython.longlong
+    policy: IssuePolicy
     issued: cython.longlong
     picked_due: cython.bint
     due_from: cython.longlong
@@ -110,16 +85,8 @@ class SubCore(Clocked):
         self.matrix = MatrixReads()
         self.port = Port(rules, self, self.matrix, number - rules.sub_cores)
         self.collector = Collector(rules, self, self.port, self.matrix)
-        self.pipes = [Pipe(False) for _ in range(UNITS)]
-        self.pipes[TENSOR], self.pipes[ALU], self.pipes[FMA] = TensorPipes(rules), Pipe(True), HalvedPipe(True)
-        self.pipes[SHARED] = PortPipe(self.port)
-        self.policy = rules.policy
-        self.counting = rules.policy == LEAST_ISSUED
-        self.hinted = self.counting or rules.policy == GREEDY_ROUND_ROBIN
-        self.favourite, self.turned = 0, 0
-        self.ring = 1 << (rules.counted_behind * rules.width + 1).bit_length() if self.counting else 2
-        self.recent = numbers([0] * (2 * self.ring))
-        self.issues_made = self.issues_seen = 0
+        self.pipes = pipes_of(rules, self.port)
+        self.policy = IssuePolicy(rules, self.warps)
         self.issued, self.picked_due = 0, False
         self.due_from = NEVER
 
@@ -244,10 +211,10 @@ class SubCore(Clocked):
                 return None
         if self.issued_in(now) + 1 == self.width:
             self.postpone(now)
-        warp: Warp = self.act(place, now)
+        warp: Warp = self.warp(place)
+        self.policy.note(warp, now)
+        self.policy.pass_on()
         self.note_hint(warp, warp.next.yields)
-        if self.policy == ROUND_ROBIN:
-            self.favourite = (place + 1) % self.count
         return warp
 
     @cython.cfunc
@@ -262,65 +229,17 @@ class SubCore(Clocked):
         k: cython.int
         for k in range(n):
             warp: Warp = self.warp(k)
-            due: cython.bint = self.hinted and warp.due == now
+            due: cython.bint = self.policy.hinted and warp.due == now
             if not due and not (with_able and self.able(warp, now)):
                 continue
-            key: cython.longlong = self.rank(warp, k, due, now)
+            goes_on: cython.bint = False
+            if k == self.policy.favourite:
+                goes_on = self.policy.goes_on(warp, due, self.pipe_free(warp.next), now)
+            key: cython.longlong = self.policy.rank(warp, goes_on)
             if key < best_key:
                 best, best_key, best_due = k, key, due
         self.picked_due = best_due
         return best
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def rank(self, warp: Warp, place: cython.int, due: cython.bint, now: cython.longlong) -> cython.longlong:
-        """The order in which the policy prefers warps, the smallest first: the favourite, if it goes on; then those
-        whose last instruction had no yield hint; of these by what the policy counts."""
-        n: cython.longlong = self.count
-        behind: cython.longlong = place - self.favourite
-        if behind < 0:
-            behind += n
-        if self.policy == OLDEST:
-            return place
-        if self.policy == GREEDY_OLDEST:
-            return -1 if place == self.favourite else place
-        if self.policy == ROUND_ROBIN:
-            return behind
-        if place == self.favourite and not warp.gives_way and self.goes_on(warp, due, now):
-            return -1
-        hinted: cython.longlong = cython.cast(cython.longlong, 1) << 50 if warp.gives_way else 0
-        if self.counting:
-            return hinted + warp.counted * (n + 1) + (n - place)
-        if warp.gives_way:
-            return hinted + warp.acted * (n + 1) + place
-        return behind if behind else n
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def goes_on(self, warp: Warp, due: cython.bint, now: cython.longlong) -> cython.bint:
-        """Whether the warp that issued last, without the yield hint, goes before all others: for `greedy` cycles. Where
-        issues are counted, also behind that unless its unit has just become free, to which it has no more right than
-        those that have waited; a pipe that takes an instruction every second cycle is left to it a cycle longer."""
-        since: cython.longlong = now - self.turned
-        if due or since < self.rules.greedy:
-            return True
-        if not self.counting:
-            return False
-        unit: cython.int = warp.next.unit
-        if since == self.rules.greedy and (unit in (ALU, FMA, CONTROL)):
-            return True
-        return self.pipe_free(warp.next) < now
-
-    @cython.cfunc
-    def act(self, place: cython.int, now: cython.longlong) -> Warp:
-        """Notes that the warp at this place issues in this cycle."""
-        warp: Warp = self.warp(place)
-        self.favourite, self.turned, warp.acted = place, now, now
-        if self.counting:
-            at: cython.longlong = 2 * (self.issues_made & (self.ring - 1))
-            self.recent[at], self.recent[at + 1] = now, place
-            self.issues_made += 1
-        return warp
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -329,24 +248,6 @@ class SubCore(Clocked):
         warp.gives_way = hinted
         if hinted:
             self.collector.let_go(warp)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def see(self, now: cython.longlong) -> cython.void:
-        """Counts what has issued up to `counted_behind` cycles before this one."""
-        while self.issues_seen < self.issues_made:
-            at: cython.longlong = 2 * (self.issues_seen & (self.ring - 1))
-            if self.recent[at] > now - self.rules.counted_behind:
-                return
-            warp: Warp = self.warp(cython.cast(cython.int, self.recent[at + 1]))
-            if warp.counted < self.rules.most_counted:
-                warp.counted += 1
-            else:
-                k: cython.int
-                for k in range(self.count):
-                    other: Warp = self.warp(k)
-                    other.counted >>= 1
-            self.issues_seen += 1
 
     # Loop overhead
 
@@ -371,7 +272,8 @@ class SubCore(Clocked):
     @cython.exceptval(check=False)
     def issue_upkeep(self, place: cython.int, now: cython.longlong) -> cython.void:
         """Lets an overhead instruction of the warp issue in this cycle."""
-        warp: Warp = self.act(place, now)
+        warp: Warp = self.warp(place)
+        self.policy.note(warp, now)
         seen: cython.int = warp.upkeep_seen
         self.note_hint(warp, warp.upkeep[seen] & 1)
         if warp.counter >> seen & 1:
@@ -382,7 +284,7 @@ class SubCore(Clocked):
     @cython.exceptval(check=False)
     def postpone(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions that are due in this cycle come a cycle later."""
-        if not self.hinted or self.due_from > now:
+        if not self.policy.hinted or self.due_from > now:
             return
         k: cython.int
         for k in range(self.count):
@@ -394,11 +296,11 @@ class SubCore(Clocked):
     def settle(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle, registers be read, and counts see what has
         issued."""
-        if self.hinted and self.due_from < now:
+        if self.policy.hinted and self.due_from < now:
             self.settle_upkeep(now)
         self.catch_up(now)
-        if self.counting:
-            self.see(now)
+        if self.policy.counting:
+            self.policy.see(now)
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -411,8 +313,8 @@ class SubCore(Clocked):
             if self.port.read_cycle < cycle:
                 self.catch_up(cycle)
                 continue  # it may have been put off
-            if self.counting:
-                self.see(cycle)
+            if self.policy.counting:
+                self.policy.see(cycle)
             for _ in range(self.width - self.issued_in(cycle)):
                 place: cython.int = self.pick(cycle, False)
                 if place >= 0:
@@ -438,8 +340,7 @@ class SubCore(Clocked):
             self.warp(k).stand_still(cycle)
         for k in range(UNITS):
             self.pipe(k).stand_still(cycle)
-        if self.turned < cycle:
-            self.turned += 1
+        self.policy.stand_still(cycle)
 
     # The state, for comparison
 
@@ -460,45 +361,9 @@ class SubCore(Clocked):
         words.add(self.tick - now if self.tick < NEVER else -1)
         words.add(max(self.last_issue - now, -1))
         words.add(self.issues if self.last_issue >= now else 0)
-        self.policy_state(words, now, running < 2)
+        self.policy.state(words, now, running < 2)
         words.add(self.stores)
         for k in range(UNITS):
             self.pipe(k).state(words, now, oldest)
         self.collector.state(words, now)
         self.port.state(words, now)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def policy_state(self, words: Words, now: cython.longlong, alone: cython.bint) -> cython.void:
-        """What the issue policy remembers. A warp that has the sub-core for itself goes first whatever is counted."""
-        words.add(0 if self.policy == OLDEST else self.favourite)
-        if not self.hinted:
-            return
-        words.add(min(now - self.turned, self.rules.greedy + 1))
-        k: cython.int
-        for k in range(self.count):
-            warp: Warp = self.warp(k)
-            decides: cython.longlong = 0
-            if not alone:
-                decides = warp.counted if self.counting else self.older_than(warp)
-            words.add(decides)
-            words.add(warp.gives_way)
-        n: cython.longlong
-        for n in range(self.issues_made if alone else self.issues_seen, self.issues_made):
-            at: cython.longlong = 2 * (n & (self.ring - 1))
-            words.add(now - self.recent[at])
-            words.add(self.recent[at + 1])
-        words.add(-1)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def older_than(self, warp: Warp) -> cython.longlong:
-        """How many warps have an older last instruction."""
-        count: cython.longlong = 0
-        k: cython.int
-        for k in range(self.count):
-            if self.warp(k).acted < warp.acted or (
-                self.warp(k).acted == warp.acted and self.warp(k).place < warp.place
-            ):
-                count += 1
-        return count

@@ -21,10 +21,11 @@ from simulator.machine.front.program import (
     LoopEnd,
     Program,
     Repeated,
-    Words,
     numbers,
 )
 from simulator.machine.front.rules import Rules
+from simulator.machine.observer import Stall
+from simulator.machine.reasons import BY_NUMBER
 
 
 @cython.final
@@ -71,15 +72,15 @@ class Warp:
 
     rules: Rules
     program: Program
-    id: cython.int
+    id = cython.declare(cython.int, visibility="public")
     cta: cython.int
     core: cython.int
     place: cython.int
     rank: cython.int
     next: Instruction
-    pc: cython.int
-    done: cython.bint
-    blocked: cython.int
+    pc = cython.declare(cython.int, visibility="public")
+    done = cython.declare(cython.bint, visibility="public")
+    blocked = cython.declare(cython.int, visibility="public")
     last: cython.longlong
     acted: cython.longlong
     gives_way: cython.bint
@@ -147,10 +148,6 @@ class Warp:
         """Lets the warp issue nothing before this cycle, and notes why."""
         self.issue_not_before = max(self.issue_not_before, cycle)
         self.issue_not_before_reason = reason
-
-    def block(self, reason: Any) -> None:
-        """Lets the warp wait until it is released."""
-        self.blocked = reason
 
     def hold_accesses(self, cycle: Any) -> None:
         """Lets the next access of the warp issue in this cycle at the earliest."""
@@ -305,18 +302,6 @@ class Warp:
         """Notes when a register can be read, and which unit writes it."""
         self.ready[register], self.producers[register] = cycle, unit
 
-    def is_done(self) -> bool:
-        """Whether its program is over."""
-        return self.done
-
-    def position(self) -> int:
-        """The place of its next instruction in its program."""
-        return self.pc
-
-    def waits_for(self) -> int:
-        """The stall reason for which it waits until it is released; 0 for none."""
-        return self.blocked
-
     def count_of(self, loop: Any) -> int:
         """How many runs of a loop are done."""
         return self.counts[loop]
@@ -332,14 +317,6 @@ class Warp:
     def count_stall(self, reason: Any, cycles: Any) -> None:
         """Counts cycles for a stall reason."""
         self.stalls[reason] += cycles
-
-    def number(self) -> int:
-        """Its number over all CTAs."""
-        return self.id
-
-    def is_blocked(self, reason: Any) -> bool:
-        """Whether it waits, for this reason, until it is released."""
-        return self.blocked == reason
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -368,80 +345,15 @@ class Warp:
             self.prepare()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def state(self, words: Words, now: cython.longlong, accesses: cython.longlong) -> cython.void:
-        """All that decides what it does next, in cycles relative to `now`, but for the counts of its loops.
-
-        Args:
-            accesses: how many accesses its sub-core has made: those whose values are under way count from there.
-        """
-        words.add(max(self.turn + self.rules.lag - now, 0))
-        words.add(max(self.behind + self.rules.lag - now, 0))
-        words.add(max(self.outside_turn - now, 0))
-        words.add(self.between)
-        if self.done:
-            words.add(-1 - self.blocked)
-            return
-        since: cython.longlong = now if self.blocked else self.last
-        words.add(self.pc)
-        words.add(self.blocked)
-        words.add(since - now)
-        if self.blocked:  # what of its wait will count as one for operands
-            words.add(max(self.operands_not_before - self.last - 1, 0))
-        if self.issue_not_before > since:
-            words.add(1)
-            words.add(self.issue_not_before - now)
-            words.add(self.issue_not_before_reason)
-            words.add(self.operands_not_before - now)
-            words.add(max(self.jump_leaves - now + 1, 0) if self.jump_leaves < NEVER else -1)
-        else:
-            words.add(0)
-        if self.operands_ready > since:
-            words.add(1)
-            words.add(self.operands_ready - now if self.operands_ready < NEVER else -NEVER)
-            words.add(self.operands_reason)
-        else:
-            words.add(0)
-        words.add(self.ended)
-        words.add(max(self.access - now, 0))
-        words.add(max(self.sent - now, 0))
-        k: cython.int
-        for k in range(self.program.loops):
-            words.add(max(self.starts[k] + self.rules.loop_minimum - now, 0))
-        self.registers_state(words, now, accesses)
-        for k in range(self.program.count):
-            if self.turns[k]:
-                words.add(k)
-                words.add(self.turns[k])
-        words.add(-1)
-        for k in range(self.upkeep_seen, self.upkeep_count):
-            words.add(self.upkeep[k] - 2 * now)
-        words.add(-1)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def registers_state(self, words: Words, now: cython.longlong, accesses: cython.longlong) -> cython.void:
-        """When its registers can be read and overwritten, and its scoreboards are free, relative to `now`."""
-        margin: cython.longlong = self.rules.margin
-        k: cython.int
-        cycle: cython.longlong
-        for k in range(self.registers):
-            cycle = self.ready[k]
-            if cycle + margin > now:
-                words.add(k)
-                words.add(cycle - now if cycle < NEVER else cycle - 2 * NEVER - accesses)
-                words.add(self.producers[k])
-        words.add(-1)
-        for k in range(self.registers):
-            if self.readable[k] + margin > now:
-                words.add(k)
-                words.add(self.readable[k] - now)
-        words.add(-1)
-        for k in range(self.registers):
-            if self.pinned[k] > now:
-                words.add(k)
-                words.add(self.pinned[k] - now)
-        words.add(-1)
-        for k in range(2 * BOARDS):
-            cycle = max(self.boards[k], now)
-            words.add(cycle - now if cycle < NEVER else cycle - 2 * NEVER - accesses)
+    @cython.exceptval(check=True)
+    def charge(
+        self, cycle: cython.longlong, until: cython.longlong, reason: cython.int, stalls: object
+    ) -> cython.longlong:
+        """Counts the cycles from `cycle` to before `until`, if there are any, for a reason; returns where the next
+        begins."""
+        if until <= cycle:
+            return cycle
+        self.stalls[reason] += until - cycle
+        if stalls is not None:
+            stalls.append(Stall(BY_NUMBER[reason], cycle, until))
+        return until

@@ -93,7 +93,10 @@ def test_a_bug_in_a_worker_is_one_of_tcsim(
 
 
 class Stubborn(Exception):  # noqa: N818 - an exception of somebody else
-    """One that cannot be rebuilt from its arguments."""
+    """One that cannot be rebuilt from its arguments, nor without its class being called."""
+
+    def __new__(cls, *, size: int) -> Stubborn:
+        return super().__new__(cls)
 
     def __init__(self, *, size: int) -> None:
         super().__init__(f"size {size}")

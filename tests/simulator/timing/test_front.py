@@ -19,7 +19,7 @@ import simulator
 from simulator.chip.config import config_names, load_config
 from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.machine import engine
-from simulator.machine.front import front as interpreted_front
+from simulator.machine import front as interpreted_front
 from simulator.resources import folder as data_folder
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
@@ -193,6 +193,18 @@ ENDLESS = """.trace 1
 .warps 8
 .warp 0-7 { .repeat 1000000000 { mov.u32 %r0, 1; mov.u32 %r1, 2; } }
 """
+
+
+def test_without_the_compiled_front_a_run_takes_the_same_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ".trace 1\n.target sm_90a\n.warps 1\n.warp 0 {\n    mov.u32 %r0, 1;\n    add.u32 %r1, %r0, %r0;\n}\n"
+    expected = simulator.run(text, config="h100_sxm").cycles
+    monkeypatch.setenv("TCSIM_KERNEL", "numpy")
+    engine.front_module.cache_clear()
+    try:
+        assert engine.front_module() is interpreted_front
+        assert simulator.run(text, config="h100_sxm").cycles == expected
+    finally:
+        engine.front_module.cache_clear()
 
 
 @needs_compiled

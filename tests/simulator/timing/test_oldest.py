@@ -62,7 +62,7 @@ def ages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     class Aged(Machine):
         def __init__(self, *args: Any, **more: Any) -> None:
             super().__init__(*args, **more)
-            self.sms[0].front.set_ages(order)
+            self.sms[0].front_code.set_ages(self.sms[0].front, order)
 
     monkeypatch.setattr(run, "Machine", Aged)
     return order

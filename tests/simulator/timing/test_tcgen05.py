@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import ceil
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from isa import decode
@@ -363,10 +363,10 @@ def test_shared_memory_serves_operands_too() -> None:
     assert (
         behind.waits[1][StallReason.SHARED] == 48 + B200.shared.latency - 2
     )  # the operands of the MMA are read in cycles 0 to 47
-    last = 29 * B200.shared.wavefront_interval  # cycle of the last wavefront
-    assert (
-        run(([1], (load(0, 30),)), ([0], (Idle(), SMALL))).cycles == last + 1 + 168
-    )  # issued in cycle 1, operands from then on
+    last = 29 * B200.shared.wavefront_interval  # cycle of the last wavefront, which is decided when nothing can change it
+    decided = [Idle()] * 4
+    behind_loads = run(([1], (load(0, 30),)), ([0], (*decided, SMALL)))
+    assert behind_loads.cycles == last + 1 + 168  # issued in cycle 4, operands from the last wavefront on
 
 
 def test_full_queue() -> None:
@@ -895,11 +895,26 @@ def copied(part: object) -> object:
     return replace(part) if isinstance(part, TimedOperation) else part
 
 
+def contended(codes: list[TimedCode], warps: int) -> bool:
+    """Whether both SMs of a pair start instructions of their own, and one of them takes both: which comes first where
+    they could start in the same cycle is not the model's business."""
+    facts = [
+        (number // warps, entry.fact)
+        for code in codes
+        for number in code.warps
+        for item in code.items
+        if isinstance(item, TimedOperation) and item.unit is Unit.TCGEN05 and item.jobs is not None
+        for entry in item.jobs[number].entries
+    ]
+    return len({cta for cta, _ in facts}) > 1 and any(getattr(fact, "cta_group", 1) == 2 for _, fact in facts)
+
+
 @given(programs(5), VARIANTS)
 @settings(QUIET, max_examples=examples(120))
 def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
     config = variant.config
     codes = codes_of(fresh(made), config)
+    assume(not contended(codes, made.warps))
     cores = config.sm.sub_cores
     threads = [
         Thread(

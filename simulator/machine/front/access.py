@@ -1,0 +1,93 @@
+"""An access to shared memory that has issued, and what the parts of a sub-core ask of it."""
+
+from __future__ import annotations
+
+import cython
+
+from simulator.machine.front.program import Instruction
+from simulator.machine.front.warp import Warp
+
+
+@cython.freelist(64)
+@cython.no_gc
+@cython.final
+@cython.cclass
+class Access:
+    """An access to shared memory that has issued.
+
+    Attributes:
+        warp, pc, instruction: whose, and which.
+        arrives: when it comes to the port; `next`: when that reads its next register; `left`: how many of `sent` are
+            to be read; `banks`: bit j, if the jth of these is odd.
+        begin, until: when its first register is read, and when the port is free behind its last.
+        soonest: when its first wavefront can come.
+        read: when its registers can be overwritten.
+        ready: what stands for the cycle in which its values are there, as that is not known.
+        count: its wavefronts.
+        behind: when it may begin because of an access to global memory before it.
+        passed: accesses that have begun before it while there was no room for its registers.
+        issue: what an observer is told of it.
+    """
+
+    warp: Warp
+    pc: cython.int
+    instruction: Instruction
+    arrives: cython.longlong
+    next: cython.longlong
+    left: cython.int
+    sent: cython.int
+    banks: cython.longlong
+    begin: cython.longlong
+    until: cython.longlong
+    soonest: cython.longlong
+    read: cython.longlong
+    ready: cython.longlong
+    count: cython.longlong
+    behind: cython.longlong
+    passed: cython.longlong
+    issue: object
+
+
+@cython.final
+@cython.cclass
+class Clock:
+    """The cycle that an SM has come to, and the last in which a result is there."""
+
+    now = cython.declare(cython.longlong, visibility="readonly")
+    end = cython.declare(cython.longlong, visibility="readonly")
+
+    def __init__(self) -> None:
+        self.now = self.end = 0
+
+    @cython.ccall
+    def lasts(self, cycle: cython.longlong) -> cython.void:
+        """Notes that a result is there in this cycle."""
+        self.end = max(self.end, cycle)
+
+
+@cython.cclass
+class Clocked:
+    """What the parts of a sub-core ask of it: when it looks at its warps next, and to come to a cycle."""
+
+    clock: Clock
+    tick: cython.longlong
+    last_issue: cython.longlong
+    issues: cython.longlong
+    width: cython.longlong
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def settle(self, cycle: cython.longlong) -> cython.void:
+        """Lets overhead instructions issue that come before this cycle, and registers be read."""
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def open_from(self) -> cython.longlong:
+        """The first cycle in which an issue slot is empty."""
+        return self.last_issue + (self.issues >= self.width or self.last_issue > self.clock.now)
+
+    @cython.ccall
+    def wake(self, cycle: cython.longlong) -> cython.void:
+        """Plans to look at the warps in `cycle`, unless that is planned for an earlier cycle already."""
+        cycle = max(cycle, self.clock.now, self.open_from())
+        self.tick = min(self.tick, cycle)
