@@ -61,9 +61,9 @@ def kept(now: Any, before: Any) -> Any:
     return now
 
 
-def test_a_key_has_another_name_now() -> None:
+def test_configs_with_keys_that_are_gone_and_without_keys_that_came() -> None:
     config = simulator.load_config(OLD / "h100_sxm.toml")
-    assert (config.pipe.integer, config.launch and config.launch.cta_cycles) == (1, 0)
+    assert (config.registers.stages, config.launch and config.launch.cta_cycles) == (3, 0)
     assert simulator.load_config(OLD / "rtx5090.toml").name == "rtx5090"
 
 

@@ -77,7 +77,7 @@ def test_ports_explain_the_intervals() -> None:
             if row.multiply:
                 compared += 1
                 assert max(row.multiply, config.operands.cycles(row.words, config.operands.measured)) == row.interval
-    assert compared == 12 + 4 + 4
+    assert compared == 12 + 12 + 4
 
 
 def integers(count: int) -> list[str]:
@@ -87,7 +87,7 @@ def integers(count: int) -> list[str]:
 def test_issue_width() -> None:
     """Two slots nearly halve a stream that the slot bounds, matrix and integer instructions of many warps; one warp
     alone, or a full pipe, gains nothing."""
-    fast = ["alu.interval=1", "sm.tensor_pipes=8", "tensor.*.ports=0"]
+    fast = ["alu.interval=1", "sm.tensor_pipes=8"]
     mixed = [*matrix((False, 8), 6), *integers(6)]
     for body, warps, given, gain in (
         (mixed, 32, fast, 15 / 8),
