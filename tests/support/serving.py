@@ -71,8 +71,7 @@ class Server:
 
     def __init__(self, config: Config, ports: int) -> None:
         self.rule = config.shared
-        stages = config.registers.stages if config.registers is not None else 3
-        self.late = max(stages, config.pipe.port_delay) + 1
+        self.late = max(config.registers.stages, config.pipe.port_delay) + 1
         self.sent: list[list[Access]] = [[] for _ in range(ports)]  # by port, in order
         self.took = [0] * ports
         self.order = [*range(ports)]  # the port that was served the longest ago first
