@@ -12,7 +12,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from isa.forms.record import Unit
+from simulator.compiler.forwarding import extras
 from simulator.machine.build import digest
+from simulator.machine.reasons import PIPE_TAKEN, PRODUCED_BY
 
 _LOG = logging.getLogger("tcsim")
 NEVER = 1 << 62  # a cycle that does not come
@@ -60,3 +63,18 @@ class Programs:
         program = self._known[key][0]
         program.refresh(code)
         return program
+
+
+_RULES: dict[int, tuple[Any, Any]] = {}  # by the identity of a config, which is kept, what the front reads of it
+
+
+def rules_of(config: Any) -> Any:
+    """Returns the numbers of a config that the front of an SM works with."""
+    module = front_module()
+    known = _RULES.get(id(config))
+    if known is None or not isinstance(known[1], module.Rules):
+        produced_by, taken = [PRODUCED_BY[unit] for unit in Unit], [PIPE_TAKEN[unit] for unit in Unit]
+        if len(_RULES) >= 64:
+            _RULES.clear()
+        known = _RULES[id(config)] = config, module.Rules(config, extras(config.alu), produced_by, taken)
+    return known[1]

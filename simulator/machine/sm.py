@@ -15,7 +15,6 @@ import simpy
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
-from simulator.compiler.forwarding import extras
 from simulator.compiler.timed_code import Job, StallReason, TimedCode, TimedOperation, has_jobs, registers_of
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
@@ -31,11 +30,10 @@ from simulator.execute.dynamic_info import (
     WaitFacts,
 )
 from simulator.machine.clock import Turn
-from simulator.machine.engine import BOUNDARY, NEVER, OUTSIDE, PAUSE, front_module
+from simulator.machine.engine import BOUNDARY, NEVER, OUTSIDE, PAUSE, front_module, rules_of
 from simulator.machine.l2 import L2Path
 from simulator.machine.mbarriers import Mbarriers
 from simulator.machine.memory import GlobalMemory
-from simulator.machine.reasons import PIPE_TAKEN, PRODUCED_BY
 from simulator.machine.tensor_unit import TensorUnit
 
 BEHIND_ISSUE = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # units whose instructions go on working, or wait
@@ -210,8 +208,7 @@ class Sm:
         self.front_code = module
         config, self.machine, self.env, self.cta = machine.config, machine, machine.env, cta
         self.observer = machine.observer
-        produced_by, taken = [PRODUCED_BY[unit] for unit in Unit], [PIPE_TAKEN[unit] for unit in Unit]
-        rules = module.Rules(config, extras(config.alu), produced_by, taken)
+        rules = rules_of(config)
         self.barriers = Barriers(machine.cta_warps)
         self.front = module.Front(rules, cta, cta * machine.cta_warps, skip, self.observer, self.barriers)
         self.moved: dict[tuple[int, bool], int] = {}

@@ -15,6 +15,7 @@ FIRST_TWO = cython.declare(cython.longlong, 0b110)  # cycles of a matrix instruc
 THIRD = cython.declare(cython.longlong, 0b1000)
 
 
+@cython.no_gc
 @cython.final
 @cython.cclass
 class MatrixRead:
@@ -45,15 +46,14 @@ class MatrixReads:
     """The matrix instructions of a sub-core that read, the oldest first.
 
     Attributes:
-        count: how many of `reading` read.
-        late: whether any of them holds others up.
+        count: how many of `reading` read; the others are to be used again.
     """
 
     reading: list
     count: cython.int
 
     def __init__(self) -> None:
-        self.reading, self.count = [MatrixRead() for _ in range(24)], 0
+        self.reading, self.count = [], 0
 
     @cython.cfunc
     @cython.inline
@@ -71,8 +71,8 @@ class MatrixReads:
         closed: cython.longlong,
     ) -> cython.void:
         """Lets another one read."""
-        if self.count == 24:
-            self.count = 23
+        if self.count == len(self.reading):
+            self.reading.append(MatrixRead())
         read: MatrixRead = self.at(self.count)
         read.since, read.even, read.odd, read.late, read.metadata, read.closed = -1, even, odd, late, metadata, closed
         self.count += 1

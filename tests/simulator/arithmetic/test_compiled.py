@@ -451,10 +451,9 @@ def test_continuous_integration_has_the_kernel() -> None:
 def copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The sources in a folder of their own, where they are built."""
     for name in build.SOURCES:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(build.ROOT / name, tmp_path / name)
+        shutil.copy(build.FOLDER / name, tmp_path / name)
     monkeypatch.delenv("TCSIM_KERNEL", raising=False)
-    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
     monkeypatch.setattr(build, "LIBRARY", tmp_path / build.LIBRARY.name)
     return tmp_path
 
@@ -480,7 +479,7 @@ def test_building(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     d = np.empty(operands.c.shape, np.uint32)
     Kernel(how, matrix_layout(how))(d, operands.a, operands.b, operands.c, operands.codes)
     assert np.array_equal(d, add_in_numpy(how, operands))
-    with (copy / "arithmetic/compiled/floats.h").open("a") as stream:
+    with (copy / "floats.h").open("a") as stream:
         stream.write("/* changed */\n")
     with pytest.warns(
         UserWarning,
@@ -494,7 +493,7 @@ def test_a_build_that_fails_leaves_things_as_they_were(
     copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(build, "FLAGS", ("-O0", *build.FLAGS[1:]))
-    (copy / "timing/compiled/engine.c").write_text("this is no C;\n")
+    (copy / "kernel.c").write_text("this is no C;\n")
     (copy / build.LIBRARY.name).write_bytes(b"before")
     assert build.main() == 1
     assert "the kernel cannot be built" in capsys.readouterr().err
