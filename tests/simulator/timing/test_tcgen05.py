@@ -363,9 +363,7 @@ def test_shared_memory_serves_operands_too() -> None:
     assert (
         behind.waits[1][StallReason.SHARED] == 48 + B200.shared.latency - 2
     )  # the operands of the MMA are read in cycles 0 to 47
-    last = (
-        29 * B200.shared.wavefront_interval
-    )  # cycle of the last wavefront, decided some cycles later
+    last = 29 * B200.shared.wavefront_interval  # cycle of the last wavefront, decided some cycles later
     decided = [Idle()] * 4
     behind_loads = run(([1], (load(0, 30),)), ([0], (*decided, SMALL)))
     assert behind_loads.cycles == last + 1 + 168  # issued in cycle 4, operands from the last wavefront on
