@@ -102,7 +102,7 @@ class Port:
         access.arrives, access.banks = now + rules.stages, instruction.banks
         access.left = access.sent = instruction.sent
         begin: cython.longlong = self.first_read(access, self.last_before(self.made))
-        begin += trailing_ones(self.matrix.closed(0) >> max(begin - self.read_cycle, 0))
+        begin += trailing_ones(self.matrix.closed(0) >> min(max(begin - self.read_cycle, 0), 63))
         access.begin, access.next = begin, begin
         self.free_from = begin + instruction.sent * rules.port_cycles
         access.until = self.free_from

@@ -32,8 +32,7 @@ def test_measured_machine_code(name: str, alone: float, full: float) -> None:
 
 def test_behind_a_known_start() -> None:
     """Where begins and counts are known, one loop on all numbers of warps within 2 %, but for two warps of a sub-core,
-    whose rhythm on the chip follows from the fetching of code, which is not modelled; and each number of warps once
-    among the rows of emulated instructions."""
+    whose rhythm on the chip follows from the fetching of code, which is not modelled."""
     forms, known = loops()
     entry = next(e for e in known if e["group"] == STARTED and e["name"] == "mma_spo_m16n8k64_s32_s4_u4_c2_none")
     found = [*timed(H100, forms, entry)]
@@ -41,6 +40,10 @@ def test_behind_a_known_start() -> None:
     off = {warps: abs(simulated / measured - 1) for warps, measured, simulated in found}
     assert off.pop(8) < 0.08
     assert max(off.values()) < 0.02
+
+
+@pytest.mark.exhaustive
+def test_each_number_of_warps_is_once_among_the_rows() -> None:
     rows = emulated(load_config("h100_sxm"), True)
     places = [(row.label, dict(row.keys)["warps"]) for row in rows]
     assert len(places) == len({*places})

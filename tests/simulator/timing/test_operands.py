@@ -9,6 +9,8 @@ import gzip
 import random
 from functools import cache
 
+import pytest
+
 from simulator.chip.config import load_config
 from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation import pieces, registers
@@ -188,6 +190,7 @@ def assert_alike(events: pieces.Events) -> None:
     assert registers.late(H100, {}, events) == reading.late(H100, events, pieces.FAR), events
 
 
+@pytest.mark.exhaustive
 def test_like_a_plain_model() -> None:
     """Random sequences without matrix instructions, of one form that keeps operands, and of forms with the same
     accumulators."""
@@ -210,6 +213,7 @@ def plain(events: pieces.Events) -> int:
     return reading.late(H100, tuple((registers_of.get(name, name), gap) for name, gap in events), pieces.FAR)
 
 
+@pytest.mark.exhaustive
 def test_accesses_like_a_plain_model() -> None:
     source, known = random.Random(9), pieces.operations(H100)
     kinds = sorted({*pieces.MATRIX, *pieces.ACCESSES, *pieces.INTEGERS})
@@ -220,6 +224,7 @@ def test_accesses_like_a_plain_model() -> None:
         assert pieces.cycles(H100, known, tuple(events), "issue") - far == plain(tuple(events)), events
 
 
+@pytest.mark.exhaustive
 def test_the_plain_model_has_accesses_as_the_chip() -> None:
     kinds = {*pieces.MATRIX, *pieces.ACCESSES, *pieces.INTEGERS}
     rows = [row for row in pieces.sequences() if row[1] == "issue" and kinds.issuperset(name for name, _ in row[0])]

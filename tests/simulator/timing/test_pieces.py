@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from simulator.chip.config import load_config
 from simulator.studies.validation import pieces
 from tests.support.cases import examples
@@ -20,6 +22,7 @@ def off(asked: str) -> list[tuple[pieces.Events, int]]:
     return [(row[0], pieces.cycles(H100, known, *row[:2]) - row[2] - ends[row]) for row in some]
 
 
+@pytest.mark.exhaustive
 def test_a_value_comes_as_much_later_as_on_the_chip() -> None:
     """Which of a load and a matrix instruction reads first, what is kept, and when a result can be written."""
     found = off("value")

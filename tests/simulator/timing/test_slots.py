@@ -1,6 +1,8 @@
 """What an instruction that is no operation costs where the tensor pipe is never idle: loops whose machine code was
 rewritten, as an H100 ran them (measurements/measure_issue_slots.py)."""
 
+import pytest
+
 import isa
 from simulator.chip.config import load_config
 from simulator.compiler.timed_code import KEPT, TimedOperation, operations_of
@@ -46,6 +48,7 @@ def end(operation: TimedOperation) -> None:
     operation.stall, operation.upkeep = 30, (*operation.upkeep, 2 * 20 + 1)
 
 
+@pytest.mark.exhaustive
 def test_costs_of_instructions_in_a_busy_pipe() -> None:
     """Against 966 measured costs. An instruction that its warp can issue just when the pipe takes the next matrix
     instruction takes the slot of that one, unless the instruction before had the yield hint; a comparison finds the
