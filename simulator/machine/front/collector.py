@@ -215,7 +215,7 @@ class Collector:
         k: cython.longlong
         for k in range(matrix.count):
             read: MatrixRead = matrix.at(k)
-            late |= read.late >> (read.since + 1)
+            late |= read.late >> min(read.since + 1, 63)
         if late or not self.empty:
             for k in range(min(cycles, LATEST if late else stages)):
                 writes: cython.longlong = 0

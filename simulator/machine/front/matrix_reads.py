@@ -86,7 +86,7 @@ class MatrixReads:
         for k in range(self.count):
             read: MatrixRead = self.at(k)
             if read.since >= begun and not read.metadata:
-                mask |= read.closed >> (read.since + 1)
+                mask |= read.closed >> min(read.since + 1, 63)
         return mask
 
     @cython.cfunc

@@ -276,7 +276,7 @@ class SubCore(Clocked):
         self.policy.note(warp, now)
         seen: cython.int = warp.upkeep_seen
         self.note_hint(warp, warp.upkeep[seen] & 1)
-        if warp.counter >> seen & 1:
+        if seen < 63 and warp.counter >> seen & 1:  # bit p of the first so many
             self.collector.enter_operand(warp, warp.runs, 0, 0, warp.gives_way)
         warp.end_upkeep()
 
