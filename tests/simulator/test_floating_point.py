@@ -136,8 +136,8 @@ NO_ARITHMETIC = {
 }  # fmt: skip
 """Classes whose methods read, name or print."""
 NO_COMPUTATION = {
-    "Forecast.on",
-    "config_names", "forms", "datapath_figure", "draw", "draw_shared", "every_fault", "population", "read_results",
+    "Forecast.on", "config_names", "forms", "datapath_figure", "draw", "draw_shared", "every_fault", "population",
+    "read_results",
     "sample_size", "single_bits", "wilson", "kernel_trace", "parse_tcgen05_tile", "parse_tile", "tcgen05_trace",
     "tile_for", "tiles_of", "form_layout", "read_metadata", "select", "compressed_size", "heatmap", "pareto", "read",
     "read_spec", "sweep_of", "tornado", "write_heatmap", "write_pareto", "write_tornado", "groups",

@@ -146,7 +146,7 @@ SCALED = [
 ] + [("e4m3", "mxf8f6f4", sparse, "64x64x256", 3) for sparse in (True, False)]
 
 
-@over(("type_name", "kind", "sparse", "size", "stages"), SCALED)
+@over(("type_name", "kind", "sparse", "size", "stages"), SCALED, distinct=lambda type_name, kind, *_: (type_name, kind))
 def test_products_with_block_scales(
     tmp_path: Path, type_name: str, kind: str, sparse: bool, size: str, stages: int
 ) -> None:

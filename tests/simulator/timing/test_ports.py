@@ -14,6 +14,7 @@ from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, 
 from simulator.studies.validation import pieces
 from simulator.tables import read_rows
 from simulator.timing.run import simulate
+from tests.support.cases import exhaustive
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
@@ -112,6 +113,7 @@ def among(stream: str, other: str, count: int, warps: int) -> float:
     return (found[1] - found[0]) / 40
 
 
+@exhaustive
 def test_loads_of_two_kinds() -> None:
     """Loads whose registers come together among others whose registers come one by one, as many as there is room for
     (rules found with other codes, test_oldest.py): streams on all sub-cores, 2 to 4 warps on each, against an H100."""
