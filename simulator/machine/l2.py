@@ -33,6 +33,8 @@ class L2Path:
 
     def bring(self, soonest: int, cycles: int, *, bulk: bool = False) -> int:
         """Takes the path for lines that can arrive from `soonest` on; returns the cycle in which the last arrives."""
+        if not cycles:  # what L1 has does not pass it
+            return soonest
         start = max(soonest, self.bulk_free if bulk else self.free)
         if bulk:
             self.bulk_free = start + cycles

@@ -66,6 +66,7 @@ class Groups:
         open: the copies that no commit covers yet.
         committed: the committed groups, the oldest first.
         allowed: how many of the youngest groups may be incomplete for the waiting warp to go on.
+        waiting: whether the warp waits until copies are written, in a cycle that is not known.
         part: the copies that no cp.async.mbarrier.arrive covers yet.
         parts: those that one covers, and what it does then, the oldest first.
     """
@@ -74,6 +75,7 @@ class Groups:
     open: Group = field(default_factory=Group)
     committed: deque[Group] = field(default_factory=deque)
     allowed: int = 0
+    waiting: bool = False
     part: Group = field(default_factory=Group)
     parts: deque[tuple[Group, CopyArriveFacts]] = field(default_factory=deque)
 
@@ -243,7 +245,8 @@ class GlobalMemory:
             waiting.written = max(waiting.written, cycle)
         groups, now = self.of(warp), int(self.sm.env.now)
         self.arrive_parts(groups, now)
-        if warp.blocked == StallReason.GLOBAL and not any(group.missing for group in groups.awaited()):
+        if groups.waiting and not any(group.missing for group in groups.awaited()):
+            groups.waiting = False
             self.sm.release(warp, max(self.complete(groups, now), now), StallReason.GLOBAL)
 
     # Groups
@@ -277,7 +280,7 @@ class GlobalMemory:
         awaited = groups.awaited()
         last = max((group.written for group in awaited), default=0)
         if any(group.missing for group in awaited):
-            warp.blocked = StallReason.GLOBAL
+            warp.blocked, groups.waiting = StallReason.GLOBAL, True
         elif last > now:
             warp.blocked = StallReason.GLOBAL
             self.flights[call_at(self.sm.env, last, partial(self.look, warp))] = last, (warp.id,)
@@ -303,12 +306,14 @@ class GlobalMemory:
         flights = tuple((cycle - now, what) for cycle, what in self.flights.values())
         groups = tuple(
             (
-                g.warp, g.allowed, tuple((part.missing, fact) for part, fact in g.parts),
+                g.warp, g.allowed, g.waiting, tuple((part.missing, fact) for part, fact in g.parts),
                 tuple((group.missing, max(group.written - now, 0)) for group in (*g.committed, g.open, g.part)),
             )
             for g in self.groups.values()
         )  # fmt: skip
-        return (self.path.state(now), max(self.store_free - now, 0), flights, groups)
+        kept = tuple((sector, max(since - now, 0)) for sector, since in self.sectors.items())
+        known = hash(kept), len(self.sm.machine.touched)
+        return (self.path.state(now), max(self.store_free - now, 0), flights, groups, known)
 
 
 class BulkCopies:
