@@ -1,5 +1,5 @@
-"""The compiled kernel and timing engine under AddressSanitizer and UndefinedBehaviorSanitizer, on a sample of all
-that they do: no access out of bounds, no undefined operation, and the same bits."""
+"""The compiled kernel and the compiled front of the timing model under AddressSanitizer and UndefinedBehaviorSanitizer,
+on a sample of all that they do: no access out of bounds, no undefined operation, and the same bits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ import pytest
 from tests.support.cases import exhaustive
 from tests.support.paths import ROOT
 
-FLAGS = "-g -O1 -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all -DTCSIM_PLAIN"
+SANITIZERS = "-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all"
+FLAGS = f"-g -O1 {SANITIZERS} -DTCSIM_PLAIN"
 BUILD = f"""
 from simulator.arithmetic.compiled import build
 build.FLAGS = (*(flag for flag in build.FLAGS if flag != "-O3"), *"{FLAGS}".split())
+build.build()
+from simulator.machine import build
+build.FLAGS = ("-O1", "-fwrapv", *"{SANITIZERS}".split())
 build.build()
 """
 SAMPLE = """
@@ -25,8 +29,10 @@ import numpy as np
 import simulator
 from simulator.arithmetic.compiled import kernel_name
 from tests.golden import compare, compare_mmasim
-from tests.simulator.timing.test_compiled_engine import check_random, check_values
+from simulator.machine.engine import compiled_front
+from tests.simulator.timing.test_front import check_random, check_values
 assert kernel_name() == "compiled", simulator.__file__
+assert compiled_front() is not None
 assert compare.main(["tests/golden"]) == 0  # every mma.sp and mma form of an H100
 assert compare_mmasim.main([]) == 0         # every sum of every chip
 rng = np.random.default_rng(0)
@@ -58,7 +64,7 @@ def test_the_compiled_kernel_under_sanitizers(tmp_path: Path) -> None:
     """In a copy of the packages, so that the kernel of the others stays."""
     runtime = sanitizer()
     for name in ("isa", "simulator"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "_kernel.*"))
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in ("configs", "traces", "tests"):
         (tmp_path / name).symlink_to(ROOT / name)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "CC": "gcc"}
