@@ -109,7 +109,8 @@ def atomic(instruction: Instruction, form: Form) -> Executor:
             return NOTHING
         if form.time.table == "shared":
             return Outcome(wavefronts(filled(machine, where), bits // 8))
-        return Outcome(facts=fetched(machine, "load" if write else "store", filled(machine, where), bits // 8))
+        sort = "load" if write else "store"
+        return Outcome(facts=fetched(machine, sort, filled(machine, where), bits // 8, kept=False))
 
     return run
 

@@ -27,17 +27,24 @@ from simulator.state.shared import AddressError, Addresses, wavefronts
 BULK_UNIT = 16  # bytes that address and size are multiples of; PTX ISA 9.0, 9.7.9.25.4.1
 
 
+def kept_in_l1(form: Form) -> bool:
+    """Whether a load looks into L1: not with .cg, .cv or .volatile, and not in the order of other CTAs (.relaxed and
+    .acquire beyond .cta), which L2 alone can give. PTX ISA 9.0, 9.7.9.1 and 9.7.9.8."""
+    ordered = {"relaxed", "acquire", "mmio"}.intersection(form.qualifiers) and "cta" not in form.qualifiers
+    return not ordered and {"cg", "cv", "volatile"}.isdisjoint(form.qualifiers)
+
+
 @prepares("ld.global")
 def load_global(instruction: Instruction, form: Form) -> Executor:
     """ld.global: PTX ISA 9.0, 9.7.9.8."""
     read_addresses, write = addresses(instruction["address"]), loader(instruction["d"], form)
-    size = form.width // 8 * form.elements
+    size, kept = form.width // 8 * form.elements, kept_in_l1(form)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = filled(machine, read_addresses(machine, warps))
         write(machine, warps, machine.memory.read(where, size))
         machine.note(instruction, warps)
-        return Outcome(facts=fetched(machine, "load", where, size))
+        return Outcome(facts=fetched(machine, "load", where, size, kept=kept))
 
     return run
 
@@ -58,16 +65,23 @@ def store_global(instruction: Instruction, form: Form) -> Executor:
 
 
 def fetched(
-    machine: CtaState, kind: str, where: Addresses, size: int, written: NDArray[np.int64] | None = None
+    machine: CtaState,
+    kind: str,
+    where: Addresses,
+    size: int,
+    written: NDArray[np.int64] | None = None,
+    *,
+    kept: bool = True,
 ) -> tuple[Fact, ...]:
-    """For each warp, the fact of its access to global memory: how many lines and sectors it touches, and of a copy how
-    many wavefronts of shared memory it takes (`written`). No facts where nobody asks for the time."""
+    """For each warp, the fact of its access to global memory: how many lines and sectors it touches, of a copy how many
+    wavefronts of shared memory it takes (`written`), and of a load whether L1 may have it (`kept`). No facts where
+    nobody asks for the time."""
     if not machine.timed:
         return ()
     lines, sectors = (touched(where, size, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
     taken = [0] * len(where) if written is None else written.tolist()
     named = places(where, SECTOR_BYTES, machine.active) if machine.names_sectors else [()] * len(where)
-    return tuple(FetchFacts(kind, *counts) for counts in zip(lines, sectors, taken, named, strict=True))
+    return tuple(FetchFacts(kind, *counts, kept) for counts in zip(lines, sectors, taken, named, strict=True))
 
 
 @prepares("cp.async.ca", "cp.async.cg")

@@ -198,6 +198,7 @@ class FetchFacts:
         lines, sectors: cache lines of 128 bytes and sectors of 32 that its lanes touch.
         wavefronts: of a copy, what it takes of shared memory when it arrives.
         where: the numbers of the sectors, where the L1 cache is modelled (launches of kernels); else empty.
+        kept: of a load, whether L1 may have it.
     """
 
     kind: str
@@ -205,6 +206,7 @@ class FetchFacts:
     sectors: int
     wavefronts: int = 0
     where: tuple[int, ...] = ()
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from isa import IsaError
 from isa.forms.loads import SPACES
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
-from simulator.execute.copies import fetched
+from simulator.execute.copies import fetched, kept_in_l1
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, load, loader, store, storer, write_some
@@ -132,14 +132,16 @@ def load_anywhere(instruction: Instruction, form: Form) -> Executor:
     if space == "shared":
         return load(instruction, form)
     read_addresses, write = addresses(instruction["address"]), loader(instruction["d"], form)
-    size = form.width // 8 * form.elements
+    size, kept = form.width // 8 * form.elements, kept_in_l1(form)
     read = READ[space] if space else _read_generic
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
         where = read_addresses(machine, warps)
         write(machine, warps, read(state, where, size, warps))
-        return Outcome(facts=fetched(machine, "load", _spread(space, where, warps), size)) if machine.timed else NOTHING
+        if not machine.timed:
+            return NOTHING
+        return Outcome(facts=fetched(machine, "load", _spread(space, where, warps), size, kept=kept))
 
     return run
 

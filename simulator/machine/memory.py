@@ -166,7 +166,8 @@ class GlobalMemory:
         """Issues a load or a copy whose sectors are known: what L1 has, or what is on its way there, is not fetched
         again."""
         rules, kept, missing, later = self.memory, self.sectors, fact.where, 0
-        if fact.kind in _CACHED:
+        cached = fact.kind in _CACHED and fact.kept
+        if cached:
             missing = tuple(sector for sector in fact.where if sector not in kept)
             later = max((kept[sector] for sector in fact.where if sector in kept), default=0)
         lines = {sector * SECTOR_BYTES // LINE_BYTES for sector in missing}
@@ -175,7 +176,7 @@ class GlobalMemory:
         if missing:
             latency = (rules.latency if fact.kind == "load" else rules.copy_latency) + self.further(lines)
             arrival = max(arrival, self.path.share(begin + latency, len(missing) * SECTOR_BYTES, len(lines)))
-            if fact.kind in _CACHED:
+            if cached:
                 kept.update(dict.fromkeys(missing, arrival))
         return self.arrive(warp, operation, fact, arrival, now)
 
