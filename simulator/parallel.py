@@ -75,9 +75,7 @@ def worked(
                 reason = "a process that did the work was ended from outside, perhaps for want of memory"
                 raise ClusterError(reason, "the same command again, with fewer --workers") from None
             except BaseException:
-                for process in list((pool._processes or {}).values()):  # there is no other way to end a block
-                    process.terminate()
-                pool.shutdown(cancel_futures=True)
+                _end(pool)
                 raise
 
 
@@ -87,6 +85,18 @@ def _start_method() -> Any:
     import multiprocessing
 
     return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
+
+
+def _end(pool: Any) -> None:
+    """Ends a pool whose processes are at work; there is no other way to end a block than to end its process. One that
+    ends in the middle of sending a result leaves a message without an end, for which the pool would wait for ever, as
+    this process could still write the rest: so it no longer can."""
+    writer = getattr(pool._result_queue, "_writer", None)
+    if writer is not None:
+        writer.close()
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
+    pool.shutdown(cancel_futures=True)
 
 
 def _submitted(pool: Executor, work: Work, key: str, block: Any) -> Future[bytes]:
