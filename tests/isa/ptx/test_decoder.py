@@ -785,6 +785,8 @@ def mutated(text: str, generator: random.Random) -> str:
     return f"{'.'.join((name, *qualifiers))} {', '.join(operands)};"
 
 
+SHORT_ADDRESS = re.compile(r".*\[%rs")  # from sm_100 on refused when code is generated: not beside other errors
+BARE_A = re.compile(r"mma\S*\.s32\.[us][48]\.[us][48]\.s32 \{[^}]*\}, %r\d+,")  # ptxas takes a register for a vector
 ARRIVES_SHORT = re.compile(r"cp\.async\.mbarrier\.arrive(\.noinc)?\.b64 \[%rs")
 """A generic address in 16 bits, which ptxas takes in all other mbarrier instructions."""
 SCALES_IN_VECTOR = re.compile(r"\{%r\d+(?:, %r\d+)+\}, \{\d+, \d+\}")
@@ -806,6 +808,7 @@ def test_every_form_against_ptxas(target: str) -> None:
     texts = [str(isa.decode(text, target)) if takes(text, target) else text for text in texts]
     texts = [text for text in texts if not text.startswith(("st.param", "st.weak.param"))]  # legal before a call alone
     texts = [text for text in texts if not ARRIVES_SHORT.match(text)]
+    texts = [text for text in texts if chip.number < 100 or not SHORT_ADDRESS.match(text)]
     wrong = disagreements(texts, target)
     assert not wrong, "\n".join(wrong)
 
@@ -833,7 +836,7 @@ def _beside(text: str) -> bool:
     """Texts on which ptxas is known to judge otherwise."""
     if text.startswith(("ldmatrix", "mapa")) and ".shared" not in text:
         return True  # reads generic addresses: ptxas takes it, we do not
-    if ARRIVES_SHORT.match(text):
+    if ARRIVES_SHORT.match(text) or BARE_A.match(text) or SHORT_ADDRESS.match(text):
         return True
     return ".block_scale" in text and SCALES_IN_VECTOR.search(text) is not None
 

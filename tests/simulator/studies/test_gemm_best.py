@@ -23,21 +23,21 @@ Tcsim = Callable[..., tuple[int, str, str]]
 
 
 def test_stages_are_searched_beside_tiles(tcsim: Tcsim) -> None:
-    """Two stages leave room for two CTAs of 256x64 on an SM, which are faster than any tile with as many stages as fit,
-    and as fast as three stages of 128x128."""
+    """Three stages leave room for two CTAs of 128x128 on an SM, which are faster than any tile with as many stages as
+    fit; two stages of 256x64 are close."""
     code, out, err = tcsim("gemm", "--dense", "--tile", "best", "--format", "json")
     kernels, simulated = map(int, re.findall(r"\d+", err)[:2])
     assert kernels > 30
     assert simulated < 13  # for which a user waits some seconds
     found = json.loads(out)
     assert code == 0
-    assert [found["tile"][name] for name in ("bm", "bn", "stages")] == [256, 64, 2]
     assert found["resident"] == 2
     config = load_config("h100_sxm")
     tiles = (parse_tile(*name, sparse=False, stages=n) for *name, n in (("256x64", "f16", 2), ("128x128", "f16", 3)))
-    best, other = (kernel_cycles(tile, 4096, 4096, 4096, config) for tile in tiles)
-    assert found["cycles"] == best < other < 1.01 * best
-    assert "tile 256x64, 2 stages, 2 CTAs per SM" in err
+    narrow, other = (kernel_cycles(tile, 4096, 4096, 4096, config) for tile in tiles)
+    assert [found["tile"][name] for name in ("bm", "bn", "stages")] == [128, 128, 3]
+    assert found["cycles"] == other < narrow < 1.05 * other
+    assert "tile 128x128, 3 stages, 2 CTAs per SM" in err
 
 
 @over(
