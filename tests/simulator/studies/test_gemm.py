@@ -322,7 +322,9 @@ def test_every_config_answers(config: str) -> None:
     found = estimate(tile, 60, tile.bn, 50, config)
     assert found.cycles > 0
     assert found.assumed[-1] == f"the matrices are filled up to whole tiles: {tile.bm} x {tile.bn} x {tile.bk}"
-    assert any(line.startswith("[memory] assumed") for line in found.assumed) is (config not in ("h100_sxm", "h800_pcie"))  # the second has the memory path of the first
+    assert any(line.startswith("[memory] assumed") for line in found.assumed) is (
+        config not in ("h100_sxm", "h800_pcie")  # the second has the memory path of the first
+    )
 
 
 def test_default_stages_fit() -> None:

@@ -989,7 +989,8 @@ def plain(variant: Variant) -> Config:
     """The variant's chip without counters of loops, and without what an instruction does to the pipes of others."""
     config = replace(variant, counter=False).config
     tensor = tuple(replace(row, port=0) for row in config.tensor)
-    return replace(config, tensor=tensor, pipe=replace(config.pipe, gap=0))
+    schedule = replace(config.schedule, stall=1000)  # any wait fits one instruction, so that no NOP takes a cycle more
+    return replace(config, tensor=tensor, pipe=replace(config.pipe, gap=0), schedule=schedule)
 
 
 UNHINTED = ("oldest", "greedy-oldest", "round-robin")
