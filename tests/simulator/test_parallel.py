@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from simulator import parallel
 from simulator.parallel import undisturbed
 from tests.support.paths import ROOT
 
@@ -115,3 +116,16 @@ def test_an_interruption_is_heard_behind_the_start_of_processes() -> None:
         over.set()
         other.join()
     assert steps == ["started"]
+
+
+def _fails_late(key: str, block: int) -> bytes:
+    if block == 3:
+        raise ZeroDivisionError(key)
+    return bytes(1 << 20)
+
+
+@pytest.mark.skipif(parallel.ALONE, reason="there are no other processes")
+def test_a_pool_whose_processes_end_in_the_middle_of_a_result_does_not_wait_for_the_rest() -> None:
+    for _ in range(30):
+        with pytest.raises(ZeroDivisionError):
+            list(parallel.worked(_fails_late, "key", ((n, n) for n in range(20)), 2, "", 20))
