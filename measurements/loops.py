@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import programs as p
 import sass
+from all_programs import all_programs
 
 HERE = Path(__file__).resolve().parent
 WITH_LISTING = ("loop", "gemm", "barrier", "operand")
@@ -111,7 +112,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--nvdisasm", default="nvdisasm")
     options = parser.parse_args()
-    everything = [x for x in p.all_programs() if not x.group.startswith("memory")]  # memory_loops.py writes those
+    everything = [x for x in all_programs() if not x.group.startswith("memory")]  # memory_loops.py writes those
     groups = sorted({x.group for x in everything})
     measured = {g: rows(options.results, g) for g in groups}
     listings: dict[str, list[sass.Instruction | str]] = {}

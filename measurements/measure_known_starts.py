@@ -28,6 +28,7 @@ from typing import Any
 
 import programs as p
 import sass
+from all_programs import all_programs
 from machine_code_patch import command, control, halves, machine_code
 
 WARPS = (5, 8, 12, 16, 24, 28)
@@ -227,7 +228,7 @@ class Bench:
 
 
 def wanted() -> list[p.Program]:
-    return [x for x in p.all_programs() if x.labels.get("emulated")]
+    return [x for x in all_programs() if x.labels.get("emulated")]
 
 
 def build(folder: Path, ptxas: str, nvdisasm: str) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import mixed
 import operations
 import programs as p
+from all_programs import all_programs
 
 HERE = Path(__file__).resolve().parent
 
@@ -33,7 +34,7 @@ def wanted(groups: list[str] | None) -> list[p.Program]:
     """All programs, or those of some groups."""
     return [
         x
-        for x in (*p.all_programs(), *mixed.mixed_programs(), *operations.operation_programs())
+        for x in (*all_programs(), *mixed.mixed_programs(), *operations.operation_programs())
         if groups is None or x.group in groups
     ]
 

@@ -19,6 +19,7 @@ from typing import Any
 import loops
 import programs as p
 import sass
+from all_programs import all_programs
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE.parent / "configs" / "measurements" / "h100_shared_memory.json.xz"
@@ -116,7 +117,7 @@ def main() -> None:
         listings |= sass.listings(options.build / f"{group}.cubin", options.nvdisasm)
     programs = [
         x
-        for x in p.all_programs()
+        for x in all_programs()
         if x.group in GROUPS and any("shared" in line for part in x.parts for line in part.body)
     ]
     entries = [entry(x, [r for r in measured[x.group] if r["program"] == x.name], listings[x.name]) for x in programs]

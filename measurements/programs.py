@@ -783,24 +783,6 @@ def gemm_programs() -> Iterator[Program]:
         )
 
 
-def all_programs() -> list[Program]:
-    from memory_programs import memory_programs
-
-    generators = (
-        mma_programs,
-        operand_programs,
-        alu_programs,
-        shared_programs,
-        barrier_programs,
-        loop_programs,
-        gemm_programs,
-        memory_programs,
-    )
-    programs = list({p.name: p for g in generators for p in g()}.values())
-    assert all(p.registers <= TABLE_REGISTERS for p in programs)
-    return programs
-
-
 # ------------------------------------------------------------------------------------------------------------------ PTX
 
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
