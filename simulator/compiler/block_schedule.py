@@ -6,12 +6,11 @@ from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.compiler.forwarding import INTEGER_PIPES, usable_from
 from simulator.compiler.plan import FIXED_LATENCY, Plan
-from simulator.compiler.timed_code import StallReason, TimedOperation
+from simulator.compiler.timed_code import MOST_KINDS, StallReason, TimedOperation
 
 FILLER, ADDITION, COMPARISON = range(3)  # kinds of loop overhead: a NOP or a branch; the two parts of a loop's counter
 _PIPE_TAKEN = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
 _BEHIND_ALL = 1 << 30  # a slot behind all others
-_MOST_KINDS = 62  # instructions of loop overhead whose kind `TimedOperation.counter` can hold
 
 
 class BlockSchedule:
@@ -216,7 +215,7 @@ class BlockSchedule:
                 2 * (slot - self.cycle) + hint for (slot, _), hint in zip(upkeep, hints, strict=True)
             )
             operation.counter = sum(
-                1 << place for place, (_, kind) in enumerate(upkeep[:_MOST_KINDS]) if kind == COMPARISON
+                1 << place for place, (_, kind) in enumerate(upkeep[:MOST_KINDS]) if kind == COMPARISON
             )
         hinted = [self.cycle] if operation.yields else []
         hinted += [slot for (slot, _), hint in zip(upkeep, hints, strict=True) if hint]

@@ -18,6 +18,7 @@ from simulator.execute.dynamic_info import BulkFacts, Fact
 
 Entry = TypeVar("Entry")
 BOARDS = 6  # scoreboards of a warp: each counts registers that are read, and from here on values that are there
+MOST_KINDS = 62  # instructions of loop overhead whose kind `TimedOperation.counter` can hold
 
 
 @dataclass(frozen=True, slots=True)

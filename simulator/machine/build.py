@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -73,6 +72,8 @@ def build(target: Path = HERE) -> Path:
         ImportError: there is no Cython, or no setuptools.
         Exception: the C compiler fails, or there is none.
     """
+    import tempfile  # which takes longer than the digest, for which every run imports this module
+
     from Cython.Build import cythonize
     from setuptools import Extension
     from setuptools.dist import Distribution

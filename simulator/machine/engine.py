@@ -18,8 +18,6 @@ from simulator.machine.build import digest
 from simulator.machine.reasons import PIPE_TAKEN, PRODUCED_BY
 
 _LOG = logging.getLogger("tcsim")
-NEVER = 1 << 62  # a cycle that does not come
-WAITS, OUTSIDE, BOUNDARY, PAUSE = range(4)  # what `Front.advance` returns
 
 
 def compiled_front() -> ModuleType | None:

@@ -30,10 +30,11 @@ from simulator.execute.dynamic_info import (
     WaitFacts,
 )
 from simulator.machine.clock import Turn
-from simulator.machine.engine import BOUNDARY, NEVER, OUTSIDE, PAUSE, front_module, rules_of
+from simulator.machine.engine import front_module, rules_of
 from simulator.machine.l2 import L2Path
 from simulator.machine.mbarriers import Mbarriers
 from simulator.machine.memory import GlobalMemory
+from simulator.machine.outcomes import BOUNDARY, NEVER, OUTSIDE, PAUSE
 from simulator.machine.tensor_unit import TensorUnit
 
 BEHIND_ISSUE = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # units whose instructions go on working, or wait
@@ -85,16 +86,16 @@ class Machine:
         self._add_outside(sms, cold)
         placed = sorted((number, code) for code in range(len(self.codes)) for number in self.codes[code].warps)
         self.places: list[tuple[Sm, Any, TimedCode]] = []
-        registers = registers_of(list(self.codes))
+        registers, read = registers_of(self.codes), [programs.find(code) for code in self.codes]
         for number, place in placed:
-            sm, code = self.sms[number // max(warps, 1)], self.codes[place]
-            warp = sm.front.place(programs.find(code), number, registers, starts[number] if starts else 0)
-            self.places.append((sm, warp, code))
+            sm = self.sms[number // max(warps, 1)]
+            warp = sm.front.place(read[place], number, registers, starts[number] if starts else 0)
+            self.places.append((sm, warp, self.codes[place]))
         self.mbarriers.init(CLUSTER, len(placed))
 
     def _add_outside(self, sms: int, cold: bool) -> None:
         """Adds the units beside the fronts that the programs use."""
-        config, codes = self.config, list(self.codes)
+        config, codes = self.config, self.codes
         behind = has_jobs(codes, BEHIND_ISSUE) and (config.tcgen05 is not None or config.mbarrier is not None)
         memory = config.memory is not None and has_jobs(codes, (Unit.GLOBAL, Unit.SHARED))
         for sm in self.sms:
@@ -204,13 +205,11 @@ class Sm:
     """
 
     def __init__(self, machine: Machine, cta: int, skip: bool) -> None:
-        module: Any = front_module()
-        self.front_code = module
-        config, self.machine, self.env, self.cta = machine.config, machine, machine.env, cta
-        self.observer = machine.observer
-        rules = rules_of(config)
-        self.barriers = Barriers(machine.cta_warps)
-        self.front = module.Front(rules, cta, cta * machine.cta_warps, skip, self.observer, self.barriers)
+        self.front_code: Any = front_module()
+        self.machine, self.env, self.cta, self.observer = machine, machine.env, cta, machine.observer
+        self.barriers, first_warp = Barriers(machine.cta_warps), cta * machine.cta_warps
+        rules = rules_of(machine.config)
+        self.front = self.front_code.Front(rules, cta, first_warp, skip, self.observer, self.barriers)
         self.moved: dict[tuple[int, bool], int] = {}
         self.alarm, self.wakes_at = self.env.event(), 0
         self.unit: TensorUnit | None = None

@@ -58,8 +58,7 @@ class TensorUnit:
     def put(self, warp: Any, job: Job, issue: Any) -> None:
         """Puts an instruction of a warp into the queue."""
         self.queue.put(Queued(warp, job, issue))
-        full = len(self.queue.items) + (self.head is not None) >= self.length
-        self.sm.front_code.fill_queue(self.sm.front, full)
+        self.sm.front_code.fill_queue(self.sm.front, len(self.waiting) >= self.length)
 
     def run(self) -> Generator[simpy.Event, Any, None]:
         """Starts one instruction after the other."""

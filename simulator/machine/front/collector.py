@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import cython
 
+from simulator.compiler import timed_code
 from simulator.machine.front.access import Clocked
 from simulator.machine.front.matrix_reads import FIRST_TWO, THIRD, MatrixRead, MatrixReads
 from simulator.machine.front.port import Port
@@ -35,13 +36,12 @@ from simulator.machine.front.rules import Rules
 from simulator.machine.front.stages import Stage
 from simulator.machine.front.warp import Warp
 
-REUSE = cython.declare(cython.longlong, 8)  # of an operand: the next instruction need not read it again
-AGAIN = cython.declare(cython.longlong, 16)  # of an operand: an earlier one of the instruction reads the same register
+KEPT = cython.declare(cython.longlong, timed_code.KEPT)
+AGAIN = cython.declare(cython.longlong, timed_code.AGAIN)
 OF_EVEN = cython.declare(cython.longlong, 0b010101)  # operands of the even bank, by bit 2 * slot + bank
 BOTH = cython.declare(cython.longlong, 3)  # banks
-LATEST = cython.declare(
-    cython.longlong, 16
-)  # cycles, at most, for which a matrix instruction that has issued holds others up
+# Cycles, at most, for which a matrix instruction that has issued holds others up.
+LATEST = cython.declare(cython.longlong, 16)
 
 
 @cython.final
@@ -55,7 +55,6 @@ class Collector:
             behind these of A and B of a matrix instruction; -1 for none.
         frozen: whether the stages stand still in this cycle: -1 all of them, 1 but for what is ahead of a matrix
             instruction that waits.
-        stood: cycles for which they have stood still.
     """
 
     rules: Rules
@@ -66,13 +65,12 @@ class Collector:
     empty: cython.bint
     kept: cython.longlong[::1]
     frozen: cython.int
-    stood: cython.longlong
 
     def __init__(self, rules: Rules, core: Clocked, port: Port, matrix: MatrixReads) -> None:
         self.rules, self.core, self.port, self.matrix = rules, core, port, matrix
         self.stages, self.empty = [Stage() for _ in range(rules.stages)], True
         self.kept = numbers([-1] * 8)
-        self.frozen, self.stood = 0, 0
+        self.frozen = 0
 
     @cython.cfunc
     @cython.inline
@@ -121,7 +119,7 @@ class Collector:
             kept: cython.longlong = (warp.place << 16 | operand >> 5) << 3 | registers  # for one that reads as many
             if self.kept[6 + k] == kept:
                 there |= cycles
-            self.kept[6 + k] = kept if operand & REUSE else -1
+            self.kept[6 + k] = kept if operand & KEPT else -1
         reads: cython.longlong = (instruction.even | instruction.odd) & ~(there & instruction.b)
         closed: cython.longlong = reads | FIRST_TWO | reads >> self.rules.port_cycles & THIRD
         self.matrix.begin(
@@ -143,7 +141,7 @@ class Collector:
         first.operands |= cython.cast(cython.longlong, 1) << bit
         if not operand & AGAIN and self.kept[bit] != register:
             first.unread |= cython.cast(cython.longlong, 1) << bit
-        self.kept[bit] = register if operand & REUSE else -1
+        self.kept[bit] = register if operand & KEPT else -1
         if hinted and slot < 2 and self.kept[6 + slot] >> 19 != warp.place:
             self.kept[6 + slot] = -1
         self.empty = False

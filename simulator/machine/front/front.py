@@ -41,18 +41,12 @@ from simulator.machine.front.shared_memory import SharedMemory
 from simulator.machine.front.sub_core import SubCore, UnitQueue
 from simulator.machine.front.warp import Warp
 from simulator.machine.observer import Stall, Waits
+from simulator.machine.outcomes import BOUNDARY, OUTSIDE, PAUSE, WAITS
 from simulator.machine.reasons import BY_NUMBER
 
-WAITS = cython.declare(cython.int, 0)  # why `advance` returns: nothing happens before the cycle asked for
-OUTSIDE = cython.declare(
-    cython.int, 1
-)  # an instruction is to issue that starts something on its own clock: `issue_chosen`
-BOUNDARY = cython.declare(cython.int, 2)  # a warp is at the end of a loop, where a repetition may be found
-PAUSE = cython.declare(cython.int, 3)  # enough steps for once
 STEPS = cython.declare(cython.longlong, 1_000_000)  # at once
-ASLEEP = cython.declare(
-    cython.longlong, 10_000
-)  # cycles without an issue after which the state is compared at another warp's loop ends
+# Cycles without an issue after which the state is compared at another warp's loop ends.
+ASLEEP = cython.declare(cython.longlong, 10_000)
 
 
 @cython.final

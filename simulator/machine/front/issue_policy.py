@@ -13,15 +13,16 @@ from typing import Any
 
 import cython
 
+from simulator.chip.tables import POLICIES
 from simulator.machine.front.program import ALU, CONTROL, FMA, Words, numbers
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.warp import Warp
 
-OLDEST = cython.declare(cython.int, 0)
-GREEDY_OLDEST = cython.declare(cython.int, 1)
-GREEDY_ROUND_ROBIN = cython.declare(cython.int, 2)
-ROUND_ROBIN = cython.declare(cython.int, 3)
-LEAST_ISSUED = cython.declare(cython.int, 4)
+OLDEST = cython.declare(cython.int, POLICIES.index("oldest"))
+GREEDY_OLDEST = cython.declare(cython.int, POLICIES.index("greedy-oldest"))
+GREEDY_ROUND_ROBIN = cython.declare(cython.int, POLICIES.index("greedy-round-robin"))
+ROUND_ROBIN = cython.declare(cython.int, POLICIES.index("round-robin"))
+LEAST_ISSUED = cython.declare(cython.int, POLICIES.index("least-issued"))
 
 
 @cython.final

@@ -1,7 +1,7 @@
 """The code of a warp as the front of an SM reads it: one object an instruction or loop end, with typed fields.
 
 Cycles are counted from the beginning of the run. Units and stall reasons are the numbers of `isa.forms.record.Unit` and
-`simulator.timing.model.StallReason`.
+`simulator.compiler.timed_code.StallReason`.
 """
 
 from __future__ import annotations
@@ -11,31 +11,34 @@ from typing import Any
 
 import cython
 
-NEVER = cython.declare(cython.longlong, 1 << 62)  # a cycle that does not come
-BOARDS = cython.declare(
-    cython.int, 6
-)  # scoreboards of a warp: each counts registers that are read, and values that are there
-TENSOR = cython.declare(cython.int, 0)
-ALU = cython.declare(cython.int, 1)
-SHARED = cython.declare(cython.int, 2)
-BARRIER = cython.declare(cython.int, 3)
-TCGEN05 = cython.declare(cython.int, 4)
-TMEM = cython.declare(cython.int, 5)
-SYNC = cython.declare(cython.int, 6)
-GLOBAL = cython.declare(cython.int, 7)
-FMA = cython.declare(cython.int, 8)
-CONTROL = cython.declare(cython.int, 9)
-UNITS = cython.declare(cython.int, 10)
-ISSUED = cython.declare(cython.int, 0)
-DEPENDENCY = cython.declare(cython.int, 1)
-AT_SHARED = cython.declare(cython.int, 3)
-AT_BARRIER = cython.declare(cython.int, 4)
-NOT_CHOSEN = cython.declare(cython.int, 5)
-BRANCH = cython.declare(cython.int, 7)
-AT_MBARRIER = cython.declare(cython.int, 11)
-AT_GLOBAL = cython.declare(cython.int, 12)
-SEQUENCE = cython.declare(cython.int, 13)
-REASONS = cython.declare(cython.int, 14)
+from isa.forms.record import Unit
+from simulator.compiler import timed_code
+from simulator.compiler.timed_code import StallReason
+from simulator.machine import outcomes
+
+NEVER = cython.declare(cython.longlong, outcomes.NEVER)
+BOARDS = cython.declare(cython.int, timed_code.BOARDS)
+MOST_KINDS = cython.declare(cython.int, timed_code.MOST_KINDS)
+TENSOR = cython.declare(cython.int, Unit.TENSOR)
+ALU = cython.declare(cython.int, Unit.ALU)
+SHARED = cython.declare(cython.int, Unit.SHARED)
+BARRIER = cython.declare(cython.int, Unit.BARRIER)
+TCGEN05 = cython.declare(cython.int, Unit.TCGEN05)
+TMEM = cython.declare(cython.int, Unit.TMEM)
+SYNC = cython.declare(cython.int, Unit.SYNC)
+GLOBAL = cython.declare(cython.int, Unit.GLOBAL)
+FMA = cython.declare(cython.int, Unit.FMA)
+CONTROL = cython.declare(cython.int, Unit.CONTROL)
+UNITS = cython.declare(cython.int, len(Unit))
+ISSUED = cython.declare(cython.int, StallReason.ISSUED)
+DEPENDENCY = cython.declare(cython.int, StallReason.DEPENDENCY)
+AT_BARRIER = cython.declare(cython.int, StallReason.BARRIER)
+NOT_CHOSEN = cython.declare(cython.int, StallReason.ISSUE)
+BRANCH = cython.declare(cython.int, StallReason.BRANCH)
+AT_MBARRIER = cython.declare(cython.int, StallReason.MBARRIER)
+AT_GLOBAL = cython.declare(cython.int, StallReason.GLOBAL)
+SEQUENCE = cython.declare(cython.int, StallReason.SEQUENCE)
+REASONS = cython.declare(cython.int, len(StallReason))
 
 
 def numbers(values: Any) -> Any:
@@ -59,7 +62,7 @@ class Repeated:
 @cython.final
 @cython.cclass
 class Instruction:
-    """One instruction with its times: see `simulator.timing.model.TimedOperation`, which has the same fields.
+    """One instruction with its times: see `simulator.compiler.timed_code.TimedOperation`, which has the same fields.
 
     Attributes:
         timed: that operation.
@@ -144,7 +147,7 @@ NO_BANK = cython.declare(cython.longlong, 4)  # of a written register that is no
 @cython.final
 @cython.cclass
 class LoopEnd:
-    """The end of a loop: see `simulator.timing.model.TimedLoop`, which has the same fields.
+    """The end of a loop: see `simulator.compiler.timed_code.TimedLoop`, which has the same fields.
 
     Attributes:
         timed: that loop, whose `count` may change from one run to the next.

@@ -6,6 +6,7 @@ from typing import Any
 
 import cython
 
+from simulator.chip.tables import POLICIES
 from simulator.machine.front.program import numbers
 
 
@@ -19,7 +20,6 @@ class Rules:
         produced_by, pipe_taken: by unit, the stall reason for an operand that it makes, and for the unit when taken.
         margin: cycles for which a result can matter after it is there.
         lag: cycles after which nothing changes any more what an access sends.
-        unlike_margin: how long unlike matrix instructions may wait for each other.
         policy: the number of the issue policy in `POLICIES`.
     """
 
@@ -28,7 +28,6 @@ class Rules:
     pipe_taken: cython.longlong[::1]
     margin = cython.declare(cython.longlong, visibility="readonly")
     lag: cython.longlong
-    unlike_margin: cython.longlong
     sub_cores: cython.int
     tensor_pipes: cython.int
     metadata_cycles: cython.longlong
@@ -70,7 +69,6 @@ class Rules:
         self.produced_by, self.pipe_taken = numbers(produced_by), numbers(pipe_taken)
         longest = max([max(row) for row in extra])
         self.margin = longest + max(shared.overlap_latency, config.alu.change_latency)
-        self.unlike_margin = max([tensor.result_until for tensor in config.tensor], default=0)
         self.sub_cores, self.tensor_pipes = config.sm.sub_cores, config.sm.tensor_pipes
         self.metadata_cycles = config.sm.metadata_cycles
         self.policy, self.width, self.greedy = POLICIES.index(issue.policy), issue.width, issue.greedy
@@ -96,6 +94,3 @@ class Rules:
         )
         self.loads, self.freed, self.passes = shared.loads, shared.freed, shared.passes
         self.barrier_arrival, self.barrier_stall = config.barrier.arrival, config.barrier.stall
-
-
-POLICIES = ("oldest", "greedy-oldest", "greedy-round-robin", "round-robin", "least-issued")

@@ -72,7 +72,6 @@ class SharedMemory:
     # From the sub-cores
 
     @cython.cfunc
-    @cython.exceptval(check=True)
     def send(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> Access:
         """Sends an access that issues now to the port; when it is served is decided later."""
         access: Access = core.port.send(warp, instruction, now)

@@ -14,6 +14,7 @@ from simulator.machine.front.pipes import Pipe, pipes_of
 from simulator.machine.front.port import Port
 from simulator.machine.front.program import (
     CONTROL,
+    MOST_KINDS,
     NEVER,
     TCGEN05,
     UNITS,
@@ -36,14 +37,6 @@ class UnitQueue:
 
     def __init__(self) -> None:
         self.full, self.room_since = False, 0
-
-    def fill(self, full: Any) -> None:
-        """Notes whether it is full."""
-        self.full = full
-
-    def has_room(self, now: Any) -> None:
-        """Notes that it has room from now on."""
-        self.full, self.room_since = False, now
 
 
 @cython.final
@@ -99,7 +92,6 @@ class SubCore(Clocked):
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def pipe(self, unit: cython.int) -> Pipe:
         return cython.cast(Pipe, self.pipes[unit])
 
@@ -276,7 +268,7 @@ class SubCore(Clocked):
         self.policy.note(warp, now)
         seen: cython.int = warp.upkeep_seen
         self.note_hint(warp, warp.upkeep[seen] & 1)
-        if seen < 63 and warp.counter >> seen & 1:  # bit p of the first so many
+        if seen < MOST_KINDS and warp.counter >> seen & 1:
             self.collector.enter_operand(warp, warp.runs, 0, 0, warp.gives_way)
         warp.end_upkeep()
 

@@ -131,12 +131,6 @@ class Wavefronts:
             slot += self.step
         return last // self.slots
 
-    @cython.ccall
-    @cython.exceptval(check=True)
-    def pass_pipe(self, soonest: cython.longlong, count: cython.longlong, now: cython.longlong) -> cython.longlong:
-        """Takes `count` slots for an access to global memory on its way out; returns the cycle of the last."""
-        return self.place(soonest, count, now, True, TAKEN)
-
     @cython.cfunc
     @cython.exceptval(check=True)
     def block(self, begin: cython.longlong, cycles: cython.longlong, now: cython.longlong) -> cython.longlong:
