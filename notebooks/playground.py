@@ -30,7 +30,9 @@ from markdown_it import MarkdownIt
 HERE = Path(__file__).resolve().parent
 NPM = ("pyodide@0.25.1", "@emscripten-forge/numpy@2.1.1-py311hc8e14bb-0")
 """Python 3.11 and numpy for it: both are of the same compiler version (Emscripten 3.1.4x), on which it depends."""
-WHEELS = ("simpy",)
+WHEELS = ("simpy", "cython")
+CYTHON = ("cython.py", "Cython/__init__.py", "Cython/Shadow.py")
+"""What the timing model needs of Cython where it is interpreted; the rest is the compiler."""
 RUNTIME = ("pyodide.js", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 PAGE = ("index.html", "page.css", "page.js", "worker.js")
 WITHOUT = {"9_design_exploration.ipynb": "pandas", "12_studies.ipynb": "pandas"}
@@ -118,7 +120,8 @@ def _pack(modules: Path, wheels: Path, target: Path) -> None:
                     packed.writestr(found["file"], content.read())
         for wheel in sorted(wheels.glob("*.whl")):
             with zipfile.ZipFile(io.BytesIO(wheel.read_bytes())) as content:
-                for name in content.namelist():
+                names = CYTHON if wheel.name.lower().startswith("cython-") else content.namelist()
+                for name in names:
                     packed.writestr(name, content.read(name))
         packed.write(HERE / "playground" / "cells.py", "cells.py")
 
