@@ -42,7 +42,7 @@ def pytest_collection_finish() -> None:
     """The collector of garbage need not look again and again at what stays: modules, and the cases of all tests."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(200_000, 20, 20)
     gc.enable()
 
 
