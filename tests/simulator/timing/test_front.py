@@ -214,11 +214,11 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureF
     def interrupt(signal: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "PATIENCE", 0.1)
+    monkeypatch.setattr(run, "PATIENCE", 0.2)
     caplog.set_level(logging.WARNING, logger="tcsim")  # a test before may have been told to be quiet
     config, session = load_config("h100_sxm"), Session(ENDLESS, "h100_sxm", arithmetic="none")
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 1.0)  # ten times PATIENCE: the computer may be busy
+    signal.setitimer(signal.ITIMER_REAL, 2.0)  # ten times PATIENCE: the computer may be busy
     start = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
