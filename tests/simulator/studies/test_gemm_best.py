@@ -80,7 +80,7 @@ def test_stages_that_are_given_are_kept() -> None:
 
 
 def test_a_sweep_names_the_kernel_that_it_found() -> None:
-    frame = run({"tile": "best", "m": 1024, "n": 512, "k": [256, 512], "sparse": False}, workers=1)
+    frame = run({"tile": "best", "m": 1024, "n": 512, "k": [256], "sparse": False}, workers=1)
     for row in frame.to_dict("records"):
         found = fastest("f16", 1024, 512, row["k"], sparse=False)
         named = row["best_tile"], row["best_stages"], row["resident"], row["cycles"]

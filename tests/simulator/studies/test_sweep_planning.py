@@ -31,7 +31,7 @@ def simulations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counter
 
 
-MMA = {"m": [256, 512, 2048], "n": 1024, "k": 64, "tile": "64x64", "sparse": [True, False]}
+MMA = {"m": [256, 4096], "n": 64, "k": 64, "tile": "64x64", "sparse": [True, False]}
 SWEEPS: dict[str, dict[str, Any]] = {
     "what only multiplies waves, and what the engine does not see": MMA
     | {"alu.latency": 5, "hbm.bytes": ["x1", "x2"], "relative": {"sparse": False}},

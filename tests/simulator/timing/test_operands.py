@@ -203,7 +203,7 @@ def test_like_a_plain_model() -> None:
 
 def test_like_a_plain_model_with_forms_of_all_kinds() -> None:
     source = random.Random(8)
-    for _ in range(examples(5000, 300)):
+    for _ in range(examples(5000, 150)):
         assert_alike(sequence(source, source.sample(FORMS, 3), keeps=True))
 
 
@@ -217,7 +217,7 @@ def plain(events: pieces.Events) -> int:
 def test_accesses_like_a_plain_model() -> None:
     source, known = random.Random(9), pieces.operations(H100)
     kinds = sorted({*pieces.MATRIX, *pieces.ACCESSES, *pieces.INTEGERS})
-    for _ in range(examples(5000, 300)):
+    for _ in range(examples(5000, 150)):
         events = [(source.choice(kinds), source.choice((1, 1, 2, 2, 3, 4, 6, 8))) for _ in range(source.randint(3, 9))]
         events[-1] = (events[-1][0], 0)
         far = sum(gap for _, gap in events) + pieces.FAR
