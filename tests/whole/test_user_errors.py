@@ -218,7 +218,7 @@ def main() -> None:
     from tests.simulator.test_bad_arguments import CALLS
 
     by_rule = len(list(commands()))
-    print(f"{by_rule:,} commands by rule, of which {-(-by_rule // 12)} run by default")
+    print(f"{by_rule:,} commands by rule, of which {-(-by_rule // PARTS)} run by default")
     print(f"{len(MISTAKES)} commands and {len(CALLS)} calls from Python by hand, each with its message")
 
 
