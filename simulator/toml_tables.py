@@ -199,7 +199,7 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
         text = read_text(path, legal, MOST_TOML)
     except InputError as error:
         raise ConfigError(str(path), "", error.reason, error.legal) from None
-    if _LONG_KEY.search(text):  # the time that tomllib takes grows with the square of the parts
+    if _has_long_key(text):
         raise ConfigError(str(path), "", f"a key of {_MOST_PARTS} parts or more", legal)
     try:
         return Tables(str(path), _parsed(text))
@@ -209,6 +209,12 @@ def read_toml(name: str | Path, shipped: Path, what: str, guide: str) -> Tables:
         why = "values nested too deeply" if isinstance(error, RecursionError) else str(error).partition(":")[0]
         reason = f"not a TOML file that can be read: {why}"
         raise ConfigError(str(path), "", reason, legal) from None
+
+
+@lru_cache(maxsize=32)
+def _has_long_key(text: str) -> bool:
+    """Whether a key has very many parts: the time that tomllib takes grows with the square of them."""
+    return _LONG_KEY.search(text) is not None
 
 
 @lru_cache(maxsize=32)

@@ -26,7 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where exhaustive tests are not left out, properties are tried with all their examples."""
+    """Where exhaustive tests are not left out, properties are tried with all their examples. Until all tests are known
+    nothing is garbage, and no search looks for it."""
+    gc.disable()
     if "not exhaustive" not in config.getoption("markexpr"):
         os.environ[EXHAUSTIVE] = "1"
     for name in ("COLUMNS", "LINES"):  # texts are as wide as they are; what asks for another width sets it
@@ -40,7 +42,8 @@ def pytest_collection_finish() -> None:
     """The collector of garbage need not look again and again at what stays: modules, and the cases of all tests."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(200_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture

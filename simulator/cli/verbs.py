@@ -119,7 +119,10 @@ def run_verb(arguments: list[str]) -> int:
         near = did_you_mean(requested.lower(), VERBS) or f"; legal: {', '.join(VERBS)}"
         parser.error(f"no verb '{requested}'{near}")
     runners: dict[str, Callable[[argparse.Namespace], int]] = {}
+    alone = requested is not None and arguments[0] == requested  # then nobody asks for the help of all verbs
     for verb, summary in VERBS.items():
+        if alone and verb != requested:
+            continue
         added = verbs.add_parser(verb, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter)
         if verb == requested:  # the others stay unloaded: a verb starts as fast as it can
             module = import_module(f"simulator.cli.{verb}")

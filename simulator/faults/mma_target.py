@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -271,7 +271,7 @@ class MmaTarget(FaultTarget):
 
     def _others(self, first: int, cases: int) -> MmaTarget:
         """Other products of the same kind without faults: drawn from numbers that no case of a campaign has."""
-        return replace(self, policy="hardware", given=(), first=MOST_CASES + first, cases=cases)
+        return _kept(replace(self, policy="hardware", given=(), first=MOST_CASES + first, cases=cases))
 
     @cached_property
     def checksums(self) -> Checksums:
@@ -285,3 +285,10 @@ class MmaTarget(FaultTarget):
         fresh = self._others(CALIBRATION, FRESH)
         failed = self.checksums.fails(outcomes.numbers(fresh.golden_matrix, self.form.d.type), fresh.predicted)
         return FalseAlarms(int(failed.sum()), FRESH)
+
+
+@lru_cache(maxsize=16)
+def _kept(target: MmaTarget) -> MmaTarget:
+    """The same target as the last time that an equal one was asked for, with the operands and results that it has since
+    drawn: a list, its run and its report need the same products without faults."""
+    return target

@@ -81,7 +81,7 @@ class Executions(Generic[Row]):
     def __iter__(self) -> Iterator[Row]:
         """The rows of all executions."""
         blocks = chain.from_iterable(chain.from_iterable(repeat(block, times)) for block, times in self._pieces)
-        return (self.rows[number] for number in chain(blocks, self._loose))
+        return map(self.rows.__getitem__, chain(blocks, self._loose))
 
     def periodic(self) -> tuple[list[Row], int]:
         """The rows of as few executions as tell the others, and the first of them that is repeated: behind them all

@@ -14,6 +14,7 @@ import pytest
 
 from simulator import parallel
 from simulator.parallel import undisturbed
+from tests.support.cases import examples
 from tests.support.paths import ROOT
 
 _WORKED = """
@@ -75,7 +76,7 @@ def test_a_killed_campaign_leaves_no_process(tmp_path: Path) -> None:
     """The pipe that `tcsim faults run | ...` prints to ends when the command is killed."""
     tcsim = [sys.executable, "-m", "simulator", "faults"]
     (tmp_path / "c.toml").write_text(
-        '[subject]\nopcode = "mma.sp.m16n8k32.f32.f16.f16.f32"\n[[faults]]\nsite = "a"\nkind = "flips"\ncount = 60000\n'
+        '[subject]\nopcode = "mma.sp.m16n8k32.f32.f16.f16.f32"\n[[faults]]\nsite = "a"\nkind = "flips"\ncount = 24000\n'
     )
     command = [*tcsim, "list", str(tmp_path / "c.toml"), "--output", str(tmp_path / "l.csv")]
     subprocess.run(command, cwd=ROOT, check=True)
@@ -126,6 +127,6 @@ def _fails_late(key: str, block: int) -> bytes:
 
 @pytest.mark.skipif(parallel.ALONE, reason="there are no other processes")
 def test_a_pool_whose_processes_end_in_the_middle_of_a_result_does_not_wait_for_the_rest() -> None:
-    for _ in range(30):
+    for _ in range(examples(30, 10)):
         with pytest.raises(ZeroDivisionError):
             list(parallel.worked(_fails_late, "key", ((n, n) for n in range(20)), 2, "", 20))

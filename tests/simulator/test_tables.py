@@ -147,15 +147,12 @@ def test_the_old_name_warns() -> None:
         assert simulator.exact_matmul is simulator.exact_gemm
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
+def test_pandas_is_loaded_for_frames_alone() -> None:
+    code = (
         "import isa, simulator; dir(simulator)",
-        "import simulator; simulator.run('digits/f16', arithmetic='none').table()",
         "from simulator.cli.main import main; main(['decode', 'mov.u32 %r0, %r1;'])",
-        "from simulator.cli.main import main; main('where mma.m16n8k8.f32.f16.f16.f32 --operand a --row 1'.split())",
-    ],
-)
-def test_pandas_is_loaded_for_frames_alone(code: str) -> None:
-    check = f"{code}\nimport sys\nassert 'pandas' not in sys.modules and 'matplotlib' not in sys.modules"
-    subprocess.run([sys.executable, "-c", check], check=True, env=os.environ, capture_output=True)
+        "main('where mma.m16n8k8.f32.f16.f16.f32 --operand a --row 1'.split())",
+        "simulator.run('digits/f16', arithmetic='none').table()",
+    )
+    check = "\nimport sys\nassert 'pandas' not in sys.modules and 'matplotlib' not in sys.modules\n"
+    subprocess.run([sys.executable, "-c", check.join((*code, ""))], check=True, env=os.environ, capture_output=True)

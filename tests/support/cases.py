@@ -39,6 +39,11 @@ def examples(count: int, default: int = 0) -> int:
     return count if os.environ.get(EXHAUSTIVE) else default or min(count, max(10, count // 10))
 
 
+def step(default: int) -> int:
+    """Of how many cases of a kind one is tried: of `default`, or all of them with the exhaustive tests."""
+    return 1 if os.environ.get(EXHAUSTIVE) else default
+
+
 @dataclass(frozen=True)
 class Case:
     """The arguments of one case, and what it is called when it fails."""

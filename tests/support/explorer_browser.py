@@ -26,6 +26,7 @@ import pytest
 
 from simulator.layout import Choice, FormLayout, form_layout
 from simulator.views.explorer import page
+from tests.support.cases import exhaustive
 
 _NAMES = {
     "chromium": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
@@ -46,7 +47,14 @@ def _needs(browser: str) -> pytest.MarkDecorator:
 
 needs_chromium = _needs("chromium")
 needs_axe = pytest.mark.skipif(not AXE, reason="TCSIM_AXE does not name axe-core's axe.min.js")
-in_each_browser = pytest.mark.parametrize("browser", [pytest.param(name, marks=_needs(name)) for name in BROWSERS])
+in_each_browser = pytest.mark.parametrize(
+    "browser",
+    [
+        pytest.param("chromium", marks=_needs("chromium")),
+        pytest.param("firefox", marks=[_needs("firefox"), *([exhaustive] if BROWSERS["chromium"] else [])]),
+    ],
+)
+"""In Chromium by default, and in Firefox where there is no Chromium; in both with the exhaustive tests."""
 
 ORDERED = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 F16 = "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _LETTER, _HIGH = 0.602, 0.8  # width and height of a letter, of its size
 _TOUCH = 1.5  # pixels by which boxes of letters may meet: they are higher than most letters
+_BAND = 12.0  # pixels: about the height of a line
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,17 @@ def faults(svg: str) -> list[str]:
 
 def _meeting(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
     """Pairs of lines that lie over each other."""
-    ordered = sorted((line for line in lines if line.words.strip()), key=lambda line: line.left)
-    for i, one in enumerate(ordered):
-        for other in ordered[i + 1 :]:
-            if other.left >= one.right:
-                break
-            if one.meets(other):
-                yield one, other
+    bands = defaultdict(list)  # of the height of a line or so: those of a band are compared, from left to right
+    for line in sorted((line for line in lines if line.words.strip()), key=lambda line: line.left):
+        for band in range(int(line.top // _BAND), int(line.bottom // _BAND) + 1):
+            bands[band].append(line)
+    for band, ordered in bands.items():
+        for i, one in enumerate(ordered):
+            for other in islice(ordered, i + 1, None):
+                if other.left >= one.right:
+                    break
+                if one.meets(other) and band == max(one.top, other.top) // _BAND:  # in the first that both are in
+                    yield one, other
 
 
 def _surplus(panel: PanelText) -> Iterator[str]:

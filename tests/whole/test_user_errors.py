@@ -70,7 +70,7 @@ WRONG = (
     "{noise}",
     "{empty}",
 )
-PARTS = 22  # of the commands with one wrong value
+PARTS = 44  # of the commands with one wrong value
 LONGEST = 3000  # letters of a line; the longest name all traces, groups or forms that there are
 _ALONE = {("explore", "--serve"), ("sweep", "--dask"), ("faults run", "--dask")}  # starts a server, waits for one
 
@@ -176,14 +176,14 @@ def test_these_commands_are_right(tcsim: Tcsim, tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_share_of_all_errors(tcsim: Tcsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some 150: one option of nine or so with most of the wrong values."""
+    """Some 70: one option of nine or so with a few of the wrong values."""
     check(tcsim, tmp_path, monkeypatch, slice(0, None, PARTS))
 
 
 @exhaustive
-@pytest.mark.parametrize("part", range(1, PARTS if PROGRAMS >= 1000 else 3))
+@pytest.mark.parametrize("part", range(1, PARTS if PROGRAMS >= 1000 else 6))
 def test_more_errors(tcsim: Tcsim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
-    """Two more parts, or with TCSIM_PROGRAMS=1000 all."""
+    """Five more parts, or with TCSIM_PROGRAMS=1000 all."""
     check(tcsim, tmp_path, monkeypatch, slice(part, None, PARTS))
 
 
@@ -218,7 +218,7 @@ def main() -> None:
     from tests.simulator.test_bad_arguments import CALLS
 
     by_rule = len(list(commands()))
-    print(f"{by_rule:,} commands by rule, of which {-(-by_rule // 12)} run by default")
+    print(f"{by_rule:,} commands by rule, of which {-(-by_rule // PARTS)} run by default")
     print(f"{len(MISTAKES)} commands and {len(CALLS)} calls from Python by hand, each with its message")
 
 

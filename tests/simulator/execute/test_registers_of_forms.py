@@ -15,6 +15,7 @@ import isa
 import simulator
 from isa.ptx.instruction import Declared
 from tests.golden.make_ptxas_registers import DECLARATIONS, TABLE, TYPES, VERSION, written
+from tests.support.cases import step
 
 DECLARED = {f"%{kind}_{number}": kind for kind in TYPES for number in range(256)}
 WIDE = "b128"  # registers that are not executed: modules that use one are refused as a whole
@@ -62,10 +63,10 @@ def slips(row: Operand) -> set[str]:
 
 
 def test_types_of_registers_as_ptxas_has_them() -> None:
-    """51,635 verdicts, in both directions."""
+    """51,635 verdicts, in both directions; by default those of each fourth row."""
     wrong = [
         f"{row.text} with {kind}"
-        for row in operands()
+        for row in operands()[:: step(4)]
         for kind in TYPES
         if kind != WIDE and kind not in slips(row) and takes(row, kind) != (kind in row.types)
     ]

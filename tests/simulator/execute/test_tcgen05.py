@@ -1423,16 +1423,20 @@ def whole_numbers(whole: np.ndarray, name: str) -> Words:
     """Patterns of small whole numbers, found among all patterns of a type."""
     if name in ("s8", "s32"):
         return (whole & (255 if name == "s8" else 0xFFFFFFFF)).astype(np.uint32)
-    bits, *_ = ref.FORMATS[name]
-    if bits == 32:
+    if ref.FORMATS[name][0] == 32:
         return whole.astype(np.float32).view(np.uint32)
-    every = np.arange(1 << bits, dtype=np.uint32)
-    table = {
+    return np.vectorize(small_numbers(name).__getitem__, otypes=[np.uint32])(whole)
+
+
+@cache
+def small_numbers(name: str) -> dict[float, int]:
+    """The patterns of the numbers up to 4 of a type of at most 16 bits."""
+    every = np.arange(1 << ref.FORMATS[name][0], dtype=np.uint32)
+    return {
         value: pattern
         for pattern, value in zip(every.tolist(), ref.values(every, name).tolist(), strict=True)
         if abs(value) <= 4
     }
-    return np.vectorize(table.__getitem__, otypes=[np.uint32])(whole)
 
 
 def whole_product(case: Case, parts: list[Operands]) -> Words:

@@ -545,15 +545,19 @@ def test_campaigns_that_are_none(change: dict[str, Any], words: str) -> None:
 @pytest.fixture
 def listed(tmp_path: Path, tcsim: Tcsim) -> Path:
     """A list of several blocks."""
-    faults = [{"site": "a", "kind": "flips", "bits": 2, "count": examples(3, 1) * BLOCK + 100}]
+    return _listed(tmp_path, tcsim, 3 * BLOCK + 100)
+
+
+def _listed(tmp_path: Path, tcsim: Tcsim, count: int) -> Path:
+    faults = [{"site": "a", "kind": "flips", "bits": 2, "count": count}]
     values = {"campaign": {"seed": 2}, "subject": {"opcode": F16, "cases": 2}, "faults": faults}
     (tmp_path / "c.toml").write_text(_toml(values))
     assert tcsim("faults", "list", tmp_path / "c.toml", "--output", tmp_path / "list.csv") == (0, "", "")
     return tmp_path / "list.csv"
 
 
-def test_lists_that_are_none(listed: Path, tmp_path: Path, tcsim: Tcsim) -> None:
-    text = listed.read_text()
+def test_lists_that_are_none(tmp_path: Path, tcsim: Tcsim) -> None:
+    text = _listed(tmp_path, tcsim, 500).read_text()
     cases = {
         "cut": (text[: len(text) // 2], "cut short"),
         "head": (text.replace("# tcsim faults 1", "# something"), "not a list of faults"),
@@ -617,7 +621,8 @@ def test_interruption_changes_nothing(listed: Path, tmp_path: Path) -> None:
     assert not parts.exists()
 
 
-def test_parts_of_another_run_are_not_taken(listed: Path, tmp_path: Path) -> None:
+def test_parts_of_another_run_are_not_taken(tmp_path: Path, tcsim: Tcsim) -> None:
+    listed = _listed(tmp_path, tcsim, 500)
     parts = tmp_path / "r.csv.parts"
     parts.mkdir()
     (parts / "run").write_text("something else")

@@ -24,7 +24,7 @@ from simulator.studies.gemm.held import dram_bytes
 from simulator.studies.gemm.layout import layout
 from simulator.studies.gemm.tile import instructions
 from simulator.studies.validation import gemm
-from tests.support.cases import examples, over
+from tests.support.cases import alike, examples, over
 from tests.support.paths import ROOT
 from tests.support.scattered import scattered
 
@@ -278,6 +278,7 @@ def test_ctas_are_spread_over_sms_and_follow_each_other_in_places() -> None:
 @over(
     ("config", "kind", "size", "library_us"),
     [("h100_sxm", "f16", 1024, 8.9), ("a100", "s8", 512, 6.7), ("a100", "f16", 512, 8.3), ("rtx4090", "s8", 512, 8.8)],
+    distinct=alike,
 )
 def test_a_launch_takes_no_longer_than_whole_products(config: str, kind: str, size: int, library_us: float) -> None:
     """2:4 products as cuSPARSELt was timed, over many launches (configs/workloads/cusparselt_*.csv). A launch from the

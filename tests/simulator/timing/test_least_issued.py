@@ -92,22 +92,22 @@ def decisions(events: list[Issued], warps: int) -> list[Decision]:
 def unexplained(events: list[Issued], warps: int) -> tuple[int, int]:
     """How many decisions the rule does not explain, with the counts at the beginning that explain most; and of how
     many."""
-    counts = np.array([*product(range(H100.issue.most_counted + 1), repeat=warps)], np.int64)
-    wrong, seen, found = np.zeros(len(counts), np.int64), 0, decisions(events, warps)
+    counts = np.array([*product(range(H100.issue.most_counted + 1), repeat=warps)], np.int16).T.copy()
+    wrong, seen, found = np.zeros(counts.shape[1], np.int64), 0, decisions(events, warps)
     for decision in found:
         now, before = events[decision.issued].at, events[decision.issued - 1]
         while events[seen].at <= now - H100.issue.counted_behind:
             warp = events[seen].warp
-            full = counts[:, warp] == H100.issue.most_counted
-            counts[full] >>= 1
-            counts[~full, warp] += 1
+            full = counts[warp] == H100.issue.most_counted
+            counts >>= full
+            counts[warp] += ~full
             seen += 1
         soon = now - before.at == 1 or events[decision.issued].kind == "clock"  # whose pipe nothing waits long for
         if soon and before.warp in decision.pool and not before.hint:
             wrong += decision.warp != before.warp
             continue
         pool = np.array(decision.pool)
-        wrong += pool[(counts[:, pool] * 8 - pool).argmin(axis=1)] != decision.warp
+        wrong += pool[(counts[pool] * 8 - pool[:, None]).argmin(axis=0)] != decision.warp
     return int(wrong.min()), len(found)
 
 

@@ -15,7 +15,7 @@ from simulator.chip.config import load_config
 from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation import pieces, registers
 from tests.support import reading, straight_code
-from tests.support.cases import examples
+from tests.support.cases import examples, step
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
@@ -203,7 +203,7 @@ def test_like_a_plain_model() -> None:
 
 def test_like_a_plain_model_with_forms_of_all_kinds() -> None:
     source = random.Random(8)
-    for _ in range(examples(5000, 600)):
+    for _ in range(examples(5000, 150)):
         assert_alike(sequence(source, source.sample(FORMS, 3), keeps=True))
 
 
@@ -217,7 +217,7 @@ def plain(events: pieces.Events) -> int:
 def test_accesses_like_a_plain_model() -> None:
     source, known = random.Random(9), pieces.operations(H100)
     kinds = sorted({*pieces.MATRIX, *pieces.ACCESSES, *pieces.INTEGERS})
-    for _ in range(examples(5000, 600)):
+    for _ in range(examples(5000, 150)):
         events = [(source.choice(kinds), source.choice((1, 1, 2, 2, 3, 4, 6, 8))) for _ in range(source.randint(3, 9))]
         events[-1] = (events[-1][0], 0)
         far = sum(gap for _, gap in events) + pieces.FAR
@@ -235,6 +235,6 @@ def test_the_plain_model_has_accesses_as_the_chip() -> None:
 
 def test_the_plain_model_is_that_of_the_chip() -> None:
     """What the engine is compared with: 99.5 % exact itself."""
-    some = registers.sequences()[::STEP]
+    some = registers.sequences()[:: STEP * step(4)]
     off = sum(reading.late(H100, events, pieces.FAR) != cycles for events, cycles in some)
     assert off <= 0.005 * len(some)

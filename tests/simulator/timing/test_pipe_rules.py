@@ -21,6 +21,7 @@ from simulator.program.blocks import Block
 from simulator.program.lowering import linearise
 from simulator.studies.validation import programs
 from simulator.timing.run import simulate
+from tests.support.cases import step
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
@@ -74,10 +75,10 @@ def test_pairs() -> None:
 
 
 def test_all_triples() -> None:
-    """What the first leaves behind for the third: 1,728 triples of classes."""
+    """What the first leaves behind for the third: 1,728 triples of classes, by default each fifth."""
     wrong = [
         row
-        for row in rows("triple")
+        for row in rows("triple")[:: step(5)]
         if engine(row["first"], row["second"], row["third"]) != round(float(row["cycles"]) - NOTHING - 1)
     ]
     assert wrong == []

@@ -44,6 +44,8 @@ from tests.support.explorer_browser import (
 )
 from tests.support.paths import ROOT
 
+Tcsim = Callable[..., tuple[int, str, str]]
+
 OPCODES = [form["opcode"] for form in page_data("")["forms"]]
 
 
@@ -352,9 +354,8 @@ def test_spellings_that_mean_the_same() -> None:
     )
 
 
-def test_serve(tmp_path: Path) -> None:
+def test_serve(tmp_path: Path, tcsim: Tcsim, monkeypatch: pytest.MonkeyPatch) -> None:
     """On this machine alone, until it is interrupted; writes nothing unless told to."""
-    command = [sys.executable, "-m", "simulator", "explore", "--serve"]
     start = (
         "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "runpy.run_module('simulator', run_name='__main__')"
@@ -363,7 +364,8 @@ def test_serve(tmp_path: Path) -> None:
         sys.executable,
         "-c",
         start,
-        *command[3:],
+        "explore",
+        "--serve",
         "0",
     ]  # also where the tests run in the background, which ignores interrupts
     with subprocess.Popen(
@@ -385,14 +387,8 @@ def test_serve(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        done = subprocess.run(
-            [*command, str(taken.getsockname()[1])],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=tmp_path,
-        )
-    assert done.returncode == 2
-    assert "cannot be served" in done.stderr
-    assert done.stderr.count("\n") == 1
+        monkeypatch.chdir(tmp_path)
+        code, out, err = tcsim("explore", "--serve", str(taken.getsockname()[1]))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "cannot be served" in err
+    assert not list(tmp_path.iterdir())
