@@ -5,8 +5,9 @@ from __future__ import annotations
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.compiler.forwarding import INTEGER_PIPES, usable_from
+from simulator.compiler.operation_parts import Overhead
 from simulator.compiler.plan import FIXED_LATENCY, Plan
-from simulator.compiler.timed_code import MOST_KINDS, StallReason, TimedOperation
+from simulator.compiler.timed_code import StallReason, TimedOperation
 
 FILLER, ADDITION, COMPARISON = range(3)  # kinds of loop overhead: a NOP or a branch; the two parts of a loop's counter
 _PIPE_TAKEN = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
@@ -126,7 +127,7 @@ class BlockSchedule:
         if operation.unit is Unit.TENSOR:
             pipe = self._tensor_free.index(min(self._tensor_free))
             self._tensor_free[pipe] = cycle + operation.interval
-            self._ports_free = cycle + operation.reading
+            self._ports_free = cycle + (operation.matrix.file_ports if operation.matrix is not None else 0)
             if operation.sparse:
                 self._metadata_free = cycle + self.config.sm.metadata_cycles
 
@@ -202,7 +203,7 @@ class BlockSchedule:
         operation, rule = self.last, self.config.schedule
         assert operation is not None
         upkeep, self.upkeep = self.upkeep, []
-        operation.yields, operation.upkeep, operation.counter = False, (), 0
+        operation.yields, operation.overhead = False, ()
         ends = [*(slot for slot, _ in upkeep[1:]), cycle]
         hints = [
             kind == FILLER or 0 < rule.integer_yields <= end - slot
@@ -211,11 +212,9 @@ class BlockSchedule:
         if rule.yields:
             first = upkeep[0][0] if upkeep else cycle
             operation.yields = not operation.jumps and self._hints_at(operation, first - self.cycle)
-            operation.upkeep = tuple(
-                2 * (slot - self.cycle) + hint for (slot, _), hint in zip(upkeep, hints, strict=True)
-            )
-            operation.counter = sum(
-                1 << place for place, (_, kind) in enumerate(upkeep[:MOST_KINDS]) if kind == COMPARISON
+            operation.overhead = tuple(
+                Overhead(slot - self.cycle, hint, kind == COMPARISON)
+                for (slot, kind), hint in zip(upkeep, hints, strict=True)
             )
         hinted = [self.cycle] if operation.yields else []
         hinted += [slot for (slot, _), hint in zip(upkeep, hints, strict=True) if hint]

@@ -14,6 +14,7 @@ from isa.forms.tcgen05 import is_tcgen05_mma
 from simulator.chip.config import Config
 from simulator.compiler.jobs import TIMED_BY_JOBS, Executions, asynchronous, jobs_of
 from simulator.compiler.matrix import matrix_of_program
+from simulator.compiler.operation_parts import Access, Arithmetic
 from simulator.compiler.register_banks import access_banks, operands
 from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting, unread
 from simulator.errors import ConfigError
@@ -105,11 +106,8 @@ def _integer(op: Operation, form: Form, config: Config) -> TimedOperation:
         op.reads,
         op.writes,
         op.line,
-        time=form.time,
-        either=form.time is Time.EITHER,
         operands=operands(op.reads, config),
-        sources=op.reads[:3],
-        writer=not form.opcode.startswith("setp"),
+        arithmetic=Arithmetic(form.time, writes=not form.opcode.startswith("setp")),
     )
 
 
@@ -127,10 +125,7 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
         op.reads,
         op.writes,
         op.line,
-        sent=1 if op.writes else 1 + words,
-        banks=access_banks(op.reads),
-        slow=not op.writes,
-        together=together,
+        access=Access(1 if op.writes else 1 + words, access_banks(op.reads), not op.writes, together),
         forwarding_penalty=0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency,
         costs={},
     )
@@ -170,10 +165,11 @@ def mark_pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> N
         for item in items:
             if not isinstance(item, TimedOperation):
                 continue
-            if item.unit is Unit.ALU:
+            if item.arithmetic is not None:
+                time = item.arithmetic.time
                 before = [multiplies[register] for register in item.reads if register in multiplies]
-                alternates = item.either and bool(before) and not before[-1]
-                multiplier = item.time in (Time.MULTIPLY, Time.FLOAT) or alternates
+                alternates = time is Time.EITHER and bool(before) and not before[-1]
+                multiplier = time in (Time.MULTIPLY, Time.FLOAT) or alternates
                 crosses = any(pipe is not multiplier for pipe in before)
                 item.forwarding_penalty = config.alu.change_latency if crosses else 0
                 multiplies.update(dict.fromkeys(item.writes, multiplier))

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from itertools import islice, pairwise
 
 from isa.forms.record import Unit
-from simulator.compiler.timed_code import KEPT, TimedLoop, TimedOperation
+from simulator.compiler.timed_code import TimedLoop, TimedOperation
 
 
 def mark_kept_operands(items: Sequence[TimedOperation | TimedLoop]) -> None:
-    """Sets or clears the flag `KEPT` of every operand of every matrix instruction."""
+    """Sets or clears `Operand.kept` of every operand of every matrix instruction."""
     for place, item in enumerate(items):
         if isinstance(item, TimedOperation) and item.unit is Unit.TENSOR:
             item.operands = tuple(
-                operand & ~KEPT | KEPT * _is_kept(items, place, slot) for slot, operand in enumerate(item.operands)
+                operand._replace(kept=_is_kept(items, place, slot)) for slot, operand in enumerate(item.operands)
             )
 
 
@@ -28,21 +28,21 @@ def _is_kept(items: Sequence[TimedOperation | TimedLoop], place: int, slot: int)
     """
     item = items[place]
     assert isinstance(item, TimedOperation)
-    if not item.keeps[slot]:
+    assert item.matrix is not None
+    if not item.matrix.keeps[slot]:
         return False
     for before, other in pairwise(islice(items, place, None)):
         if not (isinstance(before, TimedOperation) and isinstance(other, TimedOperation) and _leaves_operands(before)):
             return False
-        if other.unit is not Unit.TENSOR or not other.operands:
+        if other.matrix is None or not other.operands:
             return False
-        if other.integer == item.integer and other.keeps[slot]:
-            same = (other.operands[slot] ^ item.operands[slot]) & ~KEPT == 0
-            return same and other.keeps[slot] == item.keeps[slot]
+        if other.matrix.integer == item.matrix.integer and other.matrix.keeps[slot]:
+            same = other.operands[slot].register == item.operands[slot].register
+            return same and other.matrix.keeps[slot] == item.matrix.keeps[slot]
     return False
 
 
 def _leaves_operands(item: TimedOperation) -> bool:
     """Whether kept operands survive an instruction and the loop overhead that issues behind it: nothing of it has the
     yield hint, and the overhead is comparisons alone."""
-    comparisons = (item.counter >> number & 1 and not entry & 1 for number, entry in enumerate(item.upkeep))
-    return not item.yields and all(comparisons)
+    return not item.yields and all(each.compares and not each.yields for each in item.overhead)

@@ -48,5 +48,6 @@ class Plan:
 
 def _pipe_of(operation: TimedOperation) -> _Kind:
     """What the compiler takes for a pipe of its own: dense and sparse instructions of the larger K share one."""
-    sparse = operation.sparse and not operation.large
-    return operation.unit, operation.latency, sparse, operation.integer
+    matrix = operation.matrix
+    sparse = matrix is not None and matrix.sparse and not matrix.large
+    return operation.unit, operation.latency, sparse, matrix is not None and matrix.integer

@@ -29,7 +29,7 @@ from itertools import count
 from simulator.chip.config import Config
 from simulator.compiler.block_schedule import BlockSchedule
 from simulator.compiler.kept_operands import mark_kept_operands
-from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, operand
+from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, operations_of
 
 
 def scheduled(code: TimedCode, config: Config) -> TimedCode:
@@ -37,11 +37,13 @@ def scheduled(code: TimedCode, config: Config) -> TimedCode:
     if code.scheduled:
         return code
     schedule(code.items, config)
-    return replace(code, scheduled=True)
+    used = {register for op in operations_of(code) for register in (*op.reads, *op.writes)}
+    free = next(register for register in count() if register not in used)
+    return replace(code, scheduled=True, run_count=free)
 
 
 def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
-    """Fills in `stall`, `operand_stall`, `stall_reason`, `yields` and `upkeep` of every operation."""
+    """Fills in `stall`, `operand_stall`, `stall_reason`, `yields` and `overhead` of every operation."""
     starts = {item.start for item in items if isinstance(item, TimedLoop)}
     paths = _paths(items, starts)
     block = BlockSchedule(config, loop=False)
@@ -56,16 +58,6 @@ def schedule(items: Sequence[TimedOperation | TimedLoop], config: Config) -> Non
             block.add(item, paths[place])
     block.close(branch=False)
     mark_kept_operands(items)
-    _place_run_count(items)
-
-
-def _place_run_count(items: Sequence[TimedOperation | TimedLoop]) -> None:
-    """Puts the number of a loop's runs into the first register that the code leaves free."""
-    operations = [item for item in items if isinstance(item, TimedOperation)]
-    used = {register for item in operations for register in (*item.reads, *item.writes)}
-    free = operand(0, next(register for register in count() if register not in used))
-    for item in operations:
-        item.runs = free
 
 
 def _paths(items: Sequence[TimedOperation | TimedLoop], starts: Container[int]) -> list[int]:

@@ -19,6 +19,7 @@ from simulator.compiler.kernel.executed import Executed, Segment
 from simulator.compiler.kernel.order import ordered
 from simulator.compiler.kernel.regions import Micro, Region
 from simulator.compiler.matrix import matrix
+from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.execute.dynamic_info import STORES, Idle, PostFacts, WaitFacts
 from simulator.program import lowering
@@ -199,8 +200,8 @@ class Replay:
         if micro.tests:
             latency = max(alu.predicate_latency, alu.latency)
         return TimedOperation(
-            Unit.ALU, latency, alu.interval, micro.reads, micro.writes, item.line, time=micro.time,
-            either=micro.time is Time.EITHER,
+            Unit.ALU, latency, alu.interval, micro.reads, micro.writes, item.line,
+            arithmetic=Arithmetic(micro.time),
         )  # fmt: skip
 
     def _fetch(self) -> TimedOperation:
@@ -209,7 +210,7 @@ class Replay:
 
     def _wait(self, cycles: int) -> TimedOperation:
         """An operation that writes, after so many cycles, the register that the next instruction reads."""
-        return TimedOperation(Unit.ALU, max(cycles, 1), 1, (), (self.fetched,), 0, time=Time.EITHER)
+        return TimedOperation(Unit.ALU, max(cycles, 1), 1, (), (self.fetched,), 0, arithmetic=Arithmetic())
 
     def _next_cta(self, slot: int) -> list[TimedOperation]:
         """The end of a CTA: its warps wait for one another, and another CTA takes its place."""
@@ -220,8 +221,8 @@ class Replay:
             TimedOperation(
                 Unit.BARRIER, self.config.barrier.latency, 1, (), (), 0, barrier=(1_000_000 + slot, self.warps)
             ),
-            TimedOperation(Unit.ALU, max(cycles, 1), alu.interval, (), (fetched,), 0, time=Time.EITHER),
-            TimedOperation(Unit.ALU, alu.latency, alu.interval, (fetched,), (fetched,), 0, time=Time.EITHER),
+            TimedOperation(Unit.ALU, max(cycles, 1), alu.interval, (), (fetched,), 0, arithmetic=Arithmetic()),
+            TimedOperation(Unit.ALU, alu.latency, alu.interval, (fetched,), (fetched,), 0, arithmetic=Arithmetic()),
         ]
 
 

@@ -8,6 +8,7 @@ from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row, Sequences
 from simulator.compiler.matrix import matrix
+from simulator.compiler.operation_parts import Access, Arithmetic
 from simulator.compiler.register_banks import odd_banks, operands
 from simulator.compiler.timed_code import Periodic, TimedOperation
 
@@ -66,9 +67,7 @@ def _shuffle(
         writes,
         line,
         costs=costs,
-        sent=max(len(reads[:2]), 1) if config.reading_stages else 2,
-        slow=True,
-        banks=odd_banks(reads[:2]),
+        access=Access(max(len(reads[:2]), 1) if config.reading_stages else 2, odd_banks(reads[:2]), slow=True),
     )
 
 
@@ -93,7 +92,5 @@ def _arithmetic(
         writes,
         line,
         operands=operands(reads, config),
-        sources=reads[:3],
-        halves=halves,
-        writer=bool(writes),
+        arithmetic=Arithmetic(halves=halves, writes=bool(writes)),
     )

@@ -16,12 +16,14 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from isa import MmaForm, mma_form
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row as Machine
+from simulator.compiler.operation_parts import Arithmetic, Overhead
 from simulator.compiler.sequences.instructions import machine_operation
 from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.resources import folder
@@ -76,11 +78,12 @@ def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int,
         machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
         timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
-    timed.yields, timed.upkeep = bool(yields), tuple(upkeep)
+    timed.yields, timed.overhead = bool(yields), tuple(Overhead(entry // 2, bool(entry % 2)) for entry in upkeep)
     read_from(timed, slots)
     wait_for(timed, boards or (-1, -1))
     if timed.unit is not Unit.TENSOR:
-        timed.writer = kind == "clock" or any(register < PREDICATES for register in writes)
+        written = kind == "clock" or any(register < PREDICATES for register in writes)
+        timed.arithmetic = replace(timed.arithmetic or Arithmetic(), writes=written)
     return timed
 
 

@@ -35,6 +35,7 @@ import isa
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.compiler.compile import compile_code
+from simulator.compiler.operation_parts import Arithmetic, Overhead
 from simulator.compiler.timed_code import (
     Periodic,
     StallReason,
@@ -216,7 +217,9 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
             item = _counter(config, *counter[entry]) if entry in counter else operation
             begin, last = entry // 2, end == stall
             item.stall, item.yields = end - begin, bool(entry % 2)
-            item.upkeep = tuple(x - 2 * begin for x in others if begin <= x // 2 and (last or x // 2 < end))
+            item.overhead = tuple(
+                Overhead(x // 2 - begin, bool(x % 2)) for x in others if begin <= x // 2 and (last or x // 2 < end)
+            )
             items.append(item)
     item.stall += max(part.stalls[-1], config.loop.cycles)
     item.stall_reason = StallReason.BRANCH
@@ -231,7 +234,7 @@ def _counter(config: Config, pipe: str, slots: Slots) -> TimedOperation:
     """An instruction of the loop's counter: the addition to its first register, or the comparison."""
     unit, writes = Unit.FMA if pipe == "fma" else Unit.ALU, () if pipe == "compare" else (slots[0][1],)
     operation = TimedOperation(unit, config.alu.latency, config.alu.interval, (), writes, 0)
-    operation.writer = bool(writes)
+    operation.arithmetic = Arithmetic(writes=bool(writes))
     read_from(operation, slots)
     return operation
 

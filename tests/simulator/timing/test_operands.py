@@ -105,7 +105,7 @@ def test_reuse_is_lost_to_a_hinted_nop_of_another_warp() -> None:
         another warp."""
         names = ((f"ffma 60{reuse} 62 64", 2), ("ffma 60 66 68", 1), ("ffma 70 72 74", 9))
         code = [registers.operation(H100, name).changed(stall=wait) for name, wait in names]
-        code.append(straight_code.END.changed(line=straight_code.CLOCK, writer=True))
+        code.append(straight_code.END.changed(line=straight_code.CLOCK, arithmetic=straight_code.READ))
         nop = straight_code.KNOWN["nothing"].changed(line=0, stall=2, yields=hinted)
         return straight_code.read_clocks({0: code, 4: [nop]}, [100, 0, 0, 0, at])[0][0]
 

@@ -703,7 +703,8 @@ class Reference:
                     if thread.ready[register][0] == ready:
                         thread.ready[register] = (done, Unit.SHARED)
 
-            access = Access(thread, at, waves, not op.writes, len(op.writes), op.together, op.latency, arrived)
+            together = op.access is not None and op.access.together
+            access = Access(thread, at, waves, not op.writes, len(op.writes), together, op.latency, arrived)
             self.servers[thread.cta].sent[thread.core % self.config.sm.sub_cores].append(access)
             thread.sent = self.port[thread.core] + shared.operand_latency
             thread.pinned |= dict.fromkeys(op.reads, thread.sent)
