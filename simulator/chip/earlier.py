@@ -10,7 +10,7 @@ from typing import Any
 REMOVED: Mapping[str, tuple[str, ...]] = {
     "fetch": (),
     "pipe": ("sparse_after_dense", "integer", "three_registers", "access", "turnaround"),
-    "sequences": ("return_interval", "return_request", "return_again", "return_reads"),
+    "sequences": ("fetch", "return_interval", "return_request", "return_again", "return_reads"),
     "tensor": ("ports", "spare"),
 }
 """By table, the keys that versions up to 0.2.0 read; of a table without keys, the whole table."""

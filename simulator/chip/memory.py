@@ -106,10 +106,10 @@ class Memory:
 
 @dataclass(frozen=True)
 class Mbarrier:
-    """`[mbarrier]`: mbarriers of chips without `[tcgen05]`.
+    """`[tcgen05.mbarrier]`, and `[mbarrier]` of chips without `[tcgen05]`: mbarriers.
 
     Attributes:
-        latency: cycles from an arrival until a warp that waits for the phase can issue.
+        latency: cycles from mbarrier.arrive until a warp that waits for the phase can issue.
     """
 
     latency: Cycles

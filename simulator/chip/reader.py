@@ -149,7 +149,7 @@ class Reader:
 
     def tcgen05(self) -> tcgen05.Tcgen05:
         """Reads `[tcgen05]` and the tables within it."""
-        parts = {"copy": tcgen05.Copy, "tmem": tcgen05.Tmem, "mbarrier": tcgen05.Mbarrier}
+        parts = {"copy": tcgen05.Copy, "tmem": tcgen05.Tmem, "mbarrier": Mbarrier}
         queue = self.part(tcgen05.Queue, "tcgen05", also=("kind", "shape", "sparse", *parts))
         read = {name: self.part(kind, f"tcgen05.{name}") for name, kind in parts.items()}
         kinds = tuple(self.rows(tcgen05.Kind, "tcgen05.kind"))

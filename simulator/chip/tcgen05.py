@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from simulator.chip.clock_domains import BytesPerCycle
+from simulator.chip.memory import Mbarrier
 from simulator.chip.tables import Cycles, Slots
 from simulator.toml_tables import Between, Choice
 
@@ -118,17 +119,6 @@ class Tmem:
     bytes: BytesPerCycle
     load_latency: Cycles
     store_latency: Cycles
-
-
-@dataclass(frozen=True)
-class Mbarrier:
-    """`[tcgen05.mbarrier]`: mbarriers.
-
-    Attributes:
-        latency: cycles from mbarrier.arrive until a warp that waits for the phase can issue.
-    """
-
-    latency: Cycles
 
 
 @dataclass(frozen=True)

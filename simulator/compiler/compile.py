@@ -6,16 +6,17 @@ for its values can tell: the wavefronts of accesses to shared memory, and what a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from isa.forms.mma import is_mma
 from isa.forms.record import Form, Time, Unit
 from isa.forms.tcgen05 import is_tcgen05_mma
 from simulator.chip.config import Config
+from simulator.chip.sequences import Row
 from simulator.compiler.jobs import TIMED_BY_JOBS, Executions, asynchronous, jobs_of
-from simulator.compiler.matrix import matrix_of_program
+from simulator.compiler.matrix import matrix, matrix_of_program
 from simulator.compiler.operation_parts import Access, Arithmetic
-from simulator.compiler.register_banks import access_banks, operands
+from simulator.compiler.register_banks import access_banks, odd_banks, operands
 from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting, unread
 from simulator.errors import ConfigError
 from simulator.program.lowering import Code, LoopEnd, Operation
@@ -152,6 +153,53 @@ def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
         legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
         reason = f"line {op.line} of the trace: no table for '{form.opcode}'"
         raise ConfigError(config.path, "tcgen05.kind", reason, legal)
+
+
+def machine_operation(
+    row: Row, config: Config, reads: tuple[int, ...], writes: tuple[int, ...], line: int, warps: Iterable[int]
+) -> TimedOperation:
+    """A machine instruction of a sequence (`[sequences]`) with its times.
+
+    Args:
+        row: the instruction.
+        config: the chip.
+        reads, writes: numbers of its registers.
+        line: the line of the trace that it comes from.
+        warps: the warps that run it; a shuffle costs each of them one wavefront.
+    """
+    rules, alu, shared = config.sequences, config.alu, config.shared
+    assert rules is not None
+    if row.form is not None:
+        return matrix(row.form, config, reads, writes, line)
+    if row.kind in ("call", "return"):
+        cycles = rules.returns if row.kind == "return" and rules.returns else rules.call
+        return TimedOperation(Unit.CONTROL, cycles, 1, reads, writes, line, blocking=True)
+    if row.kind == "shuffle":  # which takes the way of an access to shared memory
+        behind_port = 0 if config.reading_stages else shared.port_cycles
+        latency = max(rules.shuffle - behind_port - shared.store_latency, 1)  # from its wavefront
+        sent = max(len(reads[:2]), 1) if config.reading_stages else 2
+        return TimedOperation(
+            Unit.SHARED,
+            latency,
+            shared.warp_interval,
+            reads,
+            writes,
+            line,
+            costs=dict.fromkeys(warps, Periodic((1,))),
+            access=Access(sent, odd_banks(reads[:2]), slow=True),
+        )
+    halves = row.kind == "float" and config.registers.halves
+    interval = rules.float_interval if row.kind == "float" and not halves else alu.interval
+    return TimedOperation(
+        Unit.ALU if row.kind == "alu" else Unit.FMA,
+        alu.latency,
+        interval,
+        reads,
+        writes,
+        line,
+        operands=operands(reads, config),
+        arithmetic=Arithmetic(halves=halves, writes=bool(writes)),
+    )
 
 
 def mark_pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:

@@ -15,9 +15,8 @@ from isa.ptx.instruction import Immediate, Instruction
 from simulator.chip.config import Config
 from simulator.compiler.compile import mark_pipes, timed_operation
 from simulator.compiler.jobs import asynchronous
-from simulator.compiler.kernel.executed import Executed, Segment
 from simulator.compiler.kernel.order import ordered
-from simulator.compiler.kernel.regions import Micro, Region
+from simulator.compiler.kernel.regions import Executed, Micro, Region, Segment
 from simulator.compiler.matrix import matrix
 from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting

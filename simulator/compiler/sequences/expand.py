@@ -20,9 +20,9 @@ from typing import Any
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row, Sequence, Sequences, Value
+from simulator.compiler.compile import machine_operation
 from simulator.compiler.operation_parts import Emulated, Part
 from simulator.compiler.register_banks import remove_c
-from simulator.compiler.sequences.instructions import machine_operation, one_wavefront
 from simulator.compiler.sequences.order import in_order
 from simulator.compiler.sequences.registers import assign_registers
 from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, nesting
@@ -94,7 +94,6 @@ class _Expansion:
         self.computed: dict[tuple[int, ...], tuple[_Value, ...]] = {}
         self.instances = 0
         self.shared: dict[tuple[int, int, int], int] = {}
-        self.one_wavefront = one_wavefront(code.warps)
 
     def items(self) -> list[Item]:
         """The items of the code with sequences."""
@@ -233,7 +232,7 @@ class _Expansion:
         self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], overlap: int = 0
     ) -> TimedOperation:
         """A machine instruction of the sequence that stands for `op`, with its times."""
-        operation = machine_operation(row, self.config, self.rules, reads, writes, op.line, self.one_wavefront)
+        operation = machine_operation(row, self.config, reads, writes, op.line, self.code.warps)
         if row.has_no_c:
             remove_c(operation)
         operation.place, operation.part = op.place, Part(True, False, overlap)

@@ -19,10 +19,9 @@ from isa import Instruction, decode, mma_form
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row as Machine
-from simulator.compiler.compile import compile_code
+from simulator.compiler.compile import compile_code, machine_operation
 from simulator.compiler.operation_parts import Arithmetic, Operand
 from simulator.compiler.register_banks import odd_banks, remove_c
-from simulator.compiler.sequences.instructions import machine_operation
 from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
@@ -102,9 +101,8 @@ def operations(config: Config) -> dict[str, TimedOperation]:
     accesses = {
         name: operation(config, decode(text, target="sm_90a"), waves) for name, (text, waves) in ACCESSES.items()
     }
-    once = {0: Periodic((1,))}
     accesses |= {
-        name: machine_operation(Machine("shuffle", (), ()), config, config.sequences, reads, (0,), 1, once)
+        name: machine_operation(Machine("shuffle", (), ()), config, reads, (0,), 1, (0,))
         for name, reads in SHUFFLES.items()
     }
     return matrix | integers | {name: access.changed(reads=(), interval=1) for name, access in accesses.items()}
