@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from simulator.chip.clock_domains import BytesPerCycle
-from simulator.chip.memory import Mbarrier
+from simulator.chip.memory import BytesPerCycle, Mbarrier
 from simulator.chip.tables import Cycles, Slots
 from simulator.toml_tables import Between, Choice
 

@@ -146,16 +146,8 @@ class Walker:
 
     def _meets(self, up: int, number: int) -> bool:
         """Whether all paths from the block `up` reach the block `number`."""
-        reached, work = {up}, [up]
-        while work:
-            now = work.pop()
-            if now != up and not self.blocks[now].successors:
-                return False
-            for to in self.blocks[now].successors:
-                if to != number and to not in reached:
-                    reached.add(to)
-                    work.append(to)
-        return True
+        before = _reach(up, lambda block: self.blocks[block].successors, number)
+        return all(block == up or self.blocks[block].successors for block in before)
 
     @cached_property
     def dominators(self) -> list[int]:
