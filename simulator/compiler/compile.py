@@ -13,7 +13,7 @@ from isa.forms.record import Form, Time, Unit
 from isa.forms.tcgen05 import is_tcgen05_mma
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row
-from simulator.compiler.jobs import TIMED_BY_JOBS, Executions, asynchronous, jobs_of
+from simulator.compiler.jobs import Executions, asynchronous, jobs_of
 from simulator.compiler.matrix import matrix, matrix_of_program
 from simulator.compiler.operation_parts import Access, Arithmetic
 from simulator.compiler.register_banks import access_banks, odd_banks, operands
@@ -64,14 +64,13 @@ def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
 
     Raises:
         ConfigError: the config has no times for them.
-        ValueError: a fact that does not belong to the unit of its operation.
     """
     for place, item in enumerate(code.items):
         if isinstance(item, TimedLoop):
             continue
         if item.jobs is not None:
-            item.jobs, latency = jobs_of(item.unit, facts.get(place, {}), config, item.line)
-            if item.unit in TIMED_BY_JOBS:
+            item.jobs, latency = jobs_of(facts.get(place, {}), config, item.line)
+            if item.unit in (Unit.TCGEN05, Unit.TMEM, Unit.SYNC):  # which have the latency of what they do
                 item.latency = latency
         elif item.costs is not None:
             item.costs = dict(costs.get(place, {}))
@@ -135,11 +134,16 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
 def _global(op: Operation, form: Form, config: Config) -> TimedOperation:
     """The times of an access to global memory, or of an instruction that commits or waits for copies."""
     if config.memory is None:
-        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
-        raise ConfigError(config.path, "memory", reason, "a config with [memory], such as h100_sxm")
+        raise _no_times(op, config, "memory", "h100_sxm")
     timed = asynchronous(form.unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
     timed.latency = config.memory.latency if form.time is Time.LOAD_GLOBAL else 1
     return timed
+
+
+def _no_times(op: Operation, config: Config, table: str, other: str) -> ConfigError:
+    """An error about an instruction that needs a table which another config has."""
+    reason = f"line {op.line} of the trace: {config.name} has no times for '{op.instruction.form.opcode}'"
+    return ConfigError(config.path, table, reason, f"a config with [{table}], such as {other}")
 
 
 def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
@@ -147,8 +151,7 @@ def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
     if form.time in (Time.FENCE, Time.CLUSTER_BARRIER):
         return
     if config.tcgen05 is None and (form.time is not Time.MBARRIER or config.mbarrier is None):
-        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
-        raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
+        raise _no_times(op, config, "tcgen05", "b200")
     if config.tcgen05 is not None and is_tcgen05_mma(form) and config.tcgen05.kind(form.kind) is None:
         legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
         reason = f"line {op.line} of the trace: no table for '{form.opcode}'"

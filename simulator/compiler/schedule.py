@@ -7,9 +7,9 @@ instruction delays all that follow it in its warp. Results of memory and of asyn
 program runs, which is the part of the timing model.
 
 At the end of a loop, all results of a fixed latency have arrived. The counter of a loop is an addition and, some cycles
-later, a comparison, in issue slots that the compiler takes for empty (`simulator.compiler.plan`). The counter counts
-cycles as if one instruction could ask for any wait; where NOPs make a wait longer, later instructions do not wait less
-for that.
+later, a comparison, in issue slots that the compiler takes for empty (`block_schedule.Plan`). The counter counts cycles
+as if one instruction could ask for any wait; where NOPs make a wait longer, later instructions do not wait less for
+that.
 
 An instruction with a long wait has the yield hint: the scheduler turns to another warp behind it. An integer
 instruction that waits two cycles has the hint, too, if no instruction had it for 12 cycles (`[schedule] yields`). The

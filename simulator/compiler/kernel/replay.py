@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from isa.forms.record import Time, Unit
 from isa.forms.synchronisation import is_arrival
@@ -15,8 +15,10 @@ from isa.ptx.instruction import Immediate, Instruction
 from simulator.chip.config import Config
 from simulator.compiler.compile import mark_pipes, timed_operation
 from simulator.compiler.jobs import asynchronous
+from simulator.compiler.kernel.machine import MachineCode
 from simulator.compiler.kernel.order import ordered
-from simulator.compiler.kernel.regions import Executed, Micro, Region, Segment
+from simulator.compiler.kernel.regions import Executed, Micro, Segment
+from simulator.compiler.kernel.walk import GivenCode
 from simulator.compiler.matrix import matrix
 from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
@@ -56,19 +58,8 @@ class Marks(NamedTuple):
     posts: list[int]
 
 
-class Code(Protocol):
-    """Machine instructions, and the paths of warps through them: made from the PTX, or read from a file."""
-
-    @property
-    def regions(self) -> Sequence[Region]:
-        """The regions that warps run through."""
-
-    @property
-    def registers(self) -> int:
-        """How many registers are numbered."""
-
-    def way(self, steps: Sequence[Executed]) -> Iterable[Segment]:
-        """The regions that a warp ran through, from what it executed."""
+Code = MachineCode | GivenCode
+"""Machine instructions, and the paths of warps through them: made from the PTX, or read from a file."""
 
 
 class Replay:
