@@ -12,10 +12,11 @@ first iteration waits for its instructions, so warps come to the second one apar
 A part has `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0, step from lane to
 lane], `body` as [times, instruction]; and `stalls`: for how many cycles the warp issues nothing after each instruction,
 and after the branch; and `hints`: for each instruction 1 if it has the yield hint, and the instructions behind it that
-no trace has (`TimedOperation.upkeep`); and `counter`: which of these are integer instructions, with pipe and registers;
-and `operands`: the same of each instruction; and `boards`: for each instruction the scoreboard that tells when its
-registers have been read and the one that tells when its values are there, or -1, and the scoreboards that it waits for;
-as the last the same for the branch. A trace cannot say that: here it is a part of the program that was measured.
+no trace has (`TimedOperation.overhead`), each as twice the cycles from its issue, plus 1 with the hint; and `counter`:
+which of these are integer instructions, with pipe and registers; and `operands`: the same of each instruction; and
+`boards`: for each instruction the scoreboard that tells when its registers have been read and the one that tells when
+its values are there, or -1, and the scoreboards that it waits for; as the last the same for the branch. A trace cannot
+say that: here it is a part of the program that was measured.
 """
 
 from __future__ import annotations
