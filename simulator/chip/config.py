@@ -132,24 +132,24 @@ class Config:
         """The class of each form that has been looked up, by the identity of the form."""
         return {}
 
-    def tensor_cycles(self, form: MmaForm) -> int:
-        """Cycles for which an instruction, or the matrix instructions of its sequence, occupy a tensor pipe; 0 for an
-        instruction that the config does not have."""
+    def _classes_run(self, form: MmaForm) -> list[TensorClass]:
+        """The class of an instruction, or those of the matrix instructions of its sequence; empty for neither."""
         tensor = self.tensor_class(form)
         sequence = self.sequences.find(form) if self.sequences is not None and tensor is None else None
         if sequence is not None:
-            return sum(self.tensor_cycles(part) for part in sequence.tensor)
-        return self.interval(tensor) if tensor is not None else 0
+            return [one for part in sequence.tensor for one in self._classes_run(part)]
+        return [tensor] if tensor is not None else []
+
+    def tensor_cycles(self, form: MmaForm) -> int:
+        """Cycles for which an instruction, or the matrix instructions of its sequence, occupy a tensor pipe; 0 for an
+        instruction that the config does not have."""
+        return sum(self.interval(tensor) for tensor in self._classes_run(form))
 
     def path_cycles(self, form: MmaForm) -> tuple[int, int]:
         """Cycles for which an instruction, or the matrix instructions of its sequence, occupy the path of metadata and
         the ports of the register file that all tensor pipes of a sub-core share."""
-        tensor = self.tensor_class(form)
-        sequence = self.sequences.find(form) if self.sequences is not None and tensor is None else None
-        if sequence is not None:
-            paths = [self.path_cycles(part) for part in sequence.tensor]
-            return sum(metadata for metadata, _ in paths), sum(ports for _, ports in paths)
-        return (self.sm.metadata_cycles * tensor.sparse, self.reading(tensor)) if tensor is not None else (0, 0)
+        run = self._classes_run(form)
+        return sum(self.sm.metadata_cycles * one.sparse for one in run), sum(self.reading(one) for one in run)
 
     def interval(self, tensor: TensorClass) -> int:
         """Cycles between two instructions of a class on one tensor pipe, with the read ports that the config has."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from isa import MmaForm
 from simulator.chip.tables import ElementTypes
-from simulator.toml_tables import Between
+from simulator.toml_tables import Between, fields_of
 
 Nanojoules = Annotated[float, Between(0, 1_000_000, "nJ")]
 Picojoules = Annotated[float, Between(0, 1_000_000, "pJ")]
@@ -117,17 +117,12 @@ class Energy:
         def times(pair: tuple[float, float]) -> tuple[float, float]:
             return pair[0] * own.factor, pair[1] * own.factor
 
-        pairs: dict[str, Any] = {name: times(getattr(self, name)) for name in _SCALED}
+        changed: dict[str, Any] = {
+            name: times(getattr(self, name)) for name, hint in fields_of(Energy).items() if hint in (Pair, BytePair)
+        }
+        changed |= {name: value for name, value in vars(own).items() if name not in ("like", "factor")}
         tensor = tuple(replace(one, nj=times(one.nj)) for one in self.tensor)
-        clock, rest, limit = own.clock_mhz, own.static_w, own.limit_w
-        other = replace(self, clock_mhz=clock, static_w=rest, limit_w=limit, barrier=self.barrier * own.factor)
-        return replace(other, tensor=tensor, tcgen05=own.tcgen05, **pairs)
-
-
-_SCALED = (
-    *("integer", "multiply", "floating", "move", "load", "store", "load_byte", "store_byte", "conflict"),
-    *("l2_load_byte", "l2_store_byte", "hbm_load_byte", "hbm_store_byte"),
-)
+        return replace(self, tensor=tensor, barrier=self.barrier * own.factor, **changed)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from simulator.chip.clock_domains import todays_key
 from simulator.chip.config import resolve
+from simulator.chip.earlier import todays_key
 from simulator.chip.layers import is_rows, toml_value
 from simulator.chip.overrides import Overrides
 from simulator.errors import ConfigError, did_you_mean

@@ -20,14 +20,12 @@ changed, and where the others come from.
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from simulator.chip.clock_domains import with_todays_keys
-from simulator.chip.earlier import with_registers, without_removed
+from simulator.chip.earlier import with_registers, with_todays_keys, without_removed
 from simulator.errors import ConfigError, did_you_mean
 from simulator.resources import folder
 from simulator.toml_tables import Tables, read_toml, slug
@@ -173,11 +171,6 @@ class _Merge:
 def changed_source(changed: list[str], who: str, before: str) -> str:
     """The source of a table of which someone has changed some values."""
     return f"{WHAT_IF}{', '.join(changed)} ({who}); otherwise {before}"
-
-
-def copied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of tables that may be changed."""
-    return copy.deepcopy(dict(values))
 
 
 def toml_value(value: Any) -> str:

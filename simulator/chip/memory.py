@@ -1,7 +1,11 @@
 """The tables of a config for memory: shared memory, the way of an SM to L2, L2, device memory, mbarriers and launches.
 
-Tables of units with clocks of their own have GB/s and ns; `simulator.chip.clock_domains` converts them to cycles of the
-SMs.
+Units of an SM count in cycles of `[chip] clock_mhz`. Device memory and L2 have clocks of their own: their bandwidth in
+GB/s does not change when the SMs run faster. So a file says GB/s and ns, and the timing model, which knows cycles of
+the SMs alone, gets them converted at the configured clock:
+
+>>> bytes_a_cycle(2946.3, 1830), bytes_a_cycle(2946.3, 3660), cycles_of(221.3, 1830)
+(1610, 805, 405)
 """
 
 from __future__ import annotations
@@ -9,18 +13,50 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from simulator.chip.clock_domains import (
-    BytesPerCycle,
-    GigabytesPerSecond,
-    Nanoseconds,
-    bytes_a_cycle,
-    cycles_of,
-)
-from simulator.chip.tables import Cycles, Delay, Slots
+from simulator.chip.tables import LONGEST, Cycles, Delay, Slots
 from simulator.state.global_memory import LINE_BYTES
 from simulator.toml_tables import Between
 
+MOST_BYTES = 1_048_576
+BytesPerCycle = Annotated[int, Between(1, MOST_BYTES, "bytes a cycle")]
+GigabytesPerSecond = Annotated[float, Between(0, 1e9, "GB/s", exclusive=True)]
+Nanoseconds = Annotated[float, Between(0, 1e6, "ns", exclusive=True)]
 MOST_PORT = 63  # cycles: what a sub-core reads lies within 64 cycles of its issue, and a chip takes 2 to 6
+
+
+class WrongClockError(Exception):
+    """A bandwidth or latency that gives no legal number of bytes or cycles at the clock of the SMs."""
+
+    def __init__(self, key: str, reason: str, legal: str) -> None:
+        super().__init__(key, reason, legal)
+        self.key, self.reason, self.legal = key, reason, legal
+
+
+def bytes_a_cycle(gbs: float, clock_mhz: float, key: str = "gbs") -> int:
+    """Bytes in one cycle of the SMs for a bandwidth in GB/s.
+
+    Raises:
+        WrongClockError: less than one byte, or more than `MOST_BYTES`.
+    """
+    size = round(gbs * 1e3 / clock_mhz)
+    if 1 <= size <= MOST_BYTES:
+        return size
+    least, most = clock_mhz / 1e3, MOST_BYTES * clock_mhz / 1e3
+    reason = f"{gbs:,g} GB/s are {size:,} bytes in a cycle of {clock_mhz:,g} MHz"
+    raise WrongClockError(key, reason, f"{least:,.9g} to {most:,.9g} GB/s at this clock (chip.clock_mhz)")
+
+
+def cycles_of(ns: float, clock_mhz: float, key: str = "latency_ns") -> int:
+    """Cycles of the SMs for a time in ns, at least one.
+
+    Raises:
+        WrongClockError: more than `LONGEST` cycles.
+    """
+    cycles = max(round(ns * clock_mhz / 1e3), 1)
+    if cycles <= LONGEST:
+        return cycles
+    reason = f"{ns:,g} ns are {cycles:,} cycles of {clock_mhz:,g} MHz"
+    raise WrongClockError(key, reason, f"up to {LONGEST * 1e3 / clock_mhz:,.9g} ns at this clock (chip.clock_mhz)")
 
 
 @dataclass(frozen=True)
@@ -106,36 +142,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class Mbarrier:
-    """`[mbarrier]`: mbarriers of chips without `[tcgen05]`.
+    """`[tcgen05.mbarrier]`, and `[mbarrier]` of chips without `[tcgen05]`: mbarriers.
 
     Attributes:
-        latency: cycles from an arrival until a warp that waits for the phase can issue.
+        latency: cycles from mbarrier.arrive until a warp that waits for the phase can issue.
     """
 
     latency: Cycles
-
-
-@dataclass(frozen=True)
-class L2:
-    """The L2 cache of the chip, as SMs at the configured clock see it: `[l2]` (`L2Table`) in cycles.
-
-    Attributes:
-        read_bytes, write_bytes: bytes in a cycle of the SMs that all of them together read from it and write to it.
-        capacity, request_bytes, burst_bytes, write_burst_bytes, copies: as in `[l2]`.
-    """
-
-    read_bytes: int
-    write_bytes: int
-    capacity: int
-    request_bytes: int = 0
-    burst_bytes: int = 0
-    write_burst_bytes: int = 0
-    copies: int = 1
-
-    def read_cycles(self, size: float, lines: float | None = None) -> float:
-        """Cycles in which it can serve reads of `size` bytes in `lines` lines (None: whole ones), of all SMs."""
-        requests = size / LINE_BYTES if lines is None else lines
-        return (size + requests * self.request_bytes) / self.read_bytes
 
 
 @dataclass(frozen=True)
@@ -164,28 +177,25 @@ class L2Table:
 
     def at(self, clock_mhz: float) -> L2:
         """L2 in cycles of SMs at this clock."""
-        return L2(
-            bytes_a_cycle(self.read_gbs, clock_mhz, "read_gbs"),
-            bytes_a_cycle(self.write_gbs, clock_mhz, "write_gbs"),
-            self.capacity,
-            self.request_bytes,
-            self.burst_bytes,
-            self.write_burst_bytes,
-            self.copies,
-        )
+        read = bytes_a_cycle(self.read_gbs, clock_mhz, "read_gbs")
+        return L2(**vars(self), read_bytes=read, write_bytes=bytes_a_cycle(self.write_gbs, clock_mhz, "write_gbs"))
 
 
 @dataclass(frozen=True)
-class Hbm:
-    """Device memory, as SMs at the configured clock see it: `[hbm]` (`HbmTable`) in cycles.
+class L2(L2Table):
+    """`[l2]`, as SMs at the configured clock see it.
 
     Attributes:
-        latency: cycles of the SMs beyond those of L2.
-        bytes: bytes in a cycle of the SMs, of the whole chip.
+        read_bytes, write_bytes: bytes in a cycle of the SMs that all of them together read from it and write to it.
     """
 
-    latency: int
-    bytes: int
+    read_bytes: int = 0
+    write_bytes: int = 0
+
+    def read_cycles(self, size: float, lines: float | None = None) -> float:
+        """Cycles in which it can serve reads of `size` bytes in `lines` lines (None: whole ones), of all SMs."""
+        requests = size / LINE_BYTES if lines is None else lines
+        return (size + requests * self.request_bytes) / self.read_bytes
 
 
 @dataclass(frozen=True)
@@ -202,7 +212,22 @@ class HbmTable:
 
     def at(self, clock_mhz: float) -> Hbm:
         """Device memory in cycles of SMs at this clock."""
-        return Hbm(cycles_of(self.latency_ns, clock_mhz), bytes_a_cycle(self.gbs, clock_mhz))
+        return Hbm(
+            **vars(self), latency=cycles_of(self.latency_ns, clock_mhz), bytes=bytes_a_cycle(self.gbs, clock_mhz)
+        )
+
+
+@dataclass(frozen=True)
+class Hbm(HbmTable):
+    """`[hbm]`, as SMs at the configured clock see it.
+
+    Attributes:
+        latency: cycles of the SMs beyond those of L2.
+        bytes: bytes in a cycle of the SMs, of the whole chip.
+    """
+
+    latency: int = 0
+    bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ these words, `tensor.sparse_*_f32` all that match. A value is written as in TOML
 
 from __future__ import annotations
 
+import copy
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -15,9 +16,8 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from simulator.chip.clock_domains import EARLIER, checked, clock_of, todays_key
-from simulator.chip.earlier import NO_EFFECT, is_removed
-from simulator.chip.layers import changed_source, copied, is_rows, toml_value
+from simulator.chip.earlier import EARLIER, NO_EFFECT, checked, clock_of, is_removed, todays_key
+from simulator.chip.layers import changed_source, is_rows, toml_value
 from simulator.errors import ConfigError, did_you_mean
 from simulator.toml_tables import Tables, slug
 
@@ -67,18 +67,19 @@ def apply(tables: Tables, overrides: Mapping[str, Any]) -> Tables:
     Raises:
         ConfigError: a key that the config does not have, or a factor for a value that is no number.
     """
-    values = copied(tables.values)
+    values = copy.deepcopy(dict(tables.values))
+    renewed = Tables(tables.path, values, named=True)
     changes: dict[int, tuple[dict[str, Any], list[str]]] = {}
     for name, given in _last_earlier(overrides).items():
-        key, value = _todays(Tables(tables.path, values), name, given, overrides)
+        key, value = _todays(renewed, name, given, overrides)
         if is_removed(key):
-            _fail(tables.path, key, NO_EFFECT, "'tcsim config' lists keys")
-        for table, entry in _entries(Tables(tables.path, values), key):
+            tables.fail(key, NO_EFFECT, "'tcsim config' lists keys")
+        for table, entry in _entries(renewed, key):
             before = table.get(entry)
-            after = _scaled(tables.path, key, before, value) if isinstance(value, Factor) else value
+            after = _scaled(tables, key, before, value) if isinstance(value, Factor) else value
             if isinstance(before, Mapping) or is_rows(before):
                 legal = ", ".join(f"{key}.{name}" for name in _names(before))
-                _fail(tables.path, key, "a table and not a value", legal)
+                tables.fail(key, "a table and not a value", legal)
             if after != before or type(after) is not type(before):
                 table[entry] = after
                 changes.setdefault(id(table), (table, []))[1].append(f"{entry} = {toml_value(after)}")
@@ -86,7 +87,7 @@ def apply(tables: Tables, overrides: Mapping[str, Any]) -> Tables:
         given = any(text.startswith("source = ") for text in changed)
         if "source" in table and not given:
             table["source"] = changed_source(changed, _WHO, str(table["source"]))
-    return Tables(tables.path, values, named=True)
+    return renewed
 
 
 def _last_earlier(overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def _todays(tables: Tables, key: str, value: Any, overrides: Mapping[str, Any]) 
     if earlier is None or clock is None:
         return key, value
     if today in overrides:
-        _fail(tables.path, key, f"beside {today}, which says the same", "one of them")
+        tables.fail(key, f"beside {today}, which says the same", "one of them")
     if isinstance(value, Factor):
         return today, value
     return today, earlier.today(checked(tables, key, earlier, value), clock)
@@ -142,16 +143,16 @@ def _text(value: Any) -> str:
     return value if bare else toml_value(value)
 
 
-def _scaled(path: str, key: str, before: Any, factor: Factor) -> int | float:
+def _scaled(tables: Tables, key: str, before: Any, factor: Factor) -> int | float:
     """A number times a factor; an integer stays an integer, or ConfigError."""
     if isinstance(before, bool) or not isinstance(before, int | float):
         reason = "missing" if before is None else f"{toml_value(before)}"
-        _fail(path, key, f"a factor (x{factor}) of what is no number: {reason}", "a value")
+        tables.fail(key, f"a factor (x{factor}) of what is no number: {reason}", "a value")
     if isinstance(before, float):
         return float(Fraction(before) * factor)
     after = before * Fraction(factor)
     if after.denominator != 1:
-        _fail(path, key, f"{before} x {Fraction(factor)} = {after} is no whole number", "a factor that gives one")
+        tables.fail(key, f"{before} x {Fraction(factor)} = {after} is no whole number", "a factor that gives one")
     return after.numerator
 
 
@@ -165,7 +166,7 @@ def _entries(tables: Tables, key: str) -> list[tuple[dict[str, Any], str]]:
         if is_rows(node):
             _no_row(tables, key, where, node, entry)
         if not isinstance(node, Mapping):
-            _fail(tables.path, key, f"'{where}' is a value and not a table", where)
+            tables.fail(key, f"'{where}' is a value and not a table", where)
         if not entry or entry == "base" or (not where and not isinstance(node.get(entry), str | Mapping | list)):
             _unknown(tables, key)
     return [(node, entry) for _, node in found]
@@ -193,7 +194,7 @@ def _no_row(tables: Tables, key: str, where: str, rows: list[Any], part: str) ->
     words = [name.split("_") for name in slugs]
     beginnings = dict.fromkeys("_".join(w[:n]) for w in words for n in range(1, len(w) + 1))
     hint = did_you_mean(part, beginnings, f"{where}.")
-    _fail(tables.path, key, f"no row '{part}' of {where}{hint}", ", ".join(slugs))
+    tables.fail(key, f"no row '{part}' of {where}{hint}", ", ".join(slugs))
 
 
 def _unknown(tables: Tables, key: str) -> NoReturn:
@@ -202,7 +203,7 @@ def _unknown(tables: Tables, key: str) -> NoReturn:
     same_end = [name for name in known if name.split(".")[-1] == key.rsplit(".", maxsplit=1)[-1]]
     hint = did_you_mean(key, known) or (f", did you mean '{same_end[0]}'?" if same_end else "")
     legal = f"TABLE.KEY, with TABLE one of {', '.join(_names(tables.values))}; 'tcsim config' lists keys"
-    _fail(tables.path, key, f"unknown key{hint}", legal)
+    tables.fail(key, f"unknown key{hint}", legal)
 
 
 def _keys(where: str, node: Any) -> Iterable[str]:
@@ -222,7 +223,3 @@ def _names(node: Any) -> list[str]:
     if is_rows(node):
         return [slug(str(row.get("name", ""))) for row in node]
     return [name for name, value in node.items() if isinstance(value, Mapping) or is_rows(value)] or list(node)
-
-
-def _fail(path: str, key: str, reason: str, legal: str) -> NoReturn:
-    raise ConfigError(path, key, reason, legal)

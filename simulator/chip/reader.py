@@ -8,10 +8,9 @@ from typing import Any
 
 from isa import IsaError, parse_target
 from simulator.chip import tcgen05
-from simulator.chip.clock_domains import WrongClockError
 from simulator.chip.energy import Energy, EnergyLike, TensorEnergy
 from simulator.chip.layers import with_own_energies
-from simulator.chip.memory import L2, Hbm, HbmTable, L2Table, Launch, Mbarrier, Memory, Shared
+from simulator.chip.memory import L2, Hbm, HbmTable, L2Table, Launch, Mbarrier, Memory, Shared, WrongClockError
 from simulator.chip.sequences import Sequences, read_sequences
 from simulator.chip.tables import (
     NO_SCHEDULE,
@@ -149,7 +148,7 @@ class Reader:
 
     def tcgen05(self) -> tcgen05.Tcgen05:
         """Reads `[tcgen05]` and the tables within it."""
-        parts = {"copy": tcgen05.Copy, "tmem": tcgen05.Tmem, "mbarrier": tcgen05.Mbarrier}
+        parts = {"copy": tcgen05.Copy, "tmem": tcgen05.Tmem, "mbarrier": Mbarrier}
         queue = self.part(tcgen05.Queue, "tcgen05", also=("kind", "shape", "sparse", *parts))
         read = {name: self.part(kind, f"tcgen05.{name}") for name, kind in parts.items()}
         kinds = tuple(self.rows(tcgen05.Kind, "tcgen05.kind"))

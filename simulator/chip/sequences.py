@@ -80,7 +80,6 @@ class Sequences:
         shuffle: cycles from a shuffle until an instruction that needs its result can issue.
         call: cycles from a call until the next instruction issues.
         returns: the same from a return; 0: as from a call.
-        fetch: cycles after a call, and after a return, in which the sub-core issues nothing.
         window: of how many of a warp's next instructions the compiler takes the one that can issue first.
         temporaries: registers that the compiler gives to operands and results of the matrix instructions of sequences
             that overlap.
@@ -90,7 +89,6 @@ class Sequences:
     float_interval: Cycles
     shuffle: Cycles
     call: Cycles
-    fetch: Delay
     window: Slots
     temporaries: Annotated[int, Between(1, 255, "registers")]
     returns: Delay = 0

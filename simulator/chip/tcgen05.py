@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from simulator.chip.clock_domains import BytesPerCycle
+from simulator.chip.memory import BytesPerCycle, Mbarrier
 from simulator.chip.tables import Cycles, Slots
 from simulator.toml_tables import Between, Choice
 
@@ -118,17 +118,6 @@ class Tmem:
     bytes: BytesPerCycle
     load_latency: Cycles
     store_latency: Cycles
-
-
-@dataclass(frozen=True)
-class Mbarrier:
-    """`[tcgen05.mbarrier]`: mbarriers.
-
-    Attributes:
-        latency: cycles from mbarrier.arrive until a warp that waits for the phase can issue.
-    """
-
-    latency: Cycles
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.compiler.forwarding import INTEGER_PIPES, usable_from
-from simulator.compiler.plan import FIXED_LATENCY, Plan
-from simulator.compiler.timed_code import MOST_KINDS, StallReason, TimedOperation
+from simulator.compiler.operation_parts import Overhead
+from simulator.compiler.timed_code import StallReason, TimedOperation
 
 FILLER, ADDITION, COMPARISON = range(3)  # kinds of loop overhead: a NOP or a branch; the two parts of a loop's counter
 _PIPE_TAKEN = {Unit.TENSOR: StallReason.TENSOR, Unit.ALU: StallReason.ALU, Unit.FMA: StallReason.ALU}
 _BEHIND_ALL = 1 << 30  # a slot behind all others
+FIXED_LATENCY = (Unit.TENSOR, Unit.ALU, Unit.FMA)
+"""Units whose results come after a fixed number of cycles, which the compiler knows."""
+
+_Kind = tuple[Unit, int, bool, bool]
 
 
 class BlockSchedule:
@@ -126,7 +130,7 @@ class BlockSchedule:
         if operation.unit is Unit.TENSOR:
             pipe = self._tensor_free.index(min(self._tensor_free))
             self._tensor_free[pipe] = cycle + operation.interval
-            self._ports_free = cycle + operation.reading
+            self._ports_free = cycle + (operation.matrix.file_ports if operation.matrix is not None else 0)
             if operation.sparse:
                 self._metadata_free = cycle + self.config.sm.metadata_cycles
 
@@ -202,7 +206,7 @@ class BlockSchedule:
         operation, rule = self.last, self.config.schedule
         assert operation is not None
         upkeep, self.upkeep = self.upkeep, []
-        operation.yields, operation.upkeep, operation.counter = False, (), 0
+        operation.yields, operation.overhead = False, ()
         ends = [*(slot for slot, _ in upkeep[1:]), cycle]
         hints = [
             kind == FILLER or 0 < rule.integer_yields <= end - slot
@@ -211,11 +215,9 @@ class BlockSchedule:
         if rule.yields:
             first = upkeep[0][0] if upkeep else cycle
             operation.yields = not operation.jumps and self._hints_at(operation, first - self.cycle)
-            operation.upkeep = tuple(
-                2 * (slot - self.cycle) + hint for (slot, _), hint in zip(upkeep, hints, strict=True)
-            )
-            operation.counter = sum(
-                1 << place for place, (_, kind) in enumerate(upkeep[:MOST_KINDS]) if kind == COMPARISON
+            operation.overhead = tuple(
+                Overhead(slot - self.cycle, hint, kind == COMPARISON)
+                for (slot, kind), hint in zip(upkeep, hints, strict=True)
             )
         hinted = [self.cycle] if operation.yields else []
         hinted += [slot for (slot, _), hint in zip(upkeep, hints, strict=True) if hint]
@@ -229,3 +231,42 @@ class BlockSchedule:
             return 0 < rule.yields <= wait
         overdue = wait > 1 and self.cycle - self.hinted >= rule.yields
         return overdue or 0 < rule.integer_yields <= wait
+
+
+class Plan:
+    """The issue cycles of a block's instructions as the compiler sees them.
+
+    The compiler knows no interval between matrix instructions of unlike kinds, so that its cycles differ from those of
+    the chip. Read off the machine code of 886 loops (ptxas 13.0, sm_90a): the addition of a loop's counter stands in
+    the first empty slot, and the comparison in the first empty slot from `[schedule] compare` cycles later on.
+    Instructions on which more depends go before the addition and the comparison, all others behind them.
+
+    Attributes:
+        cycle: the cycle of the last instruction.
+        slot: the cycle of the last instruction, or of the last part of the counter.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.cycle, self.slot = config, -1, -1
+        self._pipe_free: dict[_Kind, int] = {}
+        self._ready: dict[int, tuple[int, Unit]] = {}
+
+    def soonest(self, operation: TimedOperation, distance: int) -> int:
+        """The first cycle for the next instruction, which follows the last one by at least `distance` cycles."""
+        operands = (usable_from(self.config.alu, self._ready, register, operation) for register in operation.reads)
+        pipe_free = self._pipe_free.get(_pipe_of(operation), 0)
+        return max(self.cycle + distance, self.slot + 1, pipe_free, *operands, 0)
+
+    def issue(self, operation: TimedOperation, cycle: int) -> None:
+        """Issues an instruction in a cycle."""
+        self.cycle = self.slot = cycle
+        if operation.unit in FIXED_LATENCY:
+            self._pipe_free[_pipe_of(operation)] = cycle + operation.interval
+            self._ready.update(dict.fromkeys(operation.writes, (cycle + operation.latency, operation.unit)))
+
+
+def _pipe_of(operation: TimedOperation) -> _Kind:
+    """What the compiler takes for a pipe of its own: dense and sparse instructions of the larger K share one."""
+    matrix = operation.matrix
+    sparse = matrix is not None and matrix.sparse and not matrix.large
+    return operation.unit, operation.latency, sparse, matrix is not None and matrix.integer

@@ -6,15 +6,17 @@ for its values can tell: the wavefronts of accesses to shared memory, and what a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from isa.forms.mma import is_mma
 from isa.forms.record import Form, Time, Unit
 from isa.forms.tcgen05 import is_tcgen05_mma
 from simulator.chip.config import Config
-from simulator.compiler.jobs import TIMED_BY_JOBS, Executions, asynchronous, jobs_of
-from simulator.compiler.matrix import matrix_of_program
-from simulator.compiler.register_banks import access_banks, operands
+from simulator.chip.sequences import Row
+from simulator.compiler.jobs import Executions, asynchronous, jobs_of
+from simulator.compiler.matrix import matrix, matrix_of_program
+from simulator.compiler.operation_parts import Access, Arithmetic
+from simulator.compiler.register_banks import access_banks, odd_banks, operands
 from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting, unread
 from simulator.errors import ConfigError
 from simulator.program.lowering import Code, LoopEnd, Operation
@@ -62,14 +64,13 @@ def bind(code: TimedCode, config: Config, costs: Costs, facts: Facts) -> None:
 
     Raises:
         ConfigError: the config has no times for them.
-        ValueError: a fact that does not belong to the unit of its operation.
     """
     for place, item in enumerate(code.items):
         if isinstance(item, TimedLoop):
             continue
         if item.jobs is not None:
-            item.jobs, latency = jobs_of(item.unit, facts.get(place, {}), config, item.line)
-            if item.unit in TIMED_BY_JOBS:
+            item.jobs, latency = jobs_of(facts.get(place, {}), config, item.line)
+            if item.unit in (Unit.TCGEN05, Unit.TMEM, Unit.SYNC):  # which have the latency of what they do
                 item.latency = latency
         elif item.costs is not None:
             item.costs = dict(costs.get(place, {}))
@@ -105,11 +106,8 @@ def _integer(op: Operation, form: Form, config: Config) -> TimedOperation:
         op.reads,
         op.writes,
         op.line,
-        time=form.time,
-        either=form.time is Time.EITHER,
         operands=operands(op.reads, config),
-        sources=op.reads[:3],
-        writer=not form.opcode.startswith("setp"),
+        arithmetic=Arithmetic(form.time, writes=not form.opcode.startswith("setp")),
     )
 
 
@@ -127,10 +125,7 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
         op.reads,
         op.writes,
         op.line,
-        sent=1 if op.writes else 1 + words,
-        banks=access_banks(op.reads),
-        slow=not op.writes,
-        together=together,
+        access=Access(1 if op.writes else 1 + words, access_banks(op.reads), not op.writes, together),
         forwarding_penalty=0 if set(op.reads).isdisjoint(op.writes) else config.shared.overlap_latency,
         costs={},
     )
@@ -139,11 +134,16 @@ def _shared(op: Operation, form: Form, config: Config) -> TimedOperation:
 def _global(op: Operation, form: Form, config: Config) -> TimedOperation:
     """The times of an access to global memory, or of an instruction that commits or waits for copies."""
     if config.memory is None:
-        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
-        raise ConfigError(config.path, "memory", reason, "a config with [memory], such as h100_sxm")
+        raise _no_times(op, config, "memory", "h100_sxm")
     timed = asynchronous(form.unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
     timed.latency = config.memory.latency if form.time is Time.LOAD_GLOBAL else 1
     return timed
+
+
+def _no_times(op: Operation, config: Config, table: str, other: str) -> ConfigError:
+    """An error about an instruction that needs a table which another config has."""
+    reason = f"line {op.line} of the trace: {config.name} has no times for '{op.instruction.form.opcode}'"
+    return ConfigError(config.path, table, reason, f"a config with [{table}], such as {other}")
 
 
 def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
@@ -151,12 +151,58 @@ def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
     if form.time in (Time.FENCE, Time.CLUSTER_BARRIER):
         return
     if config.tcgen05 is None and (form.time is not Time.MBARRIER or config.mbarrier is None):
-        reason = f"line {op.line} of the trace: {config.name} has no times for '{form.opcode}'"
-        raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
+        raise _no_times(op, config, "tcgen05", "b200")
     if config.tcgen05 is not None and is_tcgen05_mma(form) and config.tcgen05.kind(form.kind) is None:
         legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
         reason = f"line {op.line} of the trace: no table for '{form.opcode}'"
         raise ConfigError(config.path, "tcgen05.kind", reason, legal)
+
+
+def machine_operation(
+    row: Row, config: Config, reads: tuple[int, ...], writes: tuple[int, ...], line: int, warps: Iterable[int]
+) -> TimedOperation:
+    """A machine instruction of a sequence (`[sequences]`) with its times.
+
+    Args:
+        row: the instruction.
+        config: the chip.
+        reads, writes: numbers of its registers.
+        line: the line of the trace that it comes from.
+        warps: the warps that run it; a shuffle costs each of them one wavefront.
+    """
+    rules, alu, shared = config.sequences, config.alu, config.shared
+    assert rules is not None
+    if row.form is not None:
+        return matrix(row.form, config, reads, writes, line)
+    if row.kind in ("call", "return"):
+        cycles = rules.returns if row.kind == "return" and rules.returns else rules.call
+        return TimedOperation(Unit.CONTROL, cycles, 1, reads, writes, line, blocking=True)
+    if row.kind == "shuffle":  # which takes the way of an access to shared memory
+        behind_port = 0 if config.reading_stages else shared.port_cycles
+        latency = max(rules.shuffle - behind_port - shared.store_latency, 1)  # from its wavefront
+        sent = max(len(reads[:2]), 1) if config.reading_stages else 2
+        return TimedOperation(
+            Unit.SHARED,
+            latency,
+            shared.warp_interval,
+            reads,
+            writes,
+            line,
+            costs=dict.fromkeys(warps, Periodic((1,))),
+            access=Access(sent, odd_banks(reads[:2]), slow=True),
+        )
+    halves = row.kind == "float" and config.registers.halves
+    interval = rules.float_interval if row.kind == "float" and not halves else alu.interval
+    return TimedOperation(
+        Unit.ALU if row.kind == "alu" else Unit.FMA,
+        alu.latency,
+        interval,
+        reads,
+        writes,
+        line,
+        operands=operands(reads, config),
+        arithmetic=Arithmetic(halves=halves, writes=bool(writes)),
+    )
 
 
 def mark_pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> None:
@@ -170,10 +216,11 @@ def mark_pipes(items: Sequence[TimedOperation | TimedLoop], config: Config) -> N
         for item in items:
             if not isinstance(item, TimedOperation):
                 continue
-            if item.unit is Unit.ALU:
+            if item.arithmetic is not None:
+                time = item.arithmetic.time
                 before = [multiplies[register] for register in item.reads if register in multiplies]
-                alternates = item.either and bool(before) and not before[-1]
-                multiplier = item.time in (Time.MULTIPLY, Time.FLOAT) or alternates
+                alternates = time is Time.EITHER and bool(before) and not before[-1]
+                multiplier = time in (Time.MULTIPLY, Time.FLOAT) or alternates
                 crosses = any(pipe is not multiplier for pipe in before)
                 item.forwarding_penalty = config.alu.change_latency if crosses else 0
                 multiplies.update(dict.fromkeys(item.writes, multiplier))

@@ -6,9 +6,10 @@ from isa.forms.mma import MmaForm
 from isa.forms.record import Unit
 from isa.ptx.instruction import Register, Vector
 from simulator.chip.config import Config
-from simulator.chip.tables import TensorClass, kind_of
+from simulator.chip.tables import kind_of
+from simulator.compiler.operation_parts import Emulated, Matrix, Operand, ReadCycles
 from simulator.compiler.register_banks import bits, set_banks
-from simulator.compiler.timed_code import TimedOperation, operand
+from simulator.compiler.timed_code import TimedOperation
 from simulator.errors import ConfigError
 from simulator.program.lowering import Operation
 from simulator.state.registers import Numbering
@@ -22,16 +23,17 @@ def matrix_of_program(op: Operation, form: MmaForm, config: Config) -> TimedOper
     """
     if config.tensor_class(form) is not None:
         operation = matrix(form, config, op.reads, op.writes, op.line)
-        if operation.even:
+        if operation.read_cycles is not None:
             registers = _operand_registers(op)
-            operation.operands = tuple(operand(slot, registers[name]) for slot, name in enumerate(("a0", "b0")))
+            operation.operands = tuple(Operand(slot, registers[name]) for slot, name in enumerate(("a0", "b0")))
             set_banks(operation, registers["a0"], registers["b0"], registers.get("e", 0))
         return operation
     sequence = config.sequences.find(form) if config.sequences is not None else None
     if sequence is None:
         reason = f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'"
         raise ConfigError(config.path, "tensor", reason, _described(form))
-    return TimedOperation(Unit.TENSOR, 1, 1, op.reads, op.writes, op.line, emulated=(sequence, _operand_registers(op)))
+    emulated = Emulated(sequence, _operand_registers(op))
+    return TimedOperation(Unit.TENSOR, 1, 1, op.reads, op.writes, op.line, emulated=emulated)
 
 
 def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[int, ...], line: int) -> TimedOperation:
@@ -40,35 +42,30 @@ def matrix(form: MmaForm, config: Config, reads: tuple[int, ...], writes: tuple[
     assert tensor is not None
     interval = config.interval(tensor)
     faster = min(interval - tensor.interval, 0)  # with more ports than the chip has
-    operation = TimedOperation(
-        Unit.TENSOR,
-        tensor.latency,
-        interval,
-        reads,
-        writes,
-        line,
-        tensor.blocking,
+    times = Matrix(
         sparse=tensor.sparse,
         integer=not form.d_type.is_float,
         large=tensor.large,
-        reading=config.reading(tensor),
         result_from=tensor.result_from,
         result_until=tensor.result_until,
-        port=tensor.port,
+        file_ports=config.reading(tensor),
+        shared_port=tensor.port,
         shortest_stall=max(tensor.stall + faster, 1),  # as ptxas would write it
+        keeps=_registers_to_keep(form),
     )
-    if config.reading_stages and config.reads_in_banks(tensor):
-        _set_reading_cycles(operation, tensor, form, config.reading_stages)
+    operation = TimedOperation(
+        Unit.TENSOR, tensor.latency, interval, reads, writes, line, tensor.blocking, matrix=times
+    )  # fmt: skip
+    if tensor.even and config.reading_stages and config.reads_in_banks(tensor):
+        operation.read_cycles = ReadCycles(
+            bits(tensor.a),
+            bits(tensor.b),
+            bits(tensor.even),
+            bits(tensor.odd),
+            bits(cycle + config.reading_stages - 1 for cycle in tensor.late),
+            0 if tensor.sparse else None,
+        )
     return operation
-
-
-def _set_reading_cycles(operation: TimedOperation, tensor: TensorClass, form: MmaForm, stages: int) -> None:
-    """Fills in when a matrix instruction reads and writes which bank, and how much of A and B ptxas keeps."""
-    operation.a, operation.b = bits(tensor.a), bits(tensor.b)
-    operation.even, operation.odd = bits(tensor.even), bits(tensor.odd)
-    operation.late = bits(cycle + stages - 1 for cycle in tensor.late)
-    operation.metadata = int(tensor.sparse and bool(tensor.even))
-    operation.keeps = _registers_to_keep(form)
 
 
 def _registers_to_keep(form: MmaForm) -> tuple[int, int]:

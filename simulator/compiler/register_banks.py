@@ -6,9 +6,11 @@ Traces name registers, but not in which bank ptxas would put them; the functions
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from simulator.chip.config import Config
-from simulator.compiler.timed_code import TimedOperation, operand
+from simulator.compiler.operation_parts import Operand
+from simulator.compiler.timed_code import TimedOperation
 
 
 def bits(numbers: Iterable[int]) -> int:
@@ -22,7 +24,7 @@ def odd_banks(registers: Iterable[int]) -> int:
 
 
 def access_banks(registers: tuple[int, ...]) -> int:
-    """`TimedOperation.banks` of an access to shared memory.
+    """`Access.banks` of an access to shared memory.
 
     Several values to store are in both banks in turn, as in machine code, where the first of them is even. A load from
     a constant address reads no register.
@@ -36,8 +38,8 @@ def access_banks(registers: tuple[int, ...]) -> int:
     return odd_banks((*(values if len(values) == 1 else range(len(values))), address))
 
 
-def operands(registers: Sequence[int], config: Config) -> tuple[int, ...]:
-    """The operands of an integer or float instruction of a trace, as `TimedOperation.operands` has them.
+def operands(registers: Sequence[int], config: Config) -> tuple[Operand, ...]:
+    """The operands of an integer or float instruction of a trace.
 
     They are in both banks in turn, as ptxas would choose registers; the bank of the first depends on the first
     register. Empty for a chip of which that is not known (`Config.reading_stages`).
@@ -45,7 +47,9 @@ def operands(registers: Sequence[int], config: Config) -> tuple[int, ...]:
     if not config.reading_stages:
         return ()
     first = registers[0] if registers else 0
-    return tuple(operand(slot, 2 * register + (first + slot) % 2) for slot, register in enumerate(registers[:3]))
+    return tuple(
+        Operand(slot, 2 * register + (first + slot) % 2, register) for slot, register in enumerate(registers[:3])
+    )
 
 
 def set_banks(operation: TimedOperation, a: int, b: int, metadata: int = 0) -> None:
@@ -58,14 +62,19 @@ def set_banks(operation: TimedOperation, a: int, b: int, metadata: int = 0) -> N
         a, b: the first registers of A and B.
         metadata: the register of the metadata.
     """
-    alone = operation.even & ~operation.odd
-    for cycles, register in ((operation.a, a), (operation.b, b)):
-        moved = cycles & alone if register % 2 else 0
-        operation.even, operation.odd = operation.even & ~moved, operation.odd | moved
-    operation.metadata <<= metadata % 2
+    cycles = operation.read_cycles
+    if cycles is None:
+        return
+    even, odd = cycles.even, cycles.odd
+    for reading, register in ((cycles.a, a), (cycles.b, b)):
+        single = reading & (cycles.even ^ cycles.odd)
+        even, odd = (even & ~single, odd | single) if register % 2 else (even | single, odd & ~single)
+    bank = None if cycles.metadata is None else metadata % 2
+    operation.read_cycles = replace(cycles, even=even, odd=odd, metadata=bank)
 
 
 def remove_c(operation: TimedOperation) -> None:
     """Lets a matrix instruction read no C: machine code has the register RZ in its place."""
-    read = operation.a | operation.b
-    operation.even, operation.odd = operation.even & read, operation.odd & read
+    if (cycles := operation.read_cycles) is not None:
+        read = cycles.a | cycles.b
+        operation.read_cycles = replace(cycles, even=cycles.even & read, odd=cycles.odd & read)

@@ -53,14 +53,7 @@ def cost(config: Config, fact: Fact) -> Cost | None:
     Raises:
         ConfigError: the config has no tcgen05, or not this kind or shape.
     """
-    tables = config.tcgen05
-    if tables is None:
-        raise ConfigError(
-            config.path,
-            "tcgen05",
-            f"{config.name} has no times for tcgen05 and mbarrier",
-            "a config with [tcgen05], such as b200",
-        )
+    tables = _tables(config)
     match fact:
         case MmaFacts():
             return mma_cost(config, fact)
@@ -73,9 +66,8 @@ def cost(config: Config, fact: Fact) -> Cost | None:
             return Cost(0, 0, interval, interval + tables.copy.latency)
         case MoveFacts():
             interval = max(_up(4 * fact.cells, tables.tmem.bytes), 1)
-            return Cost(
-                0, 0, interval, interval - 1 + (tables.tmem.store_latency if fact.store else tables.tmem.load_latency)
-            )
+            latency = tables.tmem.store_latency if fact.store else tables.tmem.load_latency
+            return Cost(0, 0, interval, interval - 1 + latency)
     return None
 
 
@@ -122,19 +114,22 @@ def sources(config: Config, fact: Fact) -> list[str]:
     return []
 
 
+def _tables(config: Config) -> Tcgen05:
+    """`[tcgen05]` of a config; ConfigError if it has none."""
+    if config.tcgen05 is None:
+        reason = f"{config.name} has no times for tcgen05 and mbarrier"
+        raise ConfigError(config.path, "tcgen05", reason, "a config with [tcgen05], such as b200")
+    return config.tcgen05
+
+
 def _shape(config: Config, mma: MmaFacts) -> tuple[Tcgen05, Shape]:
     """The tables of a config and the shape of an MMA in them; errors as `mma_cost`."""
-    tables = config.tcgen05
-    if tables is None:
-        raise ConfigError(
-            config.path, "tcgen05", f"{config.name} has no times for tcgen05", "a config with [tcgen05], such as b200"
-        )
+    tables = _tables(config)
     shape = tables.shape(mma.cta_group, mma.m, mma.ws)
     if shape is None:
         what = f"cta_group = {mma.cta_group}, ws = {str(mma.ws).lower()}, rows with {mma.m}"
-        raise ConfigError(
-            config.path, "tcgen05.shape", f"no table for M = {mma.m} of tcgen05.mma{'.ws' if mma.ws else ''}", what
-        )
+        reason = f"no table for M = {mma.m} of tcgen05.mma{'.ws' if mma.ws else ''}"
+        raise ConfigError(config.path, "tcgen05.shape", reason, what)
     return tables, shape
 
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from enum import IntEnum
-from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.record import Time, Unit
-from simulator.chip import sequences
+from isa.forms.record import Unit
+from simulator.compiler.operation_parts import (
+    Access,
+    Arithmetic,
+    Emulated,
+    Matrix,
+    Operand,
+    Overhead,
+    Part,
+    ReadCycles,
+    Scoreboards,
+)
 from simulator.compiler.tcgen05 import Cost
 from simulator.execute.dynamic_info import BulkFacts, Fact
 
 Entry = TypeVar("Entry")
-BOARDS = 6  # scoreboards of a warp: each counts registers that are read, and from here on values that are there
-MOST_KINDS = 62  # instructions of loop overhead whose kind `TimedOperation.counter` can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,8 @@ class Job(NamedTuple):
 
 @dataclass(slots=True)
 class TimedOperation:
-    """One operation with its times.
+    """One operation with its times. What only operations of some units have is in objects of their own, which
+    operations share.
 
     Attributes:
         unit: the unit that executes it.
@@ -104,58 +113,25 @@ class TimedOperation:
         reads, writes: numbers of its registers.
         line: its line in the trace or the PTX.
         blocking: whether the warp issues nothing else for `latency` cycles.
-        sent: registers that an access to shared memory sends: its addresses, and the values of a store.
-        banks: bit j is set if the jth of these registers is in the bank of odd registers, in the order in which they
-            are read: the values of a store, then the address.
-        slow: whether the port takes longer to begin with it: a store, or a shuffle.
-        together: whether the registers of a load come together, and not each with its own wavefront (ldmatrix).
         forwarding_penalty: cycles that integer results come later to this operation than to others of its unit: from
             another pipe, or to the address of a load that writes the same register.
-        time: the timing class of an integer instruction, which says to what pipe it goes; else None.
-        barrier: the number of a barrier, and how many warps it waits for (None: all of the CTA); else None.
-        costs: for each warp, the wavefronts of its executions; None for all but accesses to shared memory.
-        sparse: whether it is a sparse matrix instruction.
-        integer: whether it is a matrix instruction of integers.
-        large: whether it is a matrix instruction with the larger K of its type.
-        result_from, result_until: as in its `TensorClass`.
-        reading: cycles for which it takes ports of the register file that tensor pipes share.
-        port: cycles for which a matrix instruction takes the port to shared memory.
-        operands: for an integer or float instruction, the registers that it reads, each as `operand` has it; for a
-            matrix instruction, the first register of A and the first of B.
-        sources: for an integer or float instruction, the register in `reads` of each of `operands`, or -1.
-        keeps: for a matrix instruction, how many registers A and B have; 0 for a B that the compiler does not keep for
-            the next instruction.
-        a, b: for a matrix instruction, bit c is set if it reads A, or B, c cycles behind issue.
-        even, odd: for a matrix instruction, bit c is set if it reads a register of that bank c cycles behind issue.
-        late: bit c is set if an instruction that writes a register may not be in its last stage of reading c cycles
-            later.
-        metadata: bit b is set if it reads metadata from bank b.
-        halves: whether an instruction of the pipe FMA can use either half of it.
-        writer: whether an integer or float instruction writes a register, and not a predicate alone.
-        shortest_stall: cycles until the warp can issue anything else, whatever that is: `stall` of its `TensorClass`.
-        stall: cycles from issue until the warp can issue again, as compiled. The warp spends the first `operand_stall`
-            of them on operands of the next instruction, and the rest on `stall_reason`.
-        yields: whether it has the compiler's yield hint: the scheduler turns to the next warp.
-        upkeep: loop overhead of the warp that issues behind it in empty slots: the addition and the comparison of the
-            loop's counter, NOPs, the branch. For each, twice the cycles from the operation's issue, plus 1 if it has
-            the yield hint.
+        operands: what it reads, where the banks are known: of an integer or float instruction all, of a matrix
+            instruction A and B.
+        matrix, read_cycles: of a matrix instruction; without `read_cycles` it meets no other at the register file.
+        arithmetic: of an integer or float instruction.
+        access: of an access to shared memory.
+        barrier: the number of a barrier, and how many warps it waits for (None: all of the CTA).
+        costs: of an access to shared memory, for each warp the wavefronts of its executions.
         jobs: for each warp, what its executions do (units TCGEN05, TMEM and SYNC; loads, stores and copies of global
             memory); no entry for a warp that takes nothing but an issue slot.
-        counter: bit p is set if the instruction at p of `upkeep` is the comparison of the loop's counter.
-        runs: the register from which that comparison reads the number of runs, as `operand` has it. The counter itself
-            is in a uniform register.
+        boards: its scoreboards in machine code; None where it waits for registers.
+        emulated: of an instruction that the chip does not have.
+        part: of a machine instruction of a sequence.
         place: the index of its instruction in the code.
-        emulated: for an instruction that the chip does not have, the sequence that takes its place, and the registers
-            of its operands (`simulator.compiler.sequences`); else None.
-        part: whether it belongs to a sequence and is not its first operation, so that its instruction has issued
-            already.
-        early: whether it is such a part, and is in front of the loop of its instruction.
-        movable: how many sequences the compiler lets overlap, if it belongs to a sequence that the compiler mixes with
-            the instructions around it; else 0.
-        either: whether the compiler may use either integer pipe for it.
-        frees, fills: for an access in machine code, the scoreboards that tell when its registers have been read, and
-            when its values are there (`BOARDS` and more); else -1.
-        awaits: in machine code, the scoreboards that it waits for.
+        stall: what the compiler writes: cycles from issue until the warp can issue again. The warp spends the first
+            `operand_stall` of them on operands of the next instruction, and the rest on `stall_reason`.
+        yields: the same: whether it has the yield hint, so that the scheduler turns to the next warp.
+        overhead: the same: the instructions of loop overhead behind it.
     """
 
     unit: Unit
@@ -165,50 +141,34 @@ class TimedOperation:
     writes: tuple[int, ...]
     line: int
     blocking: bool = False
-    sent: int = 1
-    banks: int = 0
-    slow: bool = False
-    together: bool = False
     forwarding_penalty: int = 0
-    time: Time | None = None
+    operands: tuple[Operand, ...] = ()
+    matrix: Matrix | None = None
+    read_cycles: ReadCycles | None = None
+    arithmetic: Arithmetic | None = None
+    access: Access | None = None
     barrier: tuple[int, int | None] | None = None
     costs: dict[int, Periodic[int]] | None = None
     jobs: dict[int, Periodic[Job]] | None = None
-    sparse: bool = False
-    integer: bool = False
-    large: bool = False
-    result_from: int = 0
-    result_until: int = 0
-    port: int = 0
-    reading: int = 0
-    operands: tuple[int, ...] = ()
-    sources: tuple[int, ...] = ()
-    keeps: tuple[int, int] = (0, 0)
-    a: int = 0
-    b: int = 0
-    even: int = 0
-    odd: int = 0
-    late: int = 0
-    metadata: int = 0
-    halves: bool = False
-    writer: bool = False
-    shortest_stall: int = 1
+    boards: Scoreboards | None = None
+    emulated: Emulated | None = None
+    part: Part | None = None
+    place: int = 0
     stall: int = 1
     operand_stall: int = 1
     stall_reason: StallReason = StallReason.ISSUED
     yields: bool = False
-    upkeep: tuple[int, ...] = ()
-    counter: int = 0
-    runs: int = 0
-    place: int = 0
-    emulated: tuple[sequences.Sequence, dict[int | str, int]] | None = None
-    part: bool = False
-    early: bool = False
-    movable: int = 0
-    either: bool = False
-    frees: int = -1
-    fills: int = -1
-    awaits: tuple[int, ...] = ()
+    overhead: tuple[Overhead, ...] = ()
+
+    @property
+    def sparse(self) -> bool:
+        """Whether it is a sparse matrix instruction."""
+        return self.matrix is not None and self.matrix.sparse
+
+    @property
+    def shortest_stall(self) -> int:
+        """Cycles until the warp can issue anything else, whatever that is."""
+        return 1 if self.matrix is None else self.matrix.shortest_stall
 
     @property
     def copies_in_bulk(self) -> bool:
@@ -222,28 +182,10 @@ class TimedOperation:
 
     def changed(self, **values: Any) -> TimedOperation:
         """A copy with other values; much faster than `dataclasses.replace`."""
-        other = TimedOperation(*_all(self))
+        other = copy(self)
         for name, value in values.items():
             setattr(other, name, value)
         return other
-
-
-_all = attrgetter(*TimedOperation.__slots__)
-
-KEPT = 8  # bit of an operand that the next instruction need not read again
-AGAIN = 16  # bit of an operand whose register an earlier operand of the instruction reads, too
-
-
-def operand(slot: int, register: int, reuse: bool = False, again: bool = False) -> int:
-    """An operand of an integer or float instruction, as an integer.
-
-    Args:
-        slot: 0, 1 or 2 for the first, second or third operand of the instruction.
-        register: the number of the register; even and odd registers are in two banks.
-        reuse: whether the operand is kept for the next instruction, as `.reuse` says in machine code.
-        again: whether an earlier operand is the same register.
-    """
-    return register << 5 | AGAIN * again | KEPT * reuse | slot << 1 | register & 1
 
 
 @dataclass(slots=True)
@@ -256,7 +198,7 @@ class TimedLoop:
         unread: registers that the body loads from shared memory and overwrites before it reads them.
         coded: whether the scoreboards for which the branch waits are known; else the branch waits until the registers
             of all accesses have been read.
-        awaits: these scoreboards (`TimedOperation.frees`, `fills`).
+        awaits: these (`Scoreboards`).
         branch: cycles that the branch takes after the wait.
     """
 
@@ -282,6 +224,8 @@ class TimedCode:
         places: how many items the code had before sequences took the place of some.
         scheduled: whether its operations have the waits that a compiler writes.
         counted: how many instructions the scheduler counts for each warp before its first one.
+        run_count: the register from which the comparison of a loop's counter reads the number of runs; the counter
+            itself is in a uniform register.
     """
 
     warps: tuple[int, ...]
@@ -291,6 +235,7 @@ class TimedCode:
     places: int = 0
     scheduled: bool = False
     counted: int = 0
+    run_count: int = 0
 
     def __post_init__(self) -> None:
         if not self.places:
@@ -333,7 +278,11 @@ def operations_of(code: TimedCode) -> list[TimedOperation]:
 
 def registers_of(codes: list[TimedCode]) -> int:
     """How many registers a warp has: those that the programs and their sequences name."""
-    named = (1 + max((*op.reads, *op.writes, *op.sources), default=0) for code in codes for op in operations_of(code))
+    named = (
+        1 + max((*op.reads, *op.writes, *(one.source for one in op.operands)), default=0)
+        for code in codes
+        for op in operations_of(code)
+    )
     return max(named, default=1)
 
 

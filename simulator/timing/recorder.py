@@ -111,7 +111,8 @@ class Recorder(TimingObserver):
                 self.wait(warp, cause, end - begin)
             else:
                 counted[row + cause] += end - begin
-        counted[row + (StallReason.SEQUENCE if operation.part else StallReason.ISSUED)] += 1
+        further = operation.part if operation.part is not None and operation.part.further else None
+        counted[row + (StallReason.SEQUENCE if further else StallReason.ISSUED)] += 1
         self._places[warp] = operation.place, operation.blocking
         self.last[warp] = now
         first, last = self.window
@@ -119,8 +120,8 @@ class Recorder(TimingObserver):
             self.current = self._issuing = None
             return
         self._interval, self._unit = operation.interval, operation.unit
-        if operation.part:
-            begun = None if operation.early else self._begun.get((warp, operation.place))
+        if further:
+            begun = None if further.early else self._begun.get((warp, operation.place))
             if begun is None:  # work in front of a loop belongs to no issue in it
                 begun = Issue(warp, operation.place, core, operation.unit, now, now + 1, now, ())
             self.current = self._issuing = begun

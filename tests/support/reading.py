@@ -138,8 +138,9 @@ class Chip:
         self.issued += 1
         kind, _, marks = name.partition("@")
         if kind in pieces.ACCESSES:
-            known = self.known[kind]
-            self.accesses.append(Access([known.banks >> place & 1 for place in range(known.sent)], known.slow))
+            sends = self.known[kind].access
+            assert sends is not None
+            self.accesses.append(Access([sends.banks >> place & 1 for place in range(sends.sent)], sends.slow))
             self.stages[0] = Reader()
             return
         if kind in MATRIX:

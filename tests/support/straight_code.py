@@ -7,13 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from simulator.chip.config import load_config
-from simulator.compiler.timed_code import BOARDS, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.compiler.operation_parts import BOARDS, Arithmetic, Scoreboards
+from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.machine.observer import Stall, TimingObserver, Waits
 from simulator.studies.validation import pieces, turns
 from simulator.timing.run import simulate
 
 H100 = load_config("h100_sxm")
 KNOWN = turns.accesses(H100)
+READ = Arithmetic(writes=True)  # of a clock
 CLOCK = 1  # the line of a read of the clock; all else has another
 END = KNOWN["nothing"].changed(line=0, stall=15, yields=True)  # behind a code
 HINTED = 12  # the shortest wait with the yield hint
@@ -54,7 +56,8 @@ def operations(body: Sequence[Step], warp: int) -> Iterator[TimedOperation]:
     access = 0
     for name, gap, awaited in body:
         boards = {place % BOARDS for place in awaited}
-        waits = {"stall": gap, "yields": gap >= HINTED, "awaits": (*boards, *(BOARDS + board for board in boards))}
+        waits, awaits = {"stall": gap, "yields": gap >= HINTED}, (*boards, *(BOARDS + board for board in boards))
+        waiting = Scoreboards(awaits=awaits)
         if is_access(name):
             board, known = access % BOARDS, KNOWN[name]
             value = turns.VALUES + 4 * (access % 8)
@@ -64,13 +67,14 @@ def operations(body: Sequence[Step], warp: int) -> Iterator[TimedOperation]:
             costs: Mapping[int, Periodic[int]] = {warp: known.costs[0]}
             yield known.changed(
                 reads=(), writes=tuple(range(value, value + len(known.writes))), costs=costs,
-                frees=board if stores else -1, fills=-1 if stores else BOARDS + board, **waits,
+                boards=Scoreboards(board, -1, awaits) if stores else Scoreboards(-1, BOARDS + board, awaits), **waits,
             )  # fmt: skip
         elif name in ("clock", "nop"):
             clock = name == "clock"
-            yield KNOWN["nothing"].changed(line=CLOCK if clock else 0, writer=clock, **waits)
+            line = CLOCK if clock else 0
+            yield KNOWN["nothing"].changed(line=line, arithmetic=Arithmetic(writes=clock), boards=waiting, **waits)
         else:
-            yield pieces.named(KNOWN, name).changed(writes=(), **waits)
+            yield pieces.named(KNOWN, name).changed(writes=(), boards=waiting, **waits)
 
 
 def clocks_of(warps: Mapping[int, tuple[int, Sequence[Step]]], times: int = 1) -> list[list[int]]:
@@ -78,7 +82,7 @@ def clocks_of(warps: Mapping[int, tuple[int, Sequence[Step]]], times: int = 1) -
     body begins, which it runs so many times."""
     codes = {}
     for warp, (_, body) in warps.items():
-        codes[warp] = [END.changed(line=CLOCK, writer=True), END]
+        codes[warp] = [END.changed(line=CLOCK, arithmetic=READ), END]
         codes[warp] += [each for _ in range(times) for each in operations(body, warp)]
     return read_clocks(codes, [warps[warp][0] if warp in warps else 0 for warp in range(max(warps) + 1)])
 

@@ -14,8 +14,7 @@ from itertools import pairwise
 
 from isa.forms.record import Time
 from isa.ptx.instruction import Register
-from simulator.compiler.kernel.executed import Executed, Segment
-from simulator.compiler.kernel.regions import Micro, Region, chains
+from simulator.compiler.kernel.regions import Executed, Micro, Region, Segment, chains
 from simulator.compiler.kernel.rules import RULES, Rule
 from simulator.execute.registry import longest
 from simulator.program.kernel import Branch, Item, Kernel, Operation, Switch

@@ -1,12 +1,14 @@
-"""Machine instructions, and the regions of basic blocks that ptxas joins by predicates."""
+"""Machine instructions, the regions of basic blocks that ptxas joins by predicates, and what warps executed of both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from isa.forms.mma import MmaForm
 from isa.forms.record import Time
+from simulator.execute.dynamic_info import Fact
 from simulator.program.kernel import Item
 from simulator.program.kernel.flow import Block
 
@@ -65,6 +67,36 @@ class Region:
     blocks: tuple[int, ...]
     micros: tuple[Micro, ...]
     first: int = -1
+
+
+class Executed(NamedTuple):
+    """One execution of an instruction, or of a branch or exit under a predicate, by a warp.
+
+    Attributes:
+        place: the place of the item in the kernel.
+        lanes: how many threads of the warp were there, whether or not their guard let them act.
+        wavefronts: cycles for which it kept shared memory busy; for a branch, how many threads took it.
+        fact: what else its time depends on; None for nothing.
+    """
+
+    place: int
+    lanes: int
+    wavefronts: int
+    fact: Fact | None
+
+
+class Segment(NamedTuple):
+    """A region that a warp ran through.
+
+    Attributes:
+        region: the number of the region.
+        steps: for each machine instruction (`Micro.key`), the index of its execution among those of the warp.
+        taken: whether the warp jumped from the end of the region.
+    """
+
+    region: int
+    steps: Mapping[int, int]
+    taken: bool
 
 
 def chains(blocks: Sequence[Block], micros: Sequence[Sequence[Micro]]) -> Iterator[list[int]]:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from isa.forms.record import Time, Unit
 from isa.forms.synchronisation import is_arrival
@@ -15,10 +15,12 @@ from isa.ptx.instruction import Immediate, Instruction
 from simulator.chip.config import Config
 from simulator.compiler.compile import mark_pipes, timed_operation
 from simulator.compiler.jobs import asynchronous
-from simulator.compiler.kernel.executed import Executed, Segment
+from simulator.compiler.kernel.machine import MachineCode
 from simulator.compiler.kernel.order import ordered
-from simulator.compiler.kernel.regions import Micro, Region
+from simulator.compiler.kernel.regions import Executed, Micro, Segment
+from simulator.compiler.kernel.walk import GivenCode
 from simulator.compiler.matrix import matrix
+from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.execute.dynamic_info import STORES, Idle, PostFacts, WaitFacts
 from simulator.program import lowering
@@ -56,19 +58,8 @@ class Marks(NamedTuple):
     posts: list[int]
 
 
-class Code(Protocol):
-    """Machine instructions, and the paths of warps through them: made from the PTX, or read from a file."""
-
-    @property
-    def regions(self) -> Sequence[Region]:
-        """The regions that warps run through."""
-
-    @property
-    def registers(self) -> int:
-        """How many registers are numbered."""
-
-    def way(self, steps: Sequence[Executed]) -> Iterable[Segment]:
-        """The regions that a warp ran through, from what it executed."""
+Code = MachineCode | GivenCode
+"""Machine instructions, and the paths of warps through them: made from the PTX, or read from a file."""
 
 
 class Replay:
@@ -199,8 +190,8 @@ class Replay:
         if micro.tests:
             latency = max(alu.predicate_latency, alu.latency)
         return TimedOperation(
-            Unit.ALU, latency, alu.interval, micro.reads, micro.writes, item.line, time=micro.time,
-            either=micro.time is Time.EITHER,
+            Unit.ALU, latency, alu.interval, micro.reads, micro.writes, item.line,
+            arithmetic=Arithmetic(micro.time),
         )  # fmt: skip
 
     def _fetch(self) -> TimedOperation:
@@ -209,7 +200,7 @@ class Replay:
 
     def _wait(self, cycles: int) -> TimedOperation:
         """An operation that writes, after so many cycles, the register that the next instruction reads."""
-        return TimedOperation(Unit.ALU, max(cycles, 1), 1, (), (self.fetched,), 0, time=Time.EITHER)
+        return TimedOperation(Unit.ALU, max(cycles, 1), 1, (), (self.fetched,), 0, arithmetic=Arithmetic())
 
     def _next_cta(self, slot: int) -> list[TimedOperation]:
         """The end of a CTA: its warps wait for one another, and another CTA takes its place."""
@@ -220,8 +211,8 @@ class Replay:
             TimedOperation(
                 Unit.BARRIER, self.config.barrier.latency, 1, (), (), 0, barrier=(1_000_000 + slot, self.warps)
             ),
-            TimedOperation(Unit.ALU, max(cycles, 1), alu.interval, (), (fetched,), 0, time=Time.EITHER),
-            TimedOperation(Unit.ALU, alu.latency, alu.interval, (fetched,), (fetched,), 0, time=Time.EITHER),
+            TimedOperation(Unit.ALU, max(cycles, 1), alu.interval, (), (fetched,), 0, arithmetic=Arithmetic()),
+            TimedOperation(Unit.ALU, alu.latency, alu.interval, (fetched,), (fetched,), 0, arithmetic=Arithmetic()),
         ]
 
 

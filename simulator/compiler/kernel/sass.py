@@ -69,7 +69,7 @@ def sass_code(kernel: Kernel, function: Function) -> Sass:
     places: dict[int, list[int]] = defaultdict(list)
     for item in kernel.items:
         places[item.line].append(item.index)
-    here = [each for each in function.instructions if each.line and _near(each.line, kernel)]
+    here = [each for each in function.instructions if 0 < each.line <= kernel.items[-1].line + 2]
     count = sum(1 for each in function.instructions if each.line)
     if len(here) < _FEWEST * count or not _agree(kernel, function, places):
         reason = f"{function.path}: the lines of '{function.name}' are not those of this PTX"
@@ -85,10 +85,6 @@ def sass_code(kernel: Kernel, function: Function) -> Sass:
         for number, block in enumerate(blocks)
     )
     return Sass(function, blocks, regions, {line: tuple(found) for line, found in places.items()})
-
-
-def _near(line: int, kernel: Kernel) -> bool:
-    return line <= kernel.items[-1].line + 2
 
 
 def _agree(kernel: Kernel, function: Function, places: dict[int, list[int]]) -> bool:

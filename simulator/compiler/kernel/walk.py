@@ -15,10 +15,12 @@ from functools import cached_property
 
 import numpy as np
 
-from simulator.compiler.kernel.executed import Executed, Segment
-from simulator.compiler.kernel.sass import Sass
+from simulator.compiler.kernel.machine import MachineCode, machine_code
+from simulator.compiler.kernel.regions import Executed, Segment
+from simulator.compiler.kernel.sass import Sass, sass_code
 from simulator.program.kernel import Branch, Kernel
 from simulator.program.kernel.flow import Block, blocks_of
+from simulator.program.sass import Function
 
 LONGEST = 64  # blocks of machine code for each executed item of the PTX, after which the search for a path ends
 
@@ -144,21 +146,52 @@ class Walker:
 
     def _meets(self, up: int, number: int) -> bool:
         """Whether all paths from the block `up` reach the block `number`."""
-        reached, work = {up}, [up]
-        while work:
-            now = work.pop()
-            if now != up and not self.blocks[now].successors:
-                return False
-            for to in self.blocks[now].successors:
-                if to != number and to not in reached:
-                    reached.add(to)
-                    work.append(to)
-        return True
+        before = _reach(up, lambda block: self.blocks[block].successors, number)
+        return all(block == up or self.blocks[block].successors for block in before)
 
     @cached_property
     def dominators(self) -> list[int]:
         """For each block, the nearest other one that every path to it goes through; -1 for none."""
         return immediate_dominators(self.blocks)
+
+
+class GivenCode:
+    """Machine code from a file, and for lost warps machine code that is made from the PTX.
+
+    Attributes:
+        regions: the basic blocks of the file's machine code, then the regions of the other.
+        registers: how many registers are numbered.
+        spare: the machine code for lost warps.
+        walker: finds the path of a warp through the file's machine code.
+    """
+
+    def __init__(self, kernel: Kernel, function: Function) -> None:
+        sass = sass_code(kernel, function)
+        self.spare: MachineCode = machine_code(kernel)
+        self.walker = Walker(sass, kernel)
+        self.regions = (*sass.regions, *self.spare.regions)
+        self.registers = max(sass.registers, self.spare.registers)
+        self._count = len(sass.regions)
+        self._ways: dict[tuple[tuple[int, int], ...], tuple[list[Segment], bool]] = {}
+
+    def way(self, steps: Sequence[Executed]) -> list[Segment]:
+        """The regions that a warp ran through."""
+        return self._way(steps)[0]
+
+    def lost(self, steps: Sequence[Executed]) -> bool:
+        """Whether the path of a warp through the file's machine code was not found."""
+        return self._way(steps)[1]
+
+    def _way(self, steps: Sequence[Executed]) -> tuple[list[Segment], bool]:
+        """Both of it, found once for warps that executed the same."""
+        key = tuple((step.place, step.lanes) for step in steps)
+        if key not in self._ways:
+            try:
+                self._ways[key] = self.walker.way(steps), False
+            except LostError:
+                spare = [each._replace(region=each.region + self._count) for each in self.spare.way(steps)]
+                self._ways[key] = spare, True
+        return self._ways[key]
 
 
 class _Path:
@@ -283,49 +316,12 @@ def _reach(start: int, successors: Callable[[int], Sequence[int]], without: int)
 
 def immediate_dominators(blocks: Sequence[Block]) -> list[int]:
     """For each block, the nearest other one that every path to it goes through; -1 for the first block and for those
-    that nothing reaches (Cooper, Harvey and Kennedy, 2001)."""
-    order = _postorder(blocks)
-    rank = {node: place for place, node in enumerate(order)}
-    before: dict[int, list[int]] = {node: [] for node in order}
-    for node in order:
-        for to in blocks[node].successors:
-            before[to].append(node)
-    dominators = {0: 0}
-    changed = True
-    while changed:
-        changed = False
-        for node in reversed(order[:-1]):
-            known = [one for one in before[node] if one in dominators]
-            nearest = known[0] if known else -1
-            for other in known[1:]:
-                nearest = _common(nearest, other, dominators, rank)
-            if dominators.get(node) != nearest:
-                dominators[node] = nearest
-                changed = True
-    return [dominators.get(node, -1) if node else -1 for node in range(len(blocks))]
-
-
-def _common(one: int, other: int, dominators: Mapping[int, int], rank: Mapping[int, int]) -> int:
-    """The nearest block that dominates both blocks."""
-    while one != other:
-        while rank[other] < rank[one]:
-            other = dominators[other]
-        while rank[one] < rank[other]:
-            one = dominators[one]
-    return one
-
-
-def _postorder(blocks: Sequence[Block]) -> list[int]:
-    """The blocks that the first one reaches, each behind those that it leads to (depth first)."""
-    order: list[int] = []
-    seen, work = {0}, [(0, iter(blocks[0].successors))]
-    while work:
-        node, rest = work[-1]
-        to = next(rest, None)
-        if to is None:
-            order.append(node)
-            work.pop()
-        elif to not in seen:
-            seen.add(to)
-            work.append((to, iter(blocks[to].successors)))
-    return order
+    that nothing reaches."""
+    successors = [block.successors for block in blocks]
+    reached = _reach(0, successors.__getitem__, -1)
+    above: dict[int, list[int]] = {number: [] for number in reached}  # its dominators
+    for number in reached:
+        for other in reached - _reach(0, successors.__getitem__, number) - {number}:
+            above[other].append(number)
+    nearest = {number: max(every, key=lambda one: len(above[one]), default=-1) for number, every in above.items()}
+    return [nearest.get(number, -1) for number in range(len(blocks))]

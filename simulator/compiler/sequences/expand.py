@@ -20,8 +20,9 @@ from typing import Any
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row, Sequence, Sequences, Value
+from simulator.compiler.compile import machine_operation
+from simulator.compiler.operation_parts import Emulated, Part
 from simulator.compiler.register_banks import remove_c
-from simulator.compiler.sequences.instructions import machine_operation, one_wavefront
 from simulator.compiler.sequences.order import in_order
 from simulator.compiler.sequences.registers import assign_registers
 from simulator.compiler.timed_code import TimedCode, TimedLoop, TimedOperation, nesting
@@ -93,7 +94,6 @@ class _Expansion:
         self.computed: dict[tuple[int, ...], tuple[_Value, ...]] = {}
         self.instances = 0
         self.shared: dict[tuple[int, int, int], int] = {}
-        self.one_wavefront = one_wavefront(code.warps)
 
     def items(self) -> list[Item]:
         """The items of the code with sequences."""
@@ -140,7 +140,7 @@ class _Expansion:
         if item.emulated is None:
             self.levels[-1].out.append(item)
             self.write(item.writes)
-        elif item.emulated[0].called:
+        elif item.emulated.sequence.called:
             self.call(item, place, first, last, in_loop)
         else:
             self.inline(item)
@@ -229,13 +229,13 @@ class _Expansion:
         return self.next - 1
 
     def timed(
-        self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], movable: int = 0
+        self, row: Row, op: TimedOperation, reads: tuple[int, ...], writes: tuple[int, ...], overlap: int = 0
     ) -> TimedOperation:
         """A machine instruction of the sequence that stands for `op`, with its times."""
-        operation = machine_operation(row, self.config, self.rules, reads, writes, op.line, self.one_wavefront)
+        operation = machine_operation(row, self.config, reads, writes, op.line, self.code.warps)
         if row.has_no_c:
             remove_c(operation)
-        operation.place, operation.part, operation.movable = op.place, True, movable
+        operation.place, operation.part = op.place, Part(True, False, overlap)
         return operation
 
     # Calls
@@ -267,15 +267,14 @@ class _Expansion:
         self.write(op.writes)
         level.held.update(_held(op))
 
-    def following(self, place: int, first: int, last: int, loops: bool) -> tuple[Sequence, dict[Value, int]] | None:
+    def following(self, place: int, first: int, last: int, loops: bool) -> Emulated | None:
         """The next call after a place; at the end of a loop, the first call of its next run."""
         for i in (*range(place + 1, last), *(range(first, place + 1) if loops else ())):
             item = self.code.items[i]
             if isinstance(item, TimedLoop):
                 return None
-            emulated: tuple[Sequence, dict[Value, int]] | None = item.emulated
-            if emulated is not None and emulated[0].called:
-                return emulated
+            if item.emulated is not None and item.emulated.sequence.called:
+                return item.emulated  # type: ignore[no-any-return]
         return None
 
     def holds(self, first: int, last: int) -> dict[tuple[int, Value], int]:
@@ -286,7 +285,7 @@ class _Expansion:
                 held = {}
                 continue
             held = {key: register for key, register in held.items() if register not in item.writes}
-            if item.emulated is not None and item.emulated[0].called:
+            if item.emulated is not None and item.emulated.sequence.called:
                 held = _held(item)
         return held
 
@@ -297,14 +296,19 @@ class _Expansion:
         items: Nested = []
         run: list[TimedOperation] = []
         for item in (*out, None):
-            if isinstance(item, TimedOperation) and (item.movable or (item.unit in _MOVABLE and not item.part)):
+            if isinstance(item, TimedOperation) and _can_move(item):
                 run.append(item)
                 continue
-            items += in_order(run, self.config, self.rules.window) if any(op.movable for op in run) else run
+            items += in_order(run, self.config, self.rules.window) if any(op.part for op in run) else run
             run = []
             if item is not None:
                 items.append(item)
         return items
+
+
+def _can_move(item: TimedOperation) -> bool:
+    """Whether the compiler moves an instruction: of a sequence that it mixes with others, or arithmetic around it."""
+    return item.unit in _MOVABLE if item.part is None else item.part.overlap > 0
 
 
 def _flat(out: Nested, into: list[Item]) -> list[Item]:
@@ -329,8 +333,8 @@ def _held(op: TimedOperation) -> dict[tuple[int, Value], int]:
     }
 
 
-def _goes_on(one: tuple[Sequence, dict[Value, int]], other: tuple[Sequence, dict[Value, int]]) -> bool:
+def _goes_on(one: Emulated, other: Emulated) -> bool:
     """Whether the next call adds to the result that this one leaves."""
-    results = {str(name)[1:]: r for name, r in one[1].items() if str(name).startswith("d")}
-    added = {str(name)[1:]: r for name, r in other[1].items() if str(name).startswith("c")}
-    return one[0].number == other[0].number and results == added
+    results = {str(name)[1:]: r for name, r in one.operands.items() if str(name).startswith("d")}
+    added = {str(name)[1:]: r for name, r in other.operands.items() if str(name).startswith("c")}
+    return one.sequence.number == other.sequence.number and results == added

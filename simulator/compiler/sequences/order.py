@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isa.forms.record import Unit
+from isa.forms.record import Time, Unit
 from simulator.chip.config import Config
 from simulator.compiler.forwarding import extra
 from simulator.compiler.timed_code import TimedOperation
@@ -16,8 +16,8 @@ def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list
 
     The compiler takes, again and again, the operation among the next `window` that can issue first, and the earlier of
     two that can issue at once. An addition or a move goes to the integer pipe that is free. Shuffles keep their order.
-    A sequence begins when the first matrix instruction of an earlier sequence has its operands; `movable` says how many
-    sequences overlap.
+    A sequence begins when the first matrix instruction of an earlier sequence has its operands; `Part.overlap` says how
+    many sequences overlap.
 
     Args:
         run: operations without anything between them that the compiler does not move.
@@ -35,7 +35,7 @@ def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list
             if any(j in waiting for j, _ in before[i]):
                 continue
             op = run[i]
-            unit = Unit.FMA if op.either and free.get(Unit.FMA, 0) <= free.get(Unit.ALU, 0) else op.unit
+            unit = Unit.FMA if _is_either(op) and free.get(Unit.FMA, 0) <= free.get(Unit.ALU, 0) else op.unit
             start = max(now + 1, free.get(unit, 0))
             for j, kind in before[i]:
                 start = max(start, cycles[j] + _distance(run[j], op, unit, kind, config))
@@ -48,6 +48,11 @@ def in_order(run: Sequence[TimedOperation], config: Config, window: int) -> list
         left.remove(best)
         waiting.discard(best)
     return ordered
+
+
+def _is_either(op: TimedOperation) -> bool:
+    """Whether the compiler may use either integer pipe for an instruction."""
+    return op.arithmetic is not None and op.arithmetic.time is Time.EITHER
 
 
 def _distance(first: TimedOperation, second: TimedOperation, unit: Unit, kind: str, config: Config) -> int:
@@ -79,10 +84,10 @@ def _before(run: Sequence[TimedOperation]) -> list[list[tuple[int, str]]]:
             links += [(j, "over") for j in readers.get(register, ())]
             if register in writer:
                 links.append((writer[register], "write"))
-        if op.movable:
+        if op.part is not None and op.part.overlap:
             if op.place not in begun:
                 begun[op.place] = len(begun)
-            turn = begun[op.place] - op.movable
+            turn = begun[op.place] - op.part.overlap
             if turn in products:
                 links.append((products[turn], "over"))
             if op.unit is Unit.TENSOR:

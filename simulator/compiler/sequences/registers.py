@@ -77,17 +77,15 @@ class _Assignment:
     def _named(self, item: TimedOperation, place: int) -> TimedOperation:
         """An operation with its registers; the first one of an instruction, in its own loop, counts as the issue."""
         at_home = len(self.inside[place]) == len(self.inside_before[item.place])
-        is_issue = item.part and at_home and item.place not in self.issued
-        if is_issue:
-            self.issued.add(item.place)
-        reads, writes, sources = (
-            tuple(self.names.get(register, register) for register in registers)
-            for registers in (item.reads, item.writes, item.sources)
+        name = self.names.get
+        changed = item.changed(
+            reads=tuple(name(register, register) for register in item.reads),
+            writes=tuple(name(register, register) for register in item.writes),
+            operands=tuple(one._replace(source=name(one.source, one.source)) for one in item.operands),
         )
-        return item.changed(
-            reads=reads,
-            writes=writes,
-            sources=sources,
-            part=item.part and not is_issue,
-            early=item.part and not at_home,
-        )
+        if item.part is not None:
+            is_issue = at_home and item.place not in self.issued
+            if is_issue:
+                self.issued.add(item.place)
+            changed.part = item.part._replace(further=not is_issue, early=not at_home)
+        return changed

@@ -27,17 +27,14 @@ from __future__ import annotations
 
 import cython
 
-from simulator.compiler import timed_code
 from simulator.machine.front.access import Clocked
 from simulator.machine.front.matrix_reads import FIRST_TWO, THIRD, MatrixRead, MatrixReads
 from simulator.machine.front.port import Port
-from simulator.machine.front.program import ALU, FMA, TENSOR, UNITS, Instruction, Words, numbers
+from simulator.machine.front.program import AGAIN, ALU, FMA, KEPT, TENSOR, UNITS, Instruction, Words, numbers
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.stages import Stage
 from simulator.machine.front.warp import Warp
 
-KEPT = cython.declare(cython.longlong, timed_code.KEPT)
-AGAIN = cython.declare(cython.longlong, timed_code.AGAIN)
 OF_EVEN = cython.declare(cython.longlong, 0b010101)  # operands of the even bank, by bit 2 * slot + bank
 BOTH = cython.declare(cython.longlong, 3)  # banks
 # Cycles, at most, for which a matrix instruction that has issued holds others up.
@@ -91,7 +88,7 @@ class Collector:
         for k in range(instruction.operand_count):
             filed: cython.longlong = 0
             given: cython.longlong = 0
-            source: cython.longlong = instruction.sources[k] if k < instruction.source_count else -1
+            source: cython.longlong = instruction.sources[k]
             if source >= 0:
                 producer: cython.longlong = warp.producers[source]
                 if producer in (ALU, FMA):
@@ -131,7 +128,7 @@ class Collector:
     def enter_operand(
         self, warp: Warp, operand: cython.longlong, filed: cython.longlong, given: cython.longlong, hinted: cython.bint
     ) -> cython.void:
-        """Adds this operand (`TimedOperation.operands`) to the first stage; it can be read from the cycle `filed` on,
+        """Adds this operand (`operand_word`) to the first stage; it can be read from the cycle `filed` on,
         and in the last stage from `given`; `hinted`: whether its instruction has the yield hint."""
         first: Stage = self.stage(0)
         bit: cython.longlong = operand & 7

@@ -12,13 +12,15 @@ from typing import Any
 import cython
 
 from isa.forms.record import Unit
-from simulator.compiler import timed_code
+from simulator.compiler import operation_parts
 from simulator.compiler.timed_code import StallReason
 from simulator.machine import outcomes
 
 NEVER = cython.declare(cython.longlong, outcomes.NEVER)
-BOARDS = cython.declare(cython.int, timed_code.BOARDS)
-MOST_KINDS = cython.declare(cython.int, timed_code.MOST_KINDS)
+BOARDS = cython.declare(cython.int, operation_parts.BOARDS)
+MOST_KINDS = cython.declare(cython.int, 62)  # instructions of loop overhead whose kind `Instruction.counter` can hold
+KEPT = cython.declare(cython.longlong, 8)  # bit of an operand that the next instruction need not read again
+AGAIN = cython.declare(cython.longlong, 16)  # bit of an operand whose register an earlier operand reads, too
 TENSOR = cython.declare(cython.int, Unit.TENSOR)
 ALU = cython.declare(cython.int, Unit.ALU)
 SHARED = cython.declare(cython.int, Unit.SHARED)
@@ -59,16 +61,29 @@ class Repeated:
         self.entries, self.count, self.prefix = numbers(entries), len(entries), prefix
 
 
+def operand_word(operand: Any) -> int:
+    """An `Operand` as the collector has it: its register, the flags `KEPT` and `AGAIN`, slot and bank."""
+    flags = KEPT * operand.kept | AGAIN * operand.again
+    return int(operand.register << 5 | flags | operand.slot << 1 | operand.register & 1)
+
+
 @cython.final
 @cython.cclass
 class Instruction:
-    """One instruction with its times: see `simulator.compiler.timed_code.TimedOperation`, which has the same fields.
+    """One instruction with its times: the fields of `simulator.compiler.timed_code.TimedOperation` and of its parts.
 
     Attributes:
         timed: that operation.
         outside: whether something besides the front takes part in it: global memory, barriers, tcgen05, mbarriers.
         looped: whether it is in a loop.
         synced: whether it starts something that works on its own clock: a bulk copy, an mbarrier, the tcgen05 unit.
+        reading, port: of a matrix instruction, `file_ports` and `shared_port`.
+        metadata: bit b is set if it reads metadata from bank b.
+        writer: of arithmetic that writes a register, the sum of the bits of the banks.
+        part: whether it is a further instruction of a sequence.
+        operands: each by `operand_word`; `sources`: the register that each waits for.
+        upkeep: loop overhead: twice the cycles behind issue, plus 1 with the yield hint.
+        counter: bit p is set if the instruction at p of `upkeep` is a comparison, which reads the operand `runs`.
     """
 
     timed: object
@@ -108,7 +123,6 @@ class Instruction:
     operands: cython.longlong[::1]
     operand_count: cython.int
     sources: cython.longlong[::1]
-    source_count: cython.int
     upkeep: cython.longlong[::1]
     upkeep_count: cython.int
     reads: cython.longlong[::1]
@@ -118,27 +132,40 @@ class Instruction:
     awaits: cython.longlong[::1]
     await_count: cython.int
 
-    def __init__(self, timed: Any, looped: cython.bint) -> None:
-        self.timed, self.looped, self.unit = timed, looped, timed.unit
+    def __init__(self, timed: Any, looped: cython.bint, runs: cython.longlong) -> None:
+        self.timed, self.looped, self.runs, self.unit = timed, looped, runs, timed.unit
         self.outside = timed.jobs is not None or timed.unit in (BARRIER, TCGEN05, TMEM, SYNC)
         self.synced = timed.unit in (TCGEN05, TMEM, SYNC) or timed.copies_in_bulk
-        self.latency, self.interval, self.sent, self.banks = timed.latency, timed.interval, timed.sent, timed.banks
-        self.slow, self.together, self.sparse = timed.slow, timed.together, timed.sparse
-        self.forwarding_penalty, self.reading, self.port = timed.forwarding_penalty, timed.reading, timed.port
-        self.result_from, self.result_until = timed.result_from, timed.result_until
-        self.a, self.b, self.even, self.odd, self.late = timed.a, timed.b, timed.even, timed.odd, timed.late
-        self.metadata, self.halves = timed.metadata, timed.halves
-        banks = {1 << register % 2 for register in timed.writes} or {NO_BANK}
-        self.writer = sum(banks) if timed.writer else 0
+        self.latency, self.interval, self.forwarding_penalty = timed.latency, timed.interval, timed.forwarding_penalty
         self.stall, self.operand_stall, self.stall_reason = timed.stall, timed.operand_stall, timed.stall_reason
-        self.part, self.yields, self.counter, self.runs = timed.part, timed.yields, timed.counter, timed.runs
-        self.frees, self.fills = timed.frees, timed.fills
-        self.operands, self.operand_count = numbers(timed.operands), len(timed.operands)
-        self.sources, self.source_count = numbers(timed.sources), len(timed.sources)
-        self.upkeep, self.upkeep_count = numbers(timed.upkeep), len(timed.upkeep)
+        self.yields, self.part = timed.yields, timed.part is not None and timed.part.further
+        self._read_matrix(timed.matrix, timed.read_cycles)
+        arithmetic, access = timed.arithmetic or operation_parts.Arithmetic(), timed.access or operation_parts.Access()
+        self.halves = arithmetic.halves
+        banks = {1 << register % 2 for register in timed.writes} or {NO_BANK}
+        self.writer = sum(banks) if arithmetic.writes else 0
+        self.sent, self.banks, self.slow, self.together = access.sent, access.banks, access.slow, access.together
+        boards = timed.boards or operation_parts.Scoreboards()
+        self.frees, self.fills = boards.frees, boards.fills
+        self.awaits, self.await_count = numbers(boards.awaits), len(boards.awaits)
+        self.operands, self.operand_count = numbers(map(operand_word, timed.operands)), len(timed.operands)
+        self.sources = numbers([operand.source for operand in timed.operands])
+        self.upkeep = numbers([2 * each.after + each.yields for each in timed.overhead])
+        self.upkeep_count = len(timed.overhead)
+        self.counter = sum([1 << at for at, each in enumerate(timed.overhead[:MOST_KINDS]) if each.compares])
         self.reads, self.read_count = numbers(timed.reads), len(timed.reads)
         self.writes, self.write_count = numbers(timed.writes), len(timed.writes)
-        self.awaits, self.await_count = numbers(timed.awaits), len(timed.awaits)
+
+    def _read_matrix(self, matrix: Any, cycles: Any) -> None:
+        """Takes what a matrix instruction has beyond others."""
+        self.sparse, self.result_from, self.result_until, self.reading, self.port = False, 0, 0, 0, 0
+        self.a, self.b, self.even, self.odd, self.late, self.metadata = 0, 0, 0, 0, 0, 0
+        if matrix is not None:
+            self.sparse, self.reading, self.port = matrix.sparse, matrix.file_ports, matrix.shared_port
+            self.result_from, self.result_until = matrix.result_from, matrix.result_until
+        if cycles is not None:
+            self.a, self.b, self.even, self.odd, self.late = cycles.a, cycles.b, cycles.even, cycles.odd, cycles.late
+            self.metadata = 0 if cycles.metadata is None else 1 << cycles.metadata
 
 
 NO_BANK = cython.declare(cython.longlong, 4)  # of a written register that is not named: neither bank
@@ -196,12 +223,13 @@ class Program:
 
     def __init__(self, timed: Any) -> None:
         self.timed, self.count, self.loops = timed, len(timed.items), len(timed.ends)
+        runs = operand_word(operation_parts.Operand(0, timed.run_count))
         self.ends = numbers([hasattr(item, "loop") for item in timed.items])
         self.items = [
-            LoopEnd(item) if hasattr(item, "loop") else Instruction(item, bool(inside))
+            LoopEnd(item) if hasattr(item, "loop") else Instruction(item, bool(inside), runs)
             for item, inside in zip(timed.items, timed.inside, strict=True)
         ]
-        self.longest_upkeep = max([len(item.upkeep) for item in timed.items if not hasattr(item, "loop")], default=0)
+        self.longest_upkeep = max([len(item.overhead) for item in timed.items if not hasattr(item, "loop")], default=0)
         self.costs = {}
         for place, item in enumerate(timed.items):
             if not hasattr(item, "loop") and item.costs:

@@ -38,7 +38,6 @@ class Rules:
     counted_behind: cython.longlong
     loop_minimum: cython.longlong
     loop_cycles: cython.longlong
-    call_slot: cython.longlong
     stages: cython.int
     written: cython.longlong
     stored: cython.longlong
@@ -74,7 +73,6 @@ class Rules:
         self.policy, self.width, self.greedy = POLICIES.index(issue.policy), issue.width, issue.greedy
         self.most_counted, self.counted_behind = issue.most_counted, issue.counted_behind
         self.loop_minimum, self.loop_cycles = config.loop.minimum, config.loop.cycles
-        self.call_slot = config.sequences.fetch if config.sequences is not None else 0
         self.stages, self.written = registers.stages, max(registers.written, 1)
         self.stored = max(registers.stored - config.alu.latency, 0)
         self.gap, self.port_delay = config.pipe.gap, config.pipe.port_delay

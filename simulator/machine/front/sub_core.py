@@ -13,7 +13,6 @@ from simulator.machine.front.matrix_reads import MatrixReads
 from simulator.machine.front.pipes import Pipe, pipes_of
 from simulator.machine.front.port import Port
 from simulator.machine.front.program import (
-    CONTROL,
     MOST_KINDS,
     NEVER,
     TCGEN05,
@@ -114,8 +113,6 @@ class SubCore(Clocked):
     def take(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Occupies the pipe of a matrix, integer, float or control instruction, which enters the read stages."""
         self.pipe(instruction.unit).take(instruction, now)
-        if instruction.unit == CONTROL:
-            self.last_issue = now + self.rules.call_slot
         self.collector.enter(warp, instruction)
 
     # When a warp can issue

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from isa.forms.synchronisation import is_atomic, sees_as_load
 from simulator.chip.config import Config
-from simulator.compiler.kernel.executed import Executed
+from simulator.compiler.kernel.regions import Executed
 from simulator.compiler.kernel.replay import Marks
 from simulator.execute.dynamic_info import FetchFacts
 from simulator.program.kernel import Kernel, Operation

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from isa.forms.synchronisation import sees_other_threads
 from simulator.chip.config import Config
-from simulator.compiler.kernel.executed import Executed
+from simulator.compiler.kernel.regions import Executed
 from simulator.execute.cta_state import Outcome
 from simulator.execute.dynamic_info import Fact
 from simulator.program.kernel import Kernel, Operation

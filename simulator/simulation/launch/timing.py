@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.chip.config import Config, config_label
-from simulator.compiler.kernel.given import GivenCode
 from simulator.compiler.kernel.machine import machine_code
 from simulator.compiler.kernel.replay import Code, Marks, Replay, Resident
+from simulator.compiler.kernel.walk import GivenCode
 from simulator.compiler.timed_code import StallReason, TimedCode
 from simulator.errors import DeadlockError
 from simulator.machine.observer import TimingObserver

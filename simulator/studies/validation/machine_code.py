@@ -16,14 +16,16 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from isa import MmaForm, mma_form
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row as Machine
-from simulator.compiler.sequences.instructions import machine_operation
-from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
+from simulator.compiler.compile import machine_operation
+from simulator.compiler.operation_parts import Arithmetic, Overhead
+from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Key, Row
 from simulator.studies.validation.programs import by_warps, load
@@ -57,8 +59,7 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm], ah
         counted: how many instructions each warp has issued before these, as the scheduler counts them.
     """
     every = tuple(range(config.sm.warps))
-    once = dict.fromkeys(every, Periodic((1,)))
-    timed = [_timed(config, row, forms, once) for row in body]
+    timed = [_timed(config, row, forms, every) for row in body]
     items: list[TimedOperation | TimedLoop] = [*timed]
     last = timed[-1]
     last.stall, last.stall_reason = last.stall + config.loop.cycles - 1, StallReason.BRANCH
@@ -67,20 +68,20 @@ def machine_loop(config: Config, body: list[list[Any]], forms: list[MmaForm], ah
     return Loop(config, code)
 
 
-def _timed(config: Config, row: list[Any], forms: list[MmaForm], once: dict[int, Periodic[int]]) -> TimedOperation:
+def _timed(config: Config, row: list[Any], forms: list[MmaForm], warps: tuple[int, ...]) -> TimedOperation:
     kind, stall, writes, reads, (yields, *upkeep), slots, boards = row[:TIMED]
-    assert config.sequences is not None
     if kind in SLOTS:
         timed = TimedOperation(*SLOTS[kind], (), (), 1)
     else:
         machine = Machine("tensor", (), (), forms[kind]) if isinstance(kind, int) else Machine(kind, (), ())
-        timed = machine_operation(machine, config, config.sequences, tuple(reads), tuple(writes), 1, once)
+        timed = machine_operation(machine, config, tuple(reads), tuple(writes), 1, warps)
     timed.stall = max(stall, timed.latency) if timed.blocking else stall
-    timed.yields, timed.upkeep = bool(yields), tuple(upkeep)
+    timed.yields, timed.overhead = bool(yields), tuple(Overhead(entry // 2, bool(entry % 2)) for entry in upkeep)
     read_from(timed, slots)
     wait_for(timed, boards or (-1, -1))
     if timed.unit is not Unit.TENSOR:
-        timed.writer = kind == "clock" or any(register < PREDICATES for register in writes)
+        written = kind == "clock" or any(register < PREDICATES for register in writes)
+        timed.arithmetic = replace(timed.arithmetic or Arithmetic(), writes=written)
     return timed
 
 

@@ -12,10 +12,11 @@ first iteration waits for its instructions, so warps come to the second one apar
 A part has `warps` (first, last or null for all that follow), `registers` by name as [value of lane 0, step from lane to
 lane], `body` as [times, instruction]; and `stalls`: for how many cycles the warp issues nothing after each instruction,
 and after the branch; and `hints`: for each instruction 1 if it has the yield hint, and the instructions behind it that
-no trace has (`TimedOperation.upkeep`); and `counter`: which of these are integer instructions, with pipe and registers;
-and `operands`: the same of each instruction; and `boards`: for each instruction the scoreboard that tells when its
-registers have been read and the one that tells when its values are there, or -1, and the scoreboards that it waits for;
-as the last the same for the branch. A trace cannot say that: here it is a part of the program that was measured.
+no trace has (`TimedOperation.overhead`), each as twice the cycles from its issue, plus 1 with the hint; and `counter`:
+which of these are integer instructions, with pipe and registers; and `operands`: the same of each instruction; and
+`boards`: for each instruction the scoreboard that tells when its registers have been read and the one that tells when
+its values are there, or -1, and the scoreboards that it waits for; as the last the same for the branch. A trace cannot
+say that: here it is a part of the program that was measured.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ import isa
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.compiler.compile import compile_code
+from simulator.compiler.operation_parts import Arithmetic, Overhead
 from simulator.compiler.timed_code import (
     Periodic,
     StallReason,
@@ -216,7 +218,9 @@ def _as_compiled(code: TimedCode, part: Part, config: Config) -> TimedCode:
             item = _counter(config, *counter[entry]) if entry in counter else operation
             begin, last = entry // 2, end == stall
             item.stall, item.yields = end - begin, bool(entry % 2)
-            item.upkeep = tuple(x - 2 * begin for x in others if begin <= x // 2 and (last or x // 2 < end))
+            item.overhead = tuple(
+                Overhead(x // 2 - begin, bool(x % 2)) for x in others if begin <= x // 2 and (last or x // 2 < end)
+            )
             items.append(item)
     item.stall += max(part.stalls[-1], config.loop.cycles)
     item.stall_reason = StallReason.BRANCH
@@ -231,7 +235,7 @@ def _counter(config: Config, pipe: str, slots: Slots) -> TimedOperation:
     """An instruction of the loop's counter: the addition to its first register, or the comparison."""
     unit, writes = Unit.FMA if pipe == "fma" else Unit.ALU, () if pipe == "compare" else (slots[0][1],)
     operation = TimedOperation(unit, config.alu.latency, config.alu.interval, (), writes, 0)
-    operation.writer = bool(writes)
+    operation.arithmetic = Arithmetic(writes=bool(writes))
     read_from(operation, slots)
     return operation
 

@@ -19,10 +19,10 @@ from isa import Instruction, decode, mma_form
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.chip.sequences import Row as Machine
-from simulator.compiler.compile import compile_code
+from simulator.compiler.compile import compile_code, machine_operation
+from simulator.compiler.operation_parts import Arithmetic, Operand
 from simulator.compiler.register_banks import odd_banks, remove_c
-from simulator.compiler.sequences.instructions import machine_operation
-from simulator.compiler.timed_code import KEPT, Periodic, TimedCode, TimedLoop, TimedOperation, nesting, operand
+from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
 from simulator.resources import folder
@@ -94,14 +94,15 @@ def operations(config: Config) -> dict[str, TimedOperation]:
     assert config.sequences is not None
     matrix = {name: operation(config, matrix_instruction(opcode)) for name, opcode in FORMS.items()}
     integers = {name: operation(config, decode(text, target="sm_90a")) for name, text in INTEGERS.items()}
-    integers["add"] = integers["add"].changed(unit=Unit.FMA, operands=(operand(0, 91),))
-    integers["compare"] = integers["compare"].changed(operands=(operand(0, 91), operand(1, 92)), writer=False)
+    integers["add"] = integers["add"].changed(unit=Unit.FMA, operands=(Operand(0, 91),))
+    integers["compare"] = integers["compare"].changed(
+        operands=(Operand(0, 91), Operand(1, 92)), arithmetic=Arithmetic()
+    )
     accesses = {
         name: operation(config, decode(text, target="sm_90a"), waves) for name, (text, waves) in ACCESSES.items()
     }
-    once = {0: Periodic((1,))}
     accesses |= {
-        name: machine_operation(Machine("shuffle", (), ()), config, config.sequences, reads, (0,), 1, once)
+        name: machine_operation(Machine("shuffle", (), ()), config, reads, (0,), 1, (0,))
         for name, reads in SHUFFLES.items()
     }
     return matrix | integers | {name: access.changed(reads=(), interval=1) for name, access in accesses.items()}
@@ -117,10 +118,11 @@ def named(known: Mapping[str, TimedOperation], name: str) -> TimedOperation:
     operation = known[name]
     if registers:
         address, *values = map(int, registers.split("/"))
-        operation = operation.changed(banks=odd_banks((*values, address)))
+        assert operation.access is not None
+        operation = operation.changed(access=replace(operation.access, banks=odd_banks((*values, address))))
     if not keeps:
         return operation
-    kept = tuple(number | KEPT * (x in keeps) for number, x in zip(operation.operands, "ab", strict=False))
+    kept = tuple(one._replace(kept=x in keeps) for one, x in zip(operation.operands, "ab", strict=False))
     operation = operation.changed(operands=kept)
     if "z" in keeps:
         remove_c(operation)
@@ -134,7 +136,7 @@ def matrix_instruction(opcode: str) -> Instruction:
 
 def cycles(config: Config, known: Mapping[str, TimedOperation], events: Events, asked: str) -> int:
     """What the engine says of a sequence, asked as it was measured."""
-    nothing = known["add"].changed(operands=(), writer=False)
+    nothing = known["add"].changed(operands=(), arithmetic=Arithmetic())
     items = [named(known, name) for name, _ in events]
     last = max((place for place, item in enumerate(items) if item.unit is Unit.SHARED), default=0)
     items = [

@@ -23,6 +23,7 @@ from isa import mma_form
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.compiler.matrix import matrix
+from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.register_banks import remove_c, set_banks
 from simulator.compiler.timed_code import TimedOperation
 from simulator.resources import folder
@@ -65,14 +66,13 @@ def operation(config: Config, name: str) -> TimedOperation:
         return _matrix_operation(config, name)
     kind, *named = name.split()
     timed = TimedOperation(UNITS[kind], config.alu.latency, config.alu.interval, (), (), 0)
-    timed.halves, timed.writer = kind in FLOATS, kind != "compare"
+    timed.arithmetic = Arithmetic(halves=kind in FLOATS, writes=kind != "compare")
     slots = [
         [slot, int(register.rstrip("r")), int(register.endswith("r"))]
         for slot, register in zip(SLOTS.get(kind, (0, 1, 2)), named, strict=False)
     ]
     slots = [slot for slot in slots if slot[1] != ZERO]
-    timed.operands = as_operands(slots)
-    timed.sources = tuple(register if register in RESULTS else -1 for _, register, _ in slots)
+    timed.operands = as_operands(slots, RESULTS)
     return timed
 
 
@@ -95,7 +95,8 @@ def late(config: Config, known: dict[str, TimedOperation], events: pieces.Events
     for place, (name, gap) in enumerate(events):
         if name not in known:
             known[name] = operation(config, name)
-        result = known[name].writer and not is_matrix(name) and not name.startswith("add")
+        arithmetic = known[name].arithmetic
+        result = arithmetic is not None and arithmetic.writes and not name.startswith("add")
         writes = (RESULTS[place % len(RESULTS)],) if result else ()
         items.append(known[name].changed(stall=gap or pieces.FAR, writes=writes))
     nothing = TimedOperation(Unit.FMA, config.alu.latency, config.alu.interval, (), (), 0)

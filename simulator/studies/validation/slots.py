@@ -3,22 +3,23 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from isa.forms.record import Unit
+from simulator.compiler.operation_parts import BOARDS, Operand, Scoreboards
 from simulator.compiler.register_banks import remove_c, set_banks
-from simulator.compiler.timed_code import BOARDS, TimedOperation, operand
+from simulator.compiler.timed_code import TimedOperation
 
 NO_C = 3
 
 Slots = list[list[int]]  # registers: slot, number, and whether the next instruction need not read it again
 
 
-def as_operands(slots: Slots) -> tuple[int, ...]:
-    """These registers as `TimedOperation.operands`."""
+def as_operands(slots: Slots, awaited: Container[int] = ()) -> tuple[Operand, ...]:
+    """These registers as `TimedOperation.operands`; the instruction waits until those of `awaited` are written."""
     before = [register for _, register, _ in slots]
     return tuple(
-        operand(slot, register, bool(reuse), register in before[:place])
+        Operand(slot, register, register if register in awaited else -1, bool(reuse), register in before[:place])
         for place, (slot, register, reuse) in enumerate(slots)
     )
 
@@ -31,18 +32,17 @@ def read_from(operation: TimedOperation, slots: Slots) -> None:
             slots = slots[:-1]
             remove_c(operation)
         set_banks(operation, *(register for _, register, _ in slots))
-        slots = slots[:2]
+        operation.operands = as_operands(slots[:2])
     else:
-        operation.sources = tuple(register for _, register, _ in slots)
-    operation.operands = as_operands(slots)
+        operation.operands = as_operands(slots, {register for _, register, _ in slots})
 
 
 def wait_for(operation: TimedOperation, boards: Sequence[int]) -> None:
     """Lets an instruction wait as its machine code does, for no register, but for scoreboards: the first of these tells
     when its own registers have been read, the second when its values are there (-1: none), the others it waits for."""
     frees, fills, *awaited = boards
-    operation.reads, operation.awaits = (), both(awaited)
-    operation.frees, operation.fills = frees, fills if fills < 0 else BOARDS + fills
+    operation.reads = ()
+    operation.boards = Scoreboards(frees, fills if fills < 0 else BOARDS + fills, both(awaited))
 
 
 def both(boards: Sequence[int]) -> tuple[int, ...]:

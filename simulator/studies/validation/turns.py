@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from isa import decode
 from simulator.chip.config import Config
+from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.timed_code import Periodic, TimedCode, TimedLoop, TimedOperation, nesting
 from simulator.resources import folder
 from simulator.studies.validation.group import Group, Row
@@ -79,7 +80,7 @@ def accesses(config: Config) -> dict[str, TimedOperation]:
     known = operations(config)
     load = decode(ACCESSES["ld.b32"][0], target="sm_90a")
     pitched = {name: operation(config, load, waves).changed(interval=1) for name, waves in PITCHED.items()}
-    nothing = known["add"].changed(operands=(), writer=False)
+    nothing = known["add"].changed(operands=(), arithmetic=Arithmetic())
     return known | pitched | {"nothing": nothing}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import simulator
-from simulator.compiler.kernel.given import GivenCode
+from simulator.compiler.kernel.walk import GivenCode
 from simulator.program.capture import read_capture
 from simulator.program.kernel import link
 from simulator.program.sass import MachineCodeError, read_machine_code

@@ -6,7 +6,7 @@ import csv
 
 from isa.forms.record import Unit
 from simulator.chip.config import load_config
-from simulator.compiler.timed_code import KEPT, operations_of
+from simulator.compiler.timed_code import operations_of
 from simulator.studies.validation.programs import programs
 from simulator.studies.validation.streams import Loop
 from tests.support.cases import exhaustive
@@ -30,7 +30,7 @@ def compared(step: int) -> tuple[int, int, int]:
             continue
         loop = Loop.of(H100, tuple(program["body"]))
         matrix = [op for op in operations_of(loop.code) if op.unit is Unit.TENSOR]
-        kept = "".join(str(sum(bool(x & KEPT) << slot for slot, x in enumerate(op.operands))) for op in matrix)
+        kept = "".join(str(sum(x.kept << slot for slot, x in enumerate(op.operands))) for op in matrix)
         count += 1
         equal += kept == known[program["name"]]
         flags += sum(a != b for a, b in zip(kept, known[program["name"]], strict=True))

@@ -20,7 +20,10 @@ def waits_and_hints(step: int) -> dict[str, list[bool]]:
     for program in programs(step):
         if "code" in program:
             loop = Loop.of(H100, tuple(program["body"]))
-            found = [[op.stall, int(op.yields), *op.upkeep] for op in operations_of(loop.code)]
+            found = [
+                [op.stall, int(op.yields), *(2 * each.after + each.yields for each in op.overhead)]
+                for op in operations_of(loop.code)
+            ]
             equal.setdefault(program["set"], []).append(found == program["code"])
     return equal
 

@@ -71,7 +71,7 @@ def test_expansion_has_every_row_in_order_of_dependency(form: isa.MmaForm) -> No
     written = {register for op in found for register in op.writes}
     assert isinstance(before.items[0], TimedOperation)
     assert set(before.items[0].writes) <= written
-    assert [op.part for op in found] == [False, *[True] * (len(found) - 1)]
+    assert [op.part is not None and op.part.further for op in found] == [False, *[True] * (len(found) - 1)]
     assert {op.place for op in found} == {0}
 
 

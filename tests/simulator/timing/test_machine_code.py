@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from isa.forms.record import Unit
 from simulator.chip.config import load_config
 from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation.machine_code import STARTED, emulated, loops, machine_loop, timed
@@ -69,4 +68,4 @@ def test_waits_are_the_compilers() -> None:
     operations = [item for item in loop.code.items if isinstance(item, TimedOperation)]
     assert [op.stall for op in operations[:-1]] == [stall for _, stall, *_ in entry["body"][:-1]]
     assert [op.yields for op in operations] == [bool(row[4][0]) for row in entry["body"]]
-    assert {op.sent for op in operations if op.unit is Unit.SHARED} == {1}
+    assert {op.access.sent for op in operations if op.access is not None} == {1}

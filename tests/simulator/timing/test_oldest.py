@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
 from isa.forms.record import Unit
+from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.register_banks import odd_banks
 from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.machine.sm import Machine
 from simulator.studies.validation.slots import read_from, wait_for
 from simulator.timing import run
 from tests.support.paths import ROOT
-from tests.support.straight_code import CLOCK, KNOWN, read_clocks
+from tests.support.straight_code import CLOCK, KNOWN, READ, read_clocks
 
 LOADS = {"b32": "ld.b32", "v2": "ld.v2", "v4": "ld.v4"} | {f"x{n}": f"ldmatrix.x{n}" for n in (1, 2, 4)}
 CONFLICTS = {"b32": 4, "v2": 4}  # wavefronts of 32 lanes 16 bytes apart
@@ -40,15 +42,18 @@ def operation(row: list[Any], warp: int) -> TimedOperation:
         assert known.costs is not None
         costs = {warp: Periodic((CONFLICTS[name],)) if name in CONFLICTS else known.costs[0]}
         *values, address = operands
-        made = known.changed(line=0, writes=tuple(values), costs=costs, banks=odd_banks((address,)))
+        assert known.access is not None
+        access = replace(known.access, banks=odd_banks((address,)))
+        made = known.changed(line=0, writes=tuple(values), costs=costs, access=access)
     elif name == "instruction":
         pipe, slots, written = operands
-        known = KNOWN["full f32"] if pipe == "tensor" else KNOWN["add"].changed(unit=UNITS[pipe], writer=True)
+        known = KNOWN["full f32"] if pipe == "tensor" else KNOWN["add"].changed(unit=UNITS[pipe], arithmetic=READ)
         made = known.changed(line=0, writes=(written,))
         read_from(made, slots)
     else:
         clock = name == "clock"  # which does not wait for the pipe of products
-        made = KNOWN["nothing"].changed(line=CLOCK if clock else 0, unit=Unit.ALU if clock else Unit.FMA, writer=clock)
+        unit = Unit.ALU if clock else Unit.FMA
+        made = KNOWN["nothing"].changed(line=CLOCK if clock else 0, unit=unit, arithmetic=Arithmetic(writes=clock))
     made.stall, made.yields = stall, bool(hint)
     wait_for(made, boards)
     return made

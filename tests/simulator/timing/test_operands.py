@@ -11,7 +11,10 @@ from functools import cache
 
 import pytest
 
+import isa
 from simulator.chip.config import load_config
+from simulator.compiler import matrix as matrices
+from simulator.compiler.register_banks import set_banks
 from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation import pieces, registers
 from tests.support import reading, straight_code
@@ -105,7 +108,7 @@ def test_reuse_is_lost_to_a_hinted_nop_of_another_warp() -> None:
         another warp."""
         names = ((f"ffma 60{reuse} 62 64", 2), ("ffma 60 66 68", 1), ("ffma 70 72 74", 9))
         code = [registers.operation(H100, name).changed(stall=wait) for name, wait in names]
-        code.append(straight_code.END.changed(line=straight_code.CLOCK, writer=True))
+        code.append(straight_code.END.changed(line=straight_code.CLOCK, arithmetic=straight_code.READ))
         nop = straight_code.KNOWN["nothing"].changed(line=0, stall=2, yields=hinted)
         return straight_code.read_clocks({0: code, 4: [nop]}, [100, 0, 0, 0, at])[0][0]
 
@@ -125,6 +128,17 @@ def test_b_of_one_register_takes_one_bank() -> None:
     """Small dense ones have one register of B: readers of the other bank come between."""
     for b, register, cycles in ((8, 60, 2), (8, 61, 0), (9, 60, 0), (9, 61, 2)):
         assert late(f"small f32@b{b} 1 | ffma {register} 255 255 -") == cycles
+
+
+def test_banks_are_those_of_the_registers_that_were_named_last() -> None:
+    """A loop of machine code names other registers than its trace: nothing of the trace's banks is left."""
+    for form in pieces.FORMS.values():
+        once, twice = (matrices.matrix(isa.mma_form(form), H100, (), (), 0) for _ in range(2))
+        set_banks(twice, 5, 9, 3)
+        assert twice.read_cycles != once.read_cycles or not isa.mma_form(form).sparse
+        for timed in (once, twice):
+            set_banks(timed, 4, 8, 2)
+        assert twice.read_cycles == once.read_cycles
 
 
 def test_results_hold_up_writers_alone() -> None:

@@ -5,7 +5,8 @@ import pytest
 
 import isa
 from simulator.chip.config import load_config
-from simulator.compiler.timed_code import KEPT, TimedOperation, operations_of
+from simulator.compiler.operation_parts import Overhead
+from simulator.compiler.timed_code import TimedOperation, operations_of
 from simulator.studies.validation.streams import Loop, repeated, stream
 from simulator.tables import read_rows
 from simulator.timing.run import simulate
@@ -31,13 +32,12 @@ def cycles(form: str, kind: str = "none", stall: int = 0, hint: int = 0, before:
     loop = Loop.of(H100, stream(isa.mma_form(FORMS[form]), 10, LENGTH))
     operations = list(operations_of(loop.code))[:LENGTH]
     for place, operation in enumerate(operations):
-        operation.stall, operation.yields, operation.upkeep, operation.counter = operation.interval, False, (), 0
-        operation.operands = tuple(number & ~KEPT for number in operation.operands)  # the code has no `.reuse`
+        operation.stall, operation.yields, operation.overhead = operation.interval, False, ()
+        operation.operands = tuple(one._replace(kept=False) for one in operation.operands)  # the code has no `.reuse`
         if kind != "none" and place % EVERY == 0:
-            first = (2 + int(before),) if before else ()
-            operation.upkeep = (*first, 2 * stall + hint)
+            first = (Overhead(1, bool(int(before))),) if before else ()
+            operation.overhead = (*first, Overhead(stall, bool(hint), kind == "ISETP"))
             operation.stall = stall + 1 + hint  # an instruction with the hint takes two cycles, at least
-            operation.counter = (kind == "ISETP") << len(first)
     end(operations[-1])
     few, many = (simulate(H100, [repeated(loop.code, range(WARPS), count)], WARPS).cycles for count in COUNTS)
     return (many - few) / (COUNTS[1] - COUNTS[0])
@@ -45,7 +45,7 @@ def cycles(form: str, kind: str = "none", stall: int = 0, hint: int = 0, before:
 
 def end(operation: TimedOperation) -> None:
     """The counter and the branch of the loop."""
-    operation.stall, operation.upkeep = 30, (*operation.upkeep, 2 * 20 + 1)
+    operation.stall, operation.overhead = 30, (*operation.overhead, Overhead(20, True))
 
 
 @pytest.mark.exhaustive
