@@ -24,6 +24,24 @@ class Arrivals(Protocol):
     def phase(self, barrier: Barrier) -> Any:
         """Returns the current phase of an mbarrier."""
 
+    def add(self, barrier: Barrier, phase: Any) -> None:
+        """Adds an mbarrier that something else owns."""
+
+    def arrive(self, barrier: Barrier, now: int) -> None:
+        """Counts one arrival."""
+
+
+class ClusterOfUnits(Protocol):
+    """The CTAs that run together, one or a pair."""
+
+    @property
+    def units(self) -> Sequence[Any]:
+        """The tcgen05 units of all SMs."""
+
+    @property
+    def pair(self) -> bool:
+        """Whether these are the CTAs of a pair."""
+
 
 class MachineOfUnits(Protocol):
     """The SMs that run a CTA, or a pair of CTAs.
@@ -31,15 +49,11 @@ class MachineOfUnits(Protocol):
     Attributes:
         env: SimPy's environment.
         observer: is told of issues and units; None for nobody.
-        touched: lines of memory that have come before.
-        arrived: warps that are at the barrier of the cluster.
     """
 
     env: simpy.Environment
     config: Config
     observer: Any
-    touched: set[int]
-    arrived: set[Any]
 
     @property
     def mbarriers(self) -> Arrivals:
@@ -50,12 +64,8 @@ class MachineOfUnits(Protocol):
         """Cycles from an arrival until a warp that waits can issue."""
 
     @property
-    def units(self) -> Sequence[Any]:
-        """The tcgen05 units of all SMs."""
-
-    @property
-    def pair(self) -> bool:
-        """Whether these are the SMs of a pair of CTAs."""
+    def cluster(self) -> ClusterOfUnits:
+        """The CTAs of the machine."""
 
     def lasts(self, cycle: int) -> None:
         """Notes the cycle of a result; the run ends no sooner."""
