@@ -9,6 +9,7 @@ import logging
 import os
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -30,7 +31,8 @@ def compiled_front() -> ModuleType | None:
     except ImportError:
         return None
     if digest() != compiled.DIGEST:
-        _LOG.warning("tcsim: the compiled timing model is not of this version: python simulator/machine/build.py")
+        name, reason = Path(compiled.__file__ or "").name, "it was built from other sources"
+        _LOG.warning("tcsim: %s is not used: %s; `python -m simulator.machine.build` builds it again", name, reason)
         return None
     return compiled
 
