@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from simulator.execute.dynamic_info import CLUSTER
-from simulator.machine.interface import MachineOfUnits
+from simulator.machine.interface import MachineOfUnits, Warp
 from simulator.machine.mbarriers import Phase
 
 
@@ -20,7 +20,7 @@ class ClusterBarrier(Phase):
 
     def __init__(self, warps: int) -> None:
         super().__init__(warps, warps)
-        self.arrived: set[Any] = set()
+        self.arrived: set[Warp] = set()
 
     def settle(self) -> bool:
         """Ends the phase if it lacks nothing more; returns whether it ended."""
@@ -55,16 +55,16 @@ class Cluster:
         """The tcgen05 units of all SMs."""
         return [sm.unit for sm in self.sms if sm.unit is not None]
 
-    def arrive(self, warp: Any) -> None:
+    def arrive(self, warp: Warp) -> None:
         """Notes that a warp is at the barrier; its arrival counts `mbarrier_latency` cycles later."""
         self.barrier.arrived.add(warp)
 
-    def leave(self, warp: Any, now: int) -> None:
+    def leave(self, warp: Warp, now: int) -> None:
         """Notes that a warp has ended: the barrier does not wait for it any more."""
         self.barrier.expected -= 1
         if warp not in self.barrier.arrived:
             self.machine.mbarriers.arrive(CLUSTER, now)
 
-    def state(self, warps: Sequence[Any]) -> tuple[bool, ...]:
+    def state(self, warps: Sequence[Warp]) -> tuple[bool, ...]:
         """Returns which of these warps have arrived, beside the state of all mbarriers."""
         return tuple(warp in self.barrier.arrived for warp in warps)

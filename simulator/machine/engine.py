@@ -11,11 +11,12 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from isa.forms.record import Unit
 from simulator.compiler.forwarding import extras
 from simulator.machine.build import digest
+from simulator.machine.interface import FrontModule
 from simulator.machine.reasons import PIPE_TAKEN, PRODUCED_BY
 
 _LOG = logging.getLogger("tcsim")
@@ -38,14 +39,14 @@ def compiled_front() -> ModuleType | None:
 
 
 @cache
-def front_module() -> ModuleType:
+def front_module() -> FrontModule:
     """Returns the module that has `Front`, `Rules`, `Program` and the counters."""
     found = compiled_front()
     if found is not None:
-        return found
+        return cast(FrontModule, found)
     from simulator.machine import front
 
-    return front
+    return cast(FrontModule, front)
 
 
 class Programs:

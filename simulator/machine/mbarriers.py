@@ -15,7 +15,7 @@ from simulator.compiler.timed_code import StallReason
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import CLUSTER, STORES, Barrier
 from simulator.machine.clock import call_at
-from simulator.machine.interface import MachineOfUnits
+from simulator.machine.interface import MachineOfUnits, SmOfUnits, Warp
 from simulator.state.mbarrier import PhaseCounter
 
 
@@ -86,7 +86,7 @@ class Mbarriers:
         if count < 0:
             self._settle(barrier, phase, now + (self.machine.mbarrier_latency - 1 if phase.waiting else 0))
 
-    def wait(self, sm: Any, warp: Any, barrier: Barrier, parity: int) -> bool:
+    def wait(self, sm: SmOfUnits, warp: Warp, barrier: Barrier, parity: int) -> bool:
         """Returns whether a warp must wait for the phase of this parity; if so, the end of the phase releases it."""
         phase = self.phase(barrier)
         if phase.parity != parity:
@@ -130,7 +130,7 @@ class Mbarriers:
         return flights, phases
 
 
-def _release(sm: Any, warp: Any, reason: StallReason, event: simpy.Event) -> None:
+def _release(sm: SmOfUnits, warp: Warp, reason: StallReason, event: Any) -> None:
     sm.release(warp, event.value, reason)
 
 

@@ -32,7 +32,7 @@ from simulator.execute.dynamic_info import (
     WaitGroupFacts,
 )
 from simulator.machine.clock import call_at
-from simulator.machine.interface import SmOfUnits
+from simulator.machine.interface import Core, SmOfUnits, Warp
 from simulator.machine.l2 import L2, BulkRequest, Path
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
 from simulator.state.windows import LOCAL
@@ -142,11 +142,11 @@ class GlobalMemory:
         self.sm, self.memory, self.l2, self.observer = sm, l2.memory, l2, sm.observer
         self.path, self.l1 = Path(sm.cta, sm.observer), L1()
         self.store_free = 0  # when it takes the next store
-        self.groups: dict[Any, Groups] = {}
+        self.groups: dict[Warp, Groups] = {}
         self.flights: dict[simpy.Event, tuple[int, tuple[object, ...]]] = {}
         self.bulk = BulkCopies(self)
 
-    def launch(self, core: Any, warp: Any, operation: TimedOperation, fact: Fact | None, now: int) -> int:
+    def launch(self, core: Core, warp: Warp, operation: TimedOperation, fact: Fact | None, now: int) -> int:
         """Issues an operation; returns the cycles until its registers are written."""
         for register in operation.writes:
             warp.set_ready(register, now + 1, Unit.GLOBAL)
@@ -166,14 +166,14 @@ class GlobalMemory:
                 self.arrive_after(warp, fact, now)
         return 1
 
-    def of(self, warp: Any) -> Groups:
+    def of(self, warp: Warp) -> Groups:
         """The groups of a warp."""
         groups = self.groups.get(warp)
         if groups is None:
             groups = self.groups[warp] = Groups(warp.id)
         return groups
 
-    def fetch(self, core: Any, warp: Any, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
+    def fetch(self, core: Core, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
         """Issues a load, a store or a copy of a warp; returns the cycles until its registers are written."""
         rules, found = self.memory, self.l1.look_up(fact)
         cycles = found.lines * rules.line_cycles
@@ -191,7 +191,7 @@ class GlobalMemory:
                 self.l1.keep(found.missing, arrival)
         return self.arrive(warp, operation, fact, arrival, now)
 
-    def store(self, warp: Any, fact: FetchFacts, begin: int) -> int:
+    def store(self, warp: Warp, fact: FetchFacts, begin: int) -> int:
         """Sends what a store writes, from a cycle on; returns the one in which it is done."""
         start, size = max(begin, self.store_free), fact.sectors * SECTOR_BYTES
         done = start + max(-(-size // self.memory.store_bytes), 1)
@@ -201,7 +201,7 @@ class GlobalMemory:
             self.l1.keep(fact.where, start)
         return self.store_free
 
-    def send(self, core: Any, warp: Any, operation: TimedOperation, cycles: int, now: int) -> int:
+    def send(self, core: Core, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
         """Takes the sub-core's port, the pipe to shared memory, then the path to L2; returns the cycle in which the
         last line has been asked for."""
         rules = self.memory
@@ -210,7 +210,7 @@ class GlobalMemory:
         warp.went_outside(out)
         return out
 
-    def arrive(self, warp: Any, operation: TimedOperation, fact: FetchFacts, arrival: int, now: int) -> int:
+    def arrive(self, warp: Warp, operation: TimedOperation, fact: FetchFacts, arrival: int, now: int) -> int:
         """Delivers what was fetched to its registers, or to shared memory, in a later cycle; returns the cycles until
         the registers are written."""
         if fact.kind is FetchKind.LOAD:
@@ -252,7 +252,7 @@ class GlobalMemory:
             self.observer.complete(written)
         done(written)
 
-    def written(self, warp: Any, group: Group, part: Group, cycle: int) -> None:
+    def written(self, warp: Warp, group: Group, part: Group, cycle: int) -> None:
         """Notes that a copy has been written, for the two groups that count it."""
         for waiting in (group, part):
             waiting.missing -= 1
@@ -265,13 +265,13 @@ class GlobalMemory:
 
     # Groups
 
-    def commit(self, warp: Any) -> None:
+    def commit(self, warp: Warp) -> None:
         """Closes the warp's open group."""
         groups = self.of(warp)
         groups.committed.append(groups.open)
         groups.open = Group()
 
-    def arrive_after(self, warp: Any, fact: CopyArriveFacts, now: int) -> None:
+    def arrive_after(self, warp: Warp, fact: CopyArriveFacts, now: int) -> None:
         """Makes the warp's copies so far arrive at an mbarrier when they are complete."""
         groups = self.of(warp)
         if not fact.counted:
@@ -287,7 +287,7 @@ class GlobalMemory:
             latency = self.sm.machine.mbarrier_latency
             self.sm.machine.mbarriers.arrive_at(max(part.written, now) + latency, (fact.barrier,) * fact.count)
 
-    def wait(self, warp: Any, allowed: int, now: int) -> None:
+    def wait(self, warp: Warp, allowed: int, now: int) -> None:
         """Lets the warp go on when all of its groups but the last `allowed` are complete."""
         groups = self.of(warp)
         groups.allowed = allowed
@@ -302,7 +302,7 @@ class GlobalMemory:
         else:
             warp.wait_until(self.complete(groups, now), StallReason.GLOBAL)
 
-    def look(self, warp: Any, event: simpy.Event) -> None:
+    def look(self, warp: Warp, event: simpy.Event) -> None:
         """Releases a warp that has waited for its groups."""
         cycle, _ = self.flights.pop(event)
         self.sm.release(warp, max(self.complete(self.of(warp), cycle), cycle), StallReason.GLOBAL)

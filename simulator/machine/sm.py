@@ -32,6 +32,7 @@ from simulator.execute.dynamic_info import (
 from simulator.machine.clock import Turn
 from simulator.machine.cluster import Cluster
 from simulator.machine.engine import front_module, rules_of
+from simulator.machine.interface import Core, FrontModule, SmFront, Warp
 from simulator.machine.l2 import L2
 from simulator.machine.launcher import Launcher
 from simulator.machine.mbarriers import Mbarriers
@@ -87,7 +88,7 @@ class Machine:
         self.pause: Callable[[], None] = lambda: None
         self.sms = [Sm(self, cta, skip) for cta in range(ctas)]
         self._add_outside(sms, cold)
-        self.places: list[tuple[Sm, Any, TimedCode]] = []
+        self.places: list[tuple[Sm, Warp, TimedCode]] = []
         self.launcher = Launcher(self, self.codes, programs, starts)
         self.cluster = Cluster(self, self.launcher.warps, self.sms)
 
@@ -193,11 +194,11 @@ class Sm:
     """
 
     def __init__(self, machine: Machine, cta: int, skip: bool) -> None:
-        self.front_code: Any = front_module()
+        self.front_code: FrontModule = front_module()
         self.machine, self.env, self.cta, self.observer = machine, machine.env, cta, machine.observer
         self.barriers, first_warp = Barriers(machine.cta_warps), cta * machine.cta_warps
         rules = rules_of(machine.config)
-        self.front = self.front_code.Front(rules, cta, first_warp, skip, self.observer, self.barriers)
+        self.front: SmFront = self.front_code.Front(rules, cta, first_warp, skip, self.observer, self.barriers)
         self.moved: dict[tuple[int, bool], int] = {}
         self.alarm, self.wakes_at = self.env.event(), 0
         self.unit: TensorUnit | None = None
@@ -237,7 +238,7 @@ class Sm:
 
     # What the front cannot do alone
 
-    def launch(self, core: Any, warp: Any, operation: TimedOperation, now: int) -> int:
+    def launch(self, core: Core, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Issues an operation in which more than the front takes part; returns the cycles until its registers are
         written."""
         job = warp.next_job()
@@ -248,7 +249,7 @@ class Sm:
             warp.set_ready(register, now + 1, operation.unit)
         return self.start(core, warp, operation, job, now) if job is not None and self.unit is not None else 1
 
-    def start(self, core: Any, warp: Any, operation: TimedOperation, job: Job, now: int) -> int:
+    def start(self, core: Core, warp: Warp, operation: TimedOperation, job: Job, now: int) -> int:
         """Issues an operation of the tcgen05 unit or of mbarriers; returns the cycles until its registers are
         written."""
         mbarriers = self.machine.mbarriers
@@ -283,7 +284,7 @@ class Sm:
                 self.unit.put(warp, job, self.observer.current if self.observer is not None else None)
         return 1
 
-    def move(self, core: Any, warp: Any, operation: TimedOperation, job: Job, store: bool, now: int) -> int:
+    def move(self, core: Core, warp: Warp, operation: TimedOperation, job: Job, store: bool, now: int) -> int:
         """Issues a tcgen05.ld or st, which takes its sub-core's path to Tensor Memory."""
         cost = job.cost
         assert cost is not None
@@ -294,12 +295,12 @@ class Sm:
         self.moved[key] = max(self.moved.get(key, 0), now + cost.latency)
         return cost.latency
 
-    def leave(self, warp: Any, now: int) -> None:
+    def leave(self, warp: Warp, now: int) -> None:
         """Notes that the program of a warp is over."""
         if self.unit is not None:
             self.machine.cluster.leave(warp, now)
 
-    def release(self, warp: Any, cycle: int, reason: StallReason) -> None:
+    def release(self, warp: Warp, cycle: int, reason: StallReason) -> None:
         """Ends the wait of a blocked warp, which can issue from this cycle on."""
         self.front.release(warp, int(self.env.now), cycle, reason)
         self.wake()
