@@ -16,6 +16,7 @@ from isa.forms.record import Form
 from isa.ptx.instruction import Instruction, Sink
 from simulator.execute.copies import fetched
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.dynamic_info import FetchKind
 from simulator.execute.memory import filled
 from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import prepares
@@ -109,7 +110,7 @@ def atomic(instruction: Instruction, form: Form) -> Executor:
             return NOTHING
         if form.time.table == "shared":
             return Outcome(wavefronts(filled(machine, where), bits // 8))
-        sort = "load" if write else "store"
+        sort = FetchKind.LOAD if write else FetchKind.STORE
         return Outcome(facts=fetched(machine, sort, filled(machine, where), bits // 8, kept=False))
 
     return run

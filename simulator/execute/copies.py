@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction, Predicate
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
-from simulator.execute.dynamic_info import BulkFacts, CommitGroupFacts, Fact, FetchFacts, Idle, WaitGroupFacts
+from simulator.execute.dynamic_info import (
+    BulkFacts,
+    CommitGroupFacts,
+    Fact,
+    FetchFacts,
+    FetchKind,
+    Idle,
+    WaitGroupFacts,
+)
 from simulator.execute.memory import filled, loader, raced, region, storer, write_some
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
@@ -44,7 +52,7 @@ def load_global(instruction: Instruction, form: Form) -> Executor:
         where = filled(machine, read_addresses(machine, warps))
         write(machine, warps, machine.memory.read(where, size))
         machine.note(instruction, warps)
-        return Outcome(facts=fetched(machine, "load", where, size, kept=kept))
+        return Outcome(facts=fetched(machine, FetchKind.LOAD, where, size, kept=kept))
 
     return run
 
@@ -59,14 +67,14 @@ def store_global(instruction: Instruction, form: Form) -> Executor:
         where, data, lanes = read_addresses(machine, warps), read(machine, warps), machine.active
         machine.memory.write(where if lanes is None else where[lanes], data if lanes is None else data[lanes])
         machine.note(instruction, warps)
-        return Outcome(facts=fetched(machine, "store", where, size))
+        return Outcome(facts=fetched(machine, FetchKind.STORE, where, size))
 
     return run
 
 
 def fetched(
     machine: CtaState,
-    kind: str,
+    kind: FetchKind,
     where: Addresses,
     size: int,
     written: NDArray[np.int64] | None = None,
@@ -84,12 +92,17 @@ def fetched(
     return tuple(FetchFacts(kind, *counts, kept) for counts in zip(lines, sectors, taken, named, strict=True))
 
 
+def copy_kind(form: Form) -> FetchKind:
+    """Which kind of access a cp.async is."""
+    return FetchKind.CACHED_COPY if "ca" in form.qualifiers else FetchKind.COPY
+
+
 @prepares("cp.async.ca", "cp.async.cg")
 def copy(instruction: Instruction, form: Form) -> Executor:
     """cp.async: PTX ISA 9.0, 9.7.9.25.3.1."""
     to, source, size = addresses(instruction["to"]), addresses(instruction["from"]), instruction["size"]
     assert isinstance(size, Immediate)
-    width, kind = size.value, "cached copy" if "ca" in form.qualifiers else "copy"
+    width, kind = size.value, copy_kind(form)
     partial = instruction.by_role.get("filled")
     count = reader(partial) if partial is not None else None
     ignores = isinstance(partial, Predicate)  # true: all bytes are zeros

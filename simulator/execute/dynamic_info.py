@@ -44,6 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from isa.fragments.metadata import stored_k
 
@@ -189,19 +190,27 @@ class PostFacts:
     barrier: Barrier
 
 
+class FetchKind(Enum):
+    """What an access to global memory does: a load; a store; cp.async.cg, past L1; cp.async.ca, which L1 keeps."""
+
+    LOAD = "load"
+    STORE = "store"
+    COPY = "copy"
+    CACHED_COPY = "cached copy"
+
+
 @dataclass(frozen=True, slots=True)
 class FetchFacts:
     """An access of a warp to global memory.
 
     Attributes:
-        kind: "load", "store", "copy" (cp.async.cg) or "cached copy" (cp.async.ca).
         lines, sectors: cache lines of 128 bytes and sectors of 32 that its lanes touch.
         wavefronts: of a copy, what it takes of shared memory when it arrives.
         where: the numbers of the sectors, where the L1 cache is modelled (launches of kernels); else empty.
         kept: of a load, whether L1 may have it.
     """
 
-    kind: str
+    kind: FetchKind
     lines: int
     sectors: int
     wavefronts: int = 0

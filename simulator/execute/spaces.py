@@ -14,6 +14,7 @@ from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from simulator.execute.copies import fetched, kept_in_l1
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.dynamic_info import FetchKind
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, load, loader, store, storer, write_some
 from simulator.execute.operands import addresses, writer
@@ -141,7 +142,7 @@ def load_anywhere(instruction: Instruction, form: Form) -> Executor:
         write(machine, warps, read(state, where, size, warps))
         if not machine.timed:
             return NOTHING
-        return Outcome(facts=fetched(machine, "load", _spread(space, where, warps), size, kept=kept))
+        return Outcome(facts=fetched(machine, FetchKind.LOAD, _spread(space, where, warps), size, kept=kept))
 
     return run
 
@@ -181,9 +182,9 @@ def store_anywhere(instruction: Instruction, form: Form) -> Executor:
             writing(state, where, data, warps)
         else:
             _write_generic(state, where, data, warps)
-        return (
-            Outcome(facts=fetched(machine, "store", _spread(space, where, warps), size)) if machine.timed else NOTHING
-        )
+        if not machine.timed:
+            return NOTHING
+        return Outcome(facts=fetched(machine, FetchKind.STORE, _spread(space, where, warps), size))
 
     return run
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction
-from simulator.execute.copies import BULK_UNIT, fetched
+from simulator.execute.copies import BULK_UNIT, copy_kind, fetched
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor, guarded
+from simulator.execute.dynamic_info import FetchKind
 from simulator.execute.memory import filled
 from simulator.execute.operands import addresses
 from simulator.execute.registry import longest
@@ -47,14 +48,14 @@ class Traffic:
     Attributes:
         sites: where it accesses memory, in the order in which addresses are checked.
         data: operands whose values it writes to memory, or which say how much of them.
-        kind: the kind of its `FetchFacts`; empty for an access to shared memory alone.
+        kind: the kind of its `FetchFacts`; None for an access to shared memory alone.
         size: the operand that says how many bytes are accessed; empty where `Site.width` says it. Such an instruction
             does more than access memory.
     """
 
     sites: tuple[Site, ...]
     data: tuple[str, ...] = ()
-    kind: str = ""
+    kind: FetchKind | None = None
     size: str = ""
 
 
@@ -63,7 +64,7 @@ def _matrices(instruction: Instruction, form: Form) -> Traffic:
     return Traffic((Site("address", True, 16, form.fragment.shape[0]),))
 
 
-def _access(shared: bool, writes: bool, kind: str = "") -> Callable[[Instruction, Form], Traffic]:
+def _access(shared: bool, writes: bool, kind: FetchKind | None = None) -> Callable[[Instruction, Form], Traffic]:
     def describe(instruction: Instruction, form: Form) -> Traffic:
         site = Site("address", shared, form.width // 8 * form.elements, writes=writes)
         return Traffic((site,), ("a",) if writes else (), kind)
@@ -75,7 +76,7 @@ def _copy(instruction: Instruction, form: Form) -> Traffic:
     size = instruction["size"]
     assert isinstance(size, Immediate)
     sites = Site("from", False, size.value), Site("to", True, size.value, writes=True)
-    return Traffic(sites, ("filled",), "cached copy" if "ca" in form.qualifiers else "copy")
+    return Traffic(sites, ("filled",), copy_kind(form))
 
 
 def _bulk_copy(instruction: Instruction, form: Form) -> Traffic:
@@ -86,8 +87,8 @@ _TRAFFIC: dict[str, Callable[[Instruction, Form], Traffic]] = {
     "ldmatrix": _matrices,
     **dict.fromkeys(("ld.shared", "ld.shared::cta"), _access(True, False)),
     **dict.fromkeys(("st.shared", "st.shared::cta"), _access(True, True)),
-    "ld.global": _access(False, False, "load"),
-    "st.global": _access(False, True, "store"),
+    "ld.global": _access(False, False, FetchKind.LOAD),
+    "st.global": _access(False, True, FetchKind.STORE),
     **dict.fromkeys(("cp.async.ca", "cp.async.cg"), _copy),
     "cp.async.bulk": _bulk_copy,
 }

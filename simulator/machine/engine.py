@@ -9,12 +9,14 @@ import logging
 import os
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from isa.forms.record import Unit
 from simulator.compiler.forwarding import extras
 from simulator.machine.build import digest
+from simulator.machine.interface import FrontModule
 from simulator.machine.reasons import PIPE_TAKEN, PRODUCED_BY
 
 _LOG = logging.getLogger("tcsim")
@@ -30,20 +32,21 @@ def compiled_front() -> ModuleType | None:
     except ImportError:
         return None
     if digest() != compiled.DIGEST:
-        _LOG.warning("tcsim: the compiled timing model is not of this version: python simulator/machine/build.py")
+        name, reason = Path(compiled.__file__ or "").name, "it was built from other sources"
+        _LOG.warning("tcsim: %s is not used: %s; `python -m simulator.machine.build` builds it again", name, reason)
         return None
     return compiled
 
 
 @cache
-def front_module() -> ModuleType:
+def front_module() -> FrontModule:
     """Returns the module that has `Front`, `Rules`, `Program` and the counters."""
     found = compiled_front()
     if found is not None:
-        return found
+        return cast(FrontModule, found)
     from simulator.machine import front
 
-    return front
+    return cast(FrontModule, front)
 
 
 class Programs:

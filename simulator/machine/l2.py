@@ -1,33 +1,47 @@
-"""The path from an SM to L2, and the SM's share of L2. They decide when the lines arrive that an access asks for.
+"""L2 and the device memory behind it: one unit that serves all SMs of the machine.
 
-The SM's path brings one line after the other. Where `sms` SMs do the same at the same time, each has its share
-of what L2 reads and writes in a cycle; a burst of reads does not wait for that share (`[l2] burst_bytes`).
+Each SM reaches L2 by a path of its own (`Path`), which brings one line after the other. L2 decides when a line can be
+there: it has a rate of bytes that it reads and writes in a cycle, and a line that comes for the first time may come
+from the half of L2 that is far from the SM, or from device memory.
+
+Bulk copies are asked for in L2's store of requests, which the process `L2.run` serves. Loads, stores and cp.async call
+`read` and `write` instead, as they issue: the answer is a cycle, and depends on nothing that could still happen before
+it. The machine runs one SM, or a pair, of `sms` that do the same at the same time; each of them gets the same share of
+the rate, so that what one SM asks for delays no other, and the calls come to the same cycles as requests would.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
-from simulator.chip.memory import L2
+import simpy
+
+from simulator.chip import memory as tables
+from simulator.state.global_memory import LINE_BYTES
+
+_PAGE_LINES = 32  # lines of 4 KB, which lie in one half of L2
+_BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
 
 
-class L2Path:
-    """The path of one SM.
+def _is_far(line: int) -> bool:
+    """Whether a line's home is the far half of L2: half of the pages of 4 KB are. Which ones is not published; the sum
+    of the bits of the page's number stands for it."""
+    return bool(((line // _PAGE_LINES) >> 1).bit_count() & 1)
+
+
+class Path:
+    """The path from one SM to L2, and the SM's share of what L2 reads and writes.
 
     Attributes:
         free, bulk_free: when the path brings the next line, and the same for bulk copies, which another unit asks for
             and receives.
-        rates: bytes that L2 reads and writes in a cycle for all SMs together; None: it has no limit.
         l2_free: when L2 serves the SM's next reads, and writes; in cycles times the rate.
-        burst, request_bytes: of `[l2]`, the first for all SMs.
         busy: cycles for which the path has brought lines.
     """
 
-    def __init__(self, l2: L2 | None, sms: int, cta: int, observer: Any) -> None:
-        self.sms, self.cta, self.observer = sms, cta, observer
-        self.rates = (l2.read_bytes, l2.write_bytes) if l2 is not None and sms > 1 else None
-        self.request_bytes = l2.request_bytes if l2 is not None else 0
-        self.burst = l2.burst_bytes * sms if l2 is not None else 0
+    def __init__(self, cta: int, observer: Any) -> None:
+        self.cta, self.observer = cta, observer
         self.l2_free = [0, 0]
         self.free = self.bulk_free = self.busy = 0
 
@@ -45,19 +59,91 @@ class L2Path:
             self.observer.serve("path from L2", self.cta, start, start + cycles)
         return start + cycles
 
-    def share(self, soonest: int, size: int, lines: int = 0, *, write: bool = False) -> int:
-        """The cycle in which L2 has served `size` bytes, and requests for `lines` lines, that it can serve from
-        `soonest` on. Reads of up to a burst beyond the SM's share are served at once."""
+
+class BulkRequest(NamedTuple):
+    """A bulk copy that an SM asks for: the lines, from when on the first can be there, and what is called with the
+    lines, whether they are the last, and the cycle of arrival of each piece; `issue` for an observer."""
+
+    path: Path
+    lines: int
+    soonest: int
+    arrive: Callable[[int, bool, int], None]
+    issue: Any
+
+
+class L2:
+    """L2 and device memory, a process that serves the requests of all SMs.
+
+    Args:
+        table: its rates; None: they have no limit.
+        memory: the way of an SM to it.
+        sms: SMs of the chip that do the same at the same time and share the rates.
+        device_latency: cycles that a line takes longer if it comes from device memory, the first time.
+
+    Attributes:
+        requests: a SimPy store of bulk copies.
+        seen_lines: lines that have come before, to any SM.
+        rates: bytes that L2 reads and writes in a cycle for all SMs together; None: it has no limit.
+        burst: bytes of reads beyond their share that all SMs together get at once.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        table: tables.L2 | None,
+        memory: tables.Memory,
+        sms: int,
+        device_latency: int,
+        observer: Any,
+    ) -> None:
+        self.memory, self.sms, self.device_latency, self.observer = memory, sms, device_latency, observer
+        self.rates = (table.read_bytes, table.write_bytes) if table is not None and sms > 1 else None
+        self.request_bytes = table.request_bytes if table is not None else 0
+        self.burst = table.burst_bytes * sms if table is not None else 0
+        self.seen_lines: set[int] = set()
+        self.requests = simpy.Store(env)
+        env.process(self.run())
+
+    def run(self) -> Generator[simpy.Event, Any, None]:
+        """Serves one bulk copy after the other, piece by piece."""
+        while True:
+            request: BulkRequest = yield self.requests.get()
+            if self.observer is not None:
+                self.observer.resume(request.issue)
+            path, lines, rate = request.path, max(request.lines, 1), self.memory.bulk_bytes
+            for first in range(0, lines, _BULK_LINES):
+                piece = min(_BULK_LINES, lines - first)
+                there = path.bring(request.soonest, -(-piece * LINE_BYTES // rate), bulk=True)
+                arrival = self.read(path, there, piece * LINE_BYTES, piece)
+                request.arrive(piece, first + piece == lines, arrival)
+
+    def read(self, path: Path, soonest: int, size: int, lines: int) -> int:
+        """Returns the cycle in which L2 has read `size` bytes of `lines` lines for an SM, which it can from `soonest`
+        on. Reads of up to a burst beyond the SM's share are served at once."""
+        return self._serve(path, soonest, size + lines * self.request_bytes, False)
+
+    def write(self, path: Path, soonest: int, size: int) -> int:
+        """Returns the cycle in which L2 has written `size` bytes of an SM, which it can from `soonest` on."""
+        return self._serve(path, soonest, size, True)
+
+    def _serve(self, path: Path, soonest: int, size: int, write: bool) -> int:
         if self.rates is None:
             return soonest
-        rate = self.rates[write]
+        rate, free = self.rates[write], path.l2_free
         first = soonest * rate - (0 if write else self.burst)
-        self.l2_free[write] = max(first, self.l2_free[write] + (size + lines * self.request_bytes) * self.sms)
-        return max(soonest, -(-self.l2_free[write] // rate))
+        free[write] = max(first, free[write] + size * self.sms)
+        return max(soonest, -(-free[write] // rate))
 
-    def state(self, now: int) -> tuple[int, ...]:
-        """Returns all that decides when lines can arrive, in cycles relative to `now`."""
+    def first_latency(self, lines: set[int]) -> int:
+        """Notes that these lines have come; returns the cycles that they take beyond those of L2's near half. A line
+        that comes for the first time may come from the far half, or from device memory."""
+        new = lines - self.seen_lines
+        self.seen_lines |= new
+        return self.memory.far_latency * any(map(_is_far, new)) + (self.device_latency if new else 0)
+
+    def state(self, path: Path, now: int) -> tuple[int, ...]:
+        """Returns all that decides when lines can arrive at an SM, in cycles relative to `now`."""
         rates = self.rates or (1, 1)
         floors = now * rates[0] - self.burst, now * rates[1]
-        shares = (max(cycle - floor, 0) for cycle, floor in zip(self.l2_free, floors, strict=True))
-        return max(self.free - now, 0), max(self.bulk_free - now, 0), *shares
+        shares = (max(cycle - floor, 0) for cycle, floor in zip(path.l2_free, floors, strict=True))
+        return max(path.free - now, 0), max(path.bulk_free - now, 0), *shares, len(self.seen_lines)

@@ -1,4 +1,4 @@
-"""The mbarriers of a CTA, or of a pair of CTAs, and the barrier of the cluster: which phase each is in, and who waits.
+"""The mbarriers of a CTA, or of a pair of CTAs: which phase each is in, and who waits.
 
 Each phase has a SimPy event, which happens when the phase is complete. A warp that waits for it is released then.
 """
@@ -15,7 +15,7 @@ from simulator.compiler.timed_code import StallReason
 from simulator.errors import DeadlockError
 from simulator.execute.dynamic_info import CLUSTER, STORES, Barrier
 from simulator.machine.clock import call_at
-from simulator.machine.interface import MachineOfUnits
+from simulator.machine.interface import MachineOfUnits, SmOfUnits, Warp
 from simulator.state.mbarrier import PhaseCounter
 
 
@@ -47,6 +47,10 @@ class Mbarriers:
     def init(self, barrier: Barrier, count: int) -> None:
         """Initialises an mbarrier whose phases are complete after `count` arrivals."""
         self.phases[barrier] = Phase(count, count)
+
+    def add(self, barrier: Barrier, phase: Phase) -> None:
+        """Adds an mbarrier that something else owns: the barrier of the cluster."""
+        self.phases[barrier] = phase
 
     def phase(self, barrier: Barrier) -> Phase:
         """Returns the current phase of an mbarrier; raises DeadlockError if it has not been initialised."""
@@ -82,7 +86,7 @@ class Mbarriers:
         if count < 0:
             self._settle(barrier, phase, now + (self.machine.mbarrier_latency - 1 if phase.waiting else 0))
 
-    def wait(self, sm: Any, warp: Any, barrier: Barrier, parity: int) -> bool:
+    def wait(self, sm: SmOfUnits, warp: Warp, barrier: Barrier, parity: int) -> bool:
         """Returns whether a warp must wait for the phase of this parity; if so, the end of the phase releases it."""
         phase = self.phase(barrier)
         if phase.parity != parity:
@@ -94,22 +98,13 @@ class Mbarriers:
         phase.complete.callbacks.append(partial(_release, sm, warp, reason))
         return True
 
-    def leave(self, warp: Any, now: int) -> None:
-        """Notes that a warp has ended: the barrier of the cluster does not wait for it any more."""
-        phase = self.phases[CLUSTER]
-        phase.expected -= 1
-        if warp not in self.machine.arrived:
-            self.arrive(CLUSTER, now)
-
     def _settle(self, barrier: Barrier, phase: Phase, now: int) -> None:
         """Completes the phase if no arrival and no byte is missing; warps that wait for it can issue at `now`."""
         if not phase.settle():
             return
         machine = self.machine
-        if machine.observer is not None and barrier[0] != STORES and (barrier != CLUSTER or machine.pair):
+        if machine.observer is not None and barrier[0] != STORES and (barrier != CLUSTER or machine.cluster.pair):
             machine.observer.flip(name_of(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
-        if barrier == CLUSTER:
-            machine.arrived.clear()
         complete, phase.complete, phase.waiting = phase.complete, None, []
         if complete is not None:
             complete.succeed(now)
@@ -135,7 +130,7 @@ class Mbarriers:
         return flights, phases
 
 
-def _release(sm: Any, warp: Any, reason: StallReason, event: simpy.Event) -> None:
+def _release(sm: SmOfUnits, warp: Warp, reason: StallReason, event: Any) -> None:
     sm.release(warp, event.value, reason)
 
 

@@ -13,15 +13,14 @@ Everything is taken to be in L2.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import simpy
 
 from isa.forms.record import Unit
-from simulator.chip.memory import Memory
 from simulator.compiler.timed_code import StallReason, TimedOperation
 from simulator.execute.dynamic_info import (
     BulkFacts,
@@ -29,19 +28,18 @@ from simulator.execute.dynamic_info import (
     CopyArriveFacts,
     Fact,
     FetchFacts,
+    FetchKind,
     WaitGroupFacts,
 )
 from simulator.machine.clock import call_at
-from simulator.machine.interface import SmOfUnits
-from simulator.machine.l2 import L2Path
+from simulator.machine.interface import Core, SmOfUnits, Warp
+from simulator.machine.l2 import L2, BulkRequest, Path
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
 from simulator.state.windows import LOCAL
 
-COPIES = ("copy", "cached copy")  # kinds of `FetchFacts`
-_CACHED = ("load", "cached copy")  # what L1 keeps
+_KEPT = (FetchKind.LOAD, FetchKind.CACHED_COPY)  # what L1 keeps
 _LOCAL_SECTOR = LOCAL // SECTOR_BYTES  # from here on local memory, of which L1 keeps what is stored, too (assumed)
-_PAGE_LINES = 32  # lines of 4 KB, which lie in one half of L2
-_BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
+_LINE_SECTORS = LINE_BYTES // SECTOR_BYTES
 
 
 @dataclass(slots=True)
@@ -84,31 +82,71 @@ class Groups:
         return list(self.committed)[: max(len(self.committed) - self.allowed, 0)]
 
 
-def _far(line: int) -> bool:
-    """Whether a line's home is the far half of L2: half of the pages of 4 KB are. Which ones is not published; the sum
-    of the bits of the page's number stands for it."""
-    return bool(((line // _PAGE_LINES) >> 1).bit_count() & 1)
+class Lookup(NamedTuple):
+    """What L1 has of an access.
+
+    Attributes:
+        sectors, lines: how many L2 is asked for.
+        missing: the numbers of these sectors, where they are known.
+        hit: whether L1 has others, or will have them in the cycle `hits_ready`.
+        kept: whether L1 keeps what comes.
+    """
+
+    sectors: int
+    lines: int
+    missing: tuple[int, ...] = ()
+    hit: bool = False
+    hits_ready: int = 0
+    kept: bool = False
+
+
+class L1:
+    """The L1 cache of an SM, where an access says which sectors it touches (launches of kernels): what L1 has, or what
+    is on its way there, is not fetched again. Nothing leaves it.
+
+    Attributes:
+        sectors: in L1, and since when.
+    """
+
+    def __init__(self) -> None:
+        self.sectors: dict[int, int] = {}
+
+    def look_up(self, fact: FetchFacts) -> Lookup:
+        """Returns what an access finds, and what it must ask L2 for."""
+        kept = fact.kind in _KEPT and fact.kept
+        if not (fact.where and kept):
+            return Lookup(fact.sectors, fact.lines, () if fact.kind is FetchKind.STORE else fact.where)
+        hits = [self.sectors[sector] for sector in fact.where if sector in self.sectors]
+        missing = tuple(sector for sector in fact.where if sector not in self.sectors) if hits else fact.where
+        lines = len({sector // _LINE_SECTORS for sector in missing})
+        return Lookup(len(missing), lines, missing, bool(hits), max(hits, default=0), kept)
+
+    def keep(self, sectors: Iterable[int], since: int) -> None:
+        """Notes that L1 has these sectors from a cycle on."""
+        self.sectors.update(dict.fromkeys(sectors, since))
+
+    def state(self, now: int) -> int:
+        """Returns a hash of what L1 has, and in how many cycles."""
+        return hash(tuple((sector, max(since - now, 0)) for sector, since in self.sectors.items()))
 
 
 class GlobalMemory:
     """The data that are under way between an SM and L2.
 
     Attributes:
+        path: the SM's path to L2.
         flights: data that land in a known cycle: the cycle, what they are.
-        sectors: in L1, and since when.
-        touched: lines that have come before, to any SM.
     """
 
-    def __init__(self, sm: SmOfUnits, memory: Memory, path: L2Path, device_latency: int) -> None:
-        self.sm, self.memory, self.path, self.observer = sm, memory, path, sm.observer
-        self.device_latency = device_latency
+    def __init__(self, sm: SmOfUnits, l2: L2) -> None:
+        self.sm, self.memory, self.l2, self.observer = sm, l2.memory, l2, sm.observer
+        self.path, self.l1 = Path(sm.cta, sm.observer), L1()
         self.store_free = 0  # when it takes the next store
-        self.groups: dict[Any, Groups] = {}
-        self.sectors: dict[int, int] = {}
+        self.groups: dict[Warp, Groups] = {}
         self.flights: dict[simpy.Event, tuple[int, tuple[object, ...]]] = {}
         self.bulk = BulkCopies(self)
 
-    def launch(self, core: Any, warp: Any, operation: TimedOperation, fact: Fact | None, now: int) -> int:
+    def launch(self, core: Core, warp: Warp, operation: TimedOperation, fact: Fact | None, now: int) -> int:
         """Issues an operation; returns the cycles until its registers are written."""
         for register in operation.writes:
             warp.set_ready(register, now + 1, Unit.GLOBAL)
@@ -128,59 +166,42 @@ class GlobalMemory:
                 self.arrive_after(warp, fact, now)
         return 1
 
-    def of(self, warp: Any) -> Groups:
+    def of(self, warp: Warp) -> Groups:
         """The groups of a warp."""
         groups = self.groups.get(warp)
         if groups is None:
             groups = self.groups[warp] = Groups(warp.id)
         return groups
 
-    def fetch(self, core: Any, warp: Any, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
+    def fetch(self, core: Core, warp: Warp, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
         """Issues a load, a store or a copy of a warp; returns the cycles until its registers are written."""
-        rules = self.memory
-        if fact.where and fact.kind != "store":
-            return self.fetch_sectors(core, warp, operation, fact, now)
-        begin = self.send(core, warp, operation, self.path_cycles(fact, fact.lines), now)
-        if fact.kind == "store":
+        rules, found = self.memory, self.l1.look_up(fact)
+        cycles = found.lines * rules.line_cycles
+        if fact.kind is FetchKind.CACHED_COPY:
+            cycles = max(cycles, rules.cached_cycles)
+        begin = self.send(core, warp, operation, cycles, now)
+        if fact.kind is FetchKind.STORE:
             return self.store(warp, fact, begin) - now
-        soonest = begin + (rules.copy_latency if fact.kind in COPIES else rules.latency)
-        arrival = self.path.share(soonest, fact.sectors * SECTOR_BYTES, fact.lines)
+        arrival = max(begin + rules.l1_latency, found.hits_ready) if found.hit else begin
+        if not found.hit or found.sectors:
+            soonest = begin + (rules.latency if fact.kind is FetchKind.LOAD else rules.copy_latency)
+            soonest += self.l2.first_latency({sector // _LINE_SECTORS for sector in found.missing})
+            arrival = max(arrival, self.l2.read(self.path, soonest, found.sectors * SECTOR_BYTES, found.lines))
+            if found.kept:
+                self.l1.keep(found.missing, arrival)
         return self.arrive(warp, operation, fact, arrival, now)
 
-    def path_cycles(self, fact: FetchFacts, lines: int) -> int:
-        """Cycles of the SM's path for so many lines."""
-        cycles = lines * self.memory.line_cycles
-        return max(cycles, self.memory.cached_cycles) if fact.kind == "cached copy" else cycles
-
-    def store(self, warp: Any, fact: FetchFacts, begin: int) -> int:
+    def store(self, warp: Warp, fact: FetchFacts, begin: int) -> int:
         """Sends what a store writes, from a cycle on; returns the one in which it is done."""
-        start = max(begin, self.store_free)
-        done = start + max(-(-fact.sectors * SECTOR_BYTES // self.memory.store_bytes), 1)
-        self.store_free = self.path.share(done, fact.sectors * SECTOR_BYTES, write=True)
+        start, size = max(begin, self.store_free), fact.sectors * SECTOR_BYTES
+        done = start + max(-(-size // self.memory.store_bytes), 1)
+        self.store_free = self.l2.write(self.path, done, size)
         warp.hold_accesses(start)
         if fact.where and fact.where[0] >= _LOCAL_SECTOR:
-            self.sectors.update(dict.fromkeys(fact.where, start))
+            self.l1.keep(fact.where, start)
         return self.store_free
 
-    def fetch_sectors(self, core: Any, warp: Any, operation: TimedOperation, fact: FetchFacts, now: int) -> int:
-        """Issues a load or a copy whose sectors are known: what L1 has, or what is on its way there, is not fetched
-        again."""
-        rules, kept, missing, later = self.memory, self.sectors, fact.where, 0
-        cached = fact.kind in _CACHED and fact.kept
-        if cached:
-            missing = tuple(sector for sector in fact.where if sector not in kept)
-            later = max((kept[sector] for sector in fact.where if sector in kept), default=0)
-        lines = {sector * SECTOR_BYTES // LINE_BYTES for sector in missing}
-        begin = self.send(core, warp, operation, self.path_cycles(fact, len(lines)), now)
-        arrival = max(begin + rules.l1_latency, later)
-        if missing:
-            latency = (rules.latency if fact.kind == "load" else rules.copy_latency) + self.further(lines)
-            arrival = max(arrival, self.path.share(begin + latency, len(missing) * SECTOR_BYTES, len(lines)))
-            if cached:
-                kept.update(dict.fromkeys(missing, arrival))
-        return self.arrive(warp, operation, fact, arrival, now)
-
-    def send(self, core: Any, warp: Any, operation: TimedOperation, cycles: int, now: int) -> int:
+    def send(self, core: Core, warp: Warp, operation: TimedOperation, cycles: int, now: int) -> int:
         """Takes the sub-core's port, the pipe to shared memory, then the path to L2; returns the cycle in which the
         last line has been asked for."""
         rules = self.memory
@@ -189,18 +210,10 @@ class GlobalMemory:
         warp.went_outside(out)
         return out
 
-    def further(self, lines: set[int]) -> int:
-        """Returns the cycles that these lines take beyond those of L2's near half. A line that comes for the first time
-        may come from the far half, or from device memory."""
-        touched = self.sm.machine.touched
-        new = lines - touched
-        touched |= new
-        return self.memory.far_latency * any(map(_far, new)) + (self.device_latency if new else 0)
-
-    def arrive(self, warp: Any, operation: TimedOperation, fact: FetchFacts, arrival: int, now: int) -> int:
+    def arrive(self, warp: Warp, operation: TimedOperation, fact: FetchFacts, arrival: int, now: int) -> int:
         """Delivers what was fetched to its registers, or to shared memory, in a later cycle; returns the cycles until
         the registers are written."""
-        if fact.kind == "load":
+        if fact.kind is FetchKind.LOAD:
             for register in operation.writes:
                 warp.set_ready(register, arrival, Unit.GLOBAL)
             return arrival - now
@@ -239,7 +252,7 @@ class GlobalMemory:
             self.observer.complete(written)
         done(written)
 
-    def written(self, warp: Any, group: Group, part: Group, cycle: int) -> None:
+    def written(self, warp: Warp, group: Group, part: Group, cycle: int) -> None:
         """Notes that a copy has been written, for the two groups that count it."""
         for waiting in (group, part):
             waiting.missing -= 1
@@ -252,13 +265,13 @@ class GlobalMemory:
 
     # Groups
 
-    def commit(self, warp: Any) -> None:
+    def commit(self, warp: Warp) -> None:
         """Closes the warp's open group."""
         groups = self.of(warp)
         groups.committed.append(groups.open)
         groups.open = Group()
 
-    def arrive_after(self, warp: Any, fact: CopyArriveFacts, now: int) -> None:
+    def arrive_after(self, warp: Warp, fact: CopyArriveFacts, now: int) -> None:
         """Makes the warp's copies so far arrive at an mbarrier when they are complete."""
         groups = self.of(warp)
         if not fact.counted:
@@ -274,7 +287,7 @@ class GlobalMemory:
             latency = self.sm.machine.mbarrier_latency
             self.sm.machine.mbarriers.arrive_at(max(part.written, now) + latency, (fact.barrier,) * fact.count)
 
-    def wait(self, warp: Any, allowed: int, now: int) -> None:
+    def wait(self, warp: Warp, allowed: int, now: int) -> None:
         """Lets the warp go on when all of its groups but the last `allowed` are complete."""
         groups = self.of(warp)
         groups.allowed = allowed
@@ -289,7 +302,7 @@ class GlobalMemory:
         else:
             warp.wait_until(self.complete(groups, now), StallReason.GLOBAL)
 
-    def look(self, warp: Any, event: simpy.Event) -> None:
+    def look(self, warp: Warp, event: simpy.Event) -> None:
         """Releases a warp that has waited for its groups."""
         cycle, _ = self.flights.pop(event)
         self.sm.release(warp, max(self.complete(self.of(warp), cycle), cycle), StallReason.GLOBAL)
@@ -312,14 +325,11 @@ class GlobalMemory:
             )
             for g in self.groups.values()
         )  # fmt: skip
-        kept = tuple((sector, max(since - now, 0)) for sector, since in self.sectors.items())
-        known = hash(kept), len(self.sm.machine.touched)
-        return (self.path.state(now), max(self.store_free - now, 0), flights, groups, known)
+        return (self.l2.state(self.path, now), max(self.store_free - now, 0), flights, groups, self.l1.state(now))
 
 
 class BulkCopies:
-    """The copy engine of an SM: a process that takes bulk copies from a SimPy store and asks for their lines, piece by
-    piece."""
+    """The copy engine of an SM: a process that takes bulk copies from a SimPy store and asks L2 for their lines."""
 
     def __init__(self, memory: GlobalMemory) -> None:
         self.memory, self.requests = memory, simpy.Store(memory.sm.env)
@@ -327,22 +337,16 @@ class BulkCopies:
 
     def run(self) -> Generator[simpy.Event, Any, None]:
         """Serves one request after the other."""
+        memory = self.memory
         while True:
             fact, issue = yield self.requests.get()
-            if self.memory.observer is not None:
-                self.memory.observer.resume(issue)
-            self.copy(fact)
+            soonest = int(memory.sm.env.now) + memory.memory.bulk_latency
+            memory.l2.requests.put(BulkRequest(memory.path, fact.lines, soonest, partial(self.arrive, fact), issue))
 
-    def copy(self, fact: BulkFacts) -> None:
-        """Asks for the lines of a bulk copy, which land in pieces; with the last its bytes count at its mbarrier."""
-        memory, rules, lines = self.memory, self.memory.memory, max(fact.lines, 1)
-        soonest = int(memory.sm.env.now) + rules.bulk_latency
-        for first in range(0, lines, _BULK_LINES):
-            piece = min(_BULK_LINES, lines - first)
-            there = memory.path.bring(soonest, -(-piece * LINE_BYTES // rules.bulk_bytes), bulk=True)
-            arrival = memory.path.share(there, piece * LINE_BYTES, piece)
-            size = fact.bytes if first + piece == lines else 0
-            memory.land(arrival, piece, partial(self.count, fact, size), fact, size)
+    def arrive(self, fact: BulkFacts, lines: int, last: bool, cycle: int) -> None:
+        """Plans the landing of so many lines of a bulk copy; with the last its bytes count at its mbarrier."""
+        size = fact.bytes if last else 0
+        self.memory.land(cycle, lines, partial(self.count, fact, size), fact, size)
 
     def count(self, fact: BulkFacts, size: int, written: int) -> None:
         """Counts the bytes of a copy that has landed as a whole."""

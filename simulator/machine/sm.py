@@ -15,7 +15,7 @@ import simpy
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
-from simulator.compiler.timed_code import Job, StallReason, TimedCode, TimedOperation, has_jobs, registers_of
+from simulator.compiler.timed_code import Job, StallReason, TimedCode, TimedOperation, has_jobs
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import (
@@ -30,8 +30,11 @@ from simulator.execute.dynamic_info import (
     WaitFacts,
 )
 from simulator.machine.clock import Turn
+from simulator.machine.cluster import Cluster
 from simulator.machine.engine import front_module, rules_of
-from simulator.machine.l2 import L2Path
+from simulator.machine.interface import Core, FrontModule, SmFront, Warp
+from simulator.machine.l2 import L2
+from simulator.machine.launcher import Launcher
 from simulator.machine.mbarriers import Mbarriers
 from simulator.machine.memory import GlobalMemory
 from simulator.machine.outcomes import BOUNDARY, NEVER, OUTSIDE, PAUSE
@@ -54,8 +57,10 @@ class Machine:
     Attributes:
         env: SimPy's environment. Its time is the cycle.
         mbarriers: those of all CTAs.
-        arrived: warps that are at the barrier of the cluster, in its current phase.
-        touched: lines of memory that have come before.
+        cluster: the CTAs, and their barrier.
+        launcher: puts the CTAs on the SMs.
+        l2: L2 with device memory; None where no program uses it.
+        places: the warps that have begun, by number, each with its SM and its program.
         boundary: called when a warp is at the end of a loop, with its SM, the warp and that end.
         pause: called after many steps of a front (`front.STEPS`).
     """
@@ -78,45 +83,31 @@ class Machine:
         self.config, self.codes, self.observer = config, [code for code in codes if code.items], observer
         self.cta_warps, self.end = warps, 0
         self.mbarriers = Mbarriers(self)
-        self.touched: set[int] = set()
-        self.arrived: set[Any] = set()
+        self.l2: L2 | None = None
         self.boundary: Callable[[Sm, Any, Any], None] = lambda sm, warp, loop: None
         self.pause: Callable[[], None] = lambda: None
         self.sms = [Sm(self, cta, skip) for cta in range(ctas)]
         self._add_outside(sms, cold)
-        placed = sorted((number, code) for code in range(len(self.codes)) for number in self.codes[code].warps)
-        self.places: list[tuple[Sm, Any, TimedCode]] = []
-        registers, read = registers_of(self.codes), [programs.find(code) for code in self.codes]
-        for number, place in placed:
-            sm = self.sms[number // max(warps, 1)]
-            warp = sm.front.place(read[place], number, registers, starts[number] if starts else 0)
-            self.places.append((sm, warp, self.codes[place]))
-        self.mbarriers.init(CLUSTER, len(placed))
+        self.places: list[tuple[Sm, Warp, TimedCode]] = []
+        self.launcher = Launcher(self, self.codes, programs, starts)
+        self.cluster = Cluster(self, self.launcher.warps, self.sms)
 
     def _add_outside(self, sms: int, cold: bool) -> None:
         """Adds the units beside the fronts that the programs use."""
         config, codes = self.config, self.codes
         behind = has_jobs(codes, BEHIND_ISSUE) and (config.tcgen05 is not None or config.mbarrier is not None)
         memory = config.memory is not None and has_jobs(codes, (Unit.GLOBAL, Unit.SHARED))
+        if memory:
+            assert config.memory is not None
+            device = config.hbm.latency if cold and config.hbm is not None else 0
+            self.l2 = L2(self.env, config.l2, config.memory, sms, device, self.observer)
         for sm in self.sms:
             if behind:
                 sm.unit = TensorUnit(sm, config.tcgen05.queue.queue if config.tcgen05 is not None else 1)
-            if memory:
-                assert config.memory is not None
-                device = config.hbm.latency if cold and config.hbm is not None else 0
-                sm.memory = GlobalMemory(sm, config.memory, L2Path(config.l2, sms, sm.cta, self.observer), device)
+            if self.l2 is not None:
+                sm.memory = GlobalMemory(sm, self.l2)
             if behind or memory:
                 sm.front.use(sm)
-
-    @property
-    def pair(self) -> bool:
-        """Whether these are the SMs of a pair of CTAs."""
-        return len(self.sms) > 1
-
-    @property
-    def units(self) -> list[TensorUnit]:
-        """The tcgen05 units of all SMs."""
-        return [sm.unit for sm in self.sms if sm.unit is not None]
 
     @property
     def mbarrier_latency(self) -> int:
@@ -127,7 +118,7 @@ class Machine:
 
     @property
     def unfinished(self) -> int:
-        """Warps whose programs are not over."""
+        """Warps that have begun and whose programs are not over."""
         return sum(sm.front.unfinished for sm in self.sms)
 
     # What has been counted
@@ -178,8 +169,6 @@ class Machine:
         Raises:
             DeadlockError: warps are unfinished and nothing is left to happen.
         """
-        for sm in self.sms:
-            self.env.process(sm.run())
         self.env.run()
         if self.unfinished:
             raise self.deadlock()
@@ -205,11 +194,11 @@ class Sm:
     """
 
     def __init__(self, machine: Machine, cta: int, skip: bool) -> None:
-        self.front_code: Any = front_module()
+        self.front_code: FrontModule = front_module()
         self.machine, self.env, self.cta, self.observer = machine, machine.env, cta, machine.observer
         self.barriers, first_warp = Barriers(machine.cta_warps), cta * machine.cta_warps
         rules = rules_of(machine.config)
-        self.front = self.front_code.Front(rules, cta, first_warp, skip, self.observer, self.barriers)
+        self.front: SmFront = self.front_code.Front(rules, cta, first_warp, skip, self.observer, self.barriers)
         self.moved: dict[tuple[int, bool], int] = {}
         self.alarm, self.wakes_at = self.env.event(), 0
         self.unit: TensorUnit | None = None
@@ -249,7 +238,7 @@ class Sm:
 
     # What the front cannot do alone
 
-    def launch(self, core: Any, warp: Any, operation: TimedOperation, now: int) -> int:
+    def launch(self, core: Core, warp: Warp, operation: TimedOperation, now: int) -> int:
         """Issues an operation in which more than the front takes part; returns the cycles until its registers are
         written."""
         job = warp.next_job()
@@ -260,7 +249,7 @@ class Sm:
             warp.set_ready(register, now + 1, operation.unit)
         return self.start(core, warp, operation, job, now) if job is not None and self.unit is not None else 1
 
-    def start(self, core: Any, warp: Any, operation: TimedOperation, job: Job, now: int) -> int:
+    def start(self, core: Core, warp: Warp, operation: TimedOperation, job: Job, now: int) -> int:
         """Issues an operation of the tcgen05 unit or of mbarriers; returns the cycles until its registers are
         written."""
         mbarriers = self.machine.mbarriers
@@ -275,7 +264,7 @@ class Sm:
                 mbarriers.transact(barrier, count, now)
             case ArriveFacts(barrier=barrier, count=count, expect=expect, drops=drops):
                 if barrier == CLUSTER:
-                    self.machine.arrived.add(warp)
+                    self.machine.cluster.arrive(warp)
                 if expect:
                     mbarriers.transact(barrier, expect, now)
                 if drops:
@@ -295,7 +284,7 @@ class Sm:
                 self.unit.put(warp, job, self.observer.current if self.observer is not None else None)
         return 1
 
-    def move(self, core: Any, warp: Any, operation: TimedOperation, job: Job, store: bool, now: int) -> int:
+    def move(self, core: Core, warp: Warp, operation: TimedOperation, job: Job, store: bool, now: int) -> int:
         """Issues a tcgen05.ld or st, which takes its sub-core's path to Tensor Memory."""
         cost = job.cost
         assert cost is not None
@@ -306,12 +295,12 @@ class Sm:
         self.moved[key] = max(self.moved.get(key, 0), now + cost.latency)
         return cost.latency
 
-    def leave(self, warp: Any, now: int) -> None:
+    def leave(self, warp: Warp, now: int) -> None:
         """Notes that the program of a warp is over."""
         if self.unit is not None:
-            self.machine.mbarriers.leave(warp, now)
+            self.machine.cluster.leave(warp, now)
 
-    def release(self, warp: Any, cycle: int, reason: StallReason) -> None:
+    def release(self, warp: Warp, cycle: int, reason: StallReason) -> None:
         """Ends the wait of a blocked warp, which can issue from this cycle on."""
         self.front.release(warp, int(self.env.now), cycle, reason)
         self.wake()

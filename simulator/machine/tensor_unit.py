@@ -18,13 +18,13 @@ import simpy
 
 from simulator.compiler.timed_code import Job
 from simulator.execute.dynamic_info import CommitFacts
-from simulator.machine.interface import SmOfUnits
+from simulator.machine.interface import SmOfUnits, Warp
 
 
 class Queued(NamedTuple):
     """An instruction in the queue, and the warp that issued it; `issue` for an observer."""
 
-    warp: Any
+    warp: Warp
     job: Job
     issue: Any = None
 
@@ -55,7 +55,7 @@ class TensorUnit:
         """The instructions that have not started, in order."""
         return [*([self.head] if self.head is not None else []), *self.queue.items]
 
-    def put(self, warp: Any, job: Job, issue: Any) -> None:
+    def put(self, warp: Warp, job: Job, issue: Any) -> None:
         """Puts an instruction of a warp into the queue."""
         self.queue.put(Queued(warp, job, issue))
         self.sm.front_code.fill_queue(self.sm.front, len(self.waiting) >= self.length)
@@ -69,7 +69,7 @@ class TensorUnit:
             if isinstance(fact, CommitFacts):
                 self.commit(warp, fact, issue)
             elif cost is not None:
-                units = self.sm.machine.units if getattr(fact, "cta_group", 1) == 2 else [self]
+                units = self.sm.machine.cluster.units if getattr(fact, "cta_group", 1) == 2 else [self]
                 while (start := max(unit.free for unit in units)) > self.env.now:
                     yield self.env.timeout(start - self.env.now)
                 self.start(warp, cost, units, issue)
@@ -82,7 +82,7 @@ class TensorUnit:
             self.sm.front_code.make_room_in_queue(self.sm.front, int(self.env.now))
             self.sm.wake()
 
-    def commit(self, warp: Any, fact: CommitFacts, issue: Any) -> None:
+    def commit(self, warp: Warp, fact: CommitFacts, issue: Any) -> None:
         """Plans the arrivals of a commit."""
         now = int(self.env.now)
         arrival = max(self.complete.get(warp.id, 0), now + 1)
@@ -90,7 +90,7 @@ class TensorUnit:
         if self.sm.observer is not None:
             self.sm.observer.start(issue, now, arrival)
 
-    def start(self, warp: Any, cost: Any, units: Sequence[TensorUnit], issue: Any) -> None:
+    def start(self, warp: Warp, cost: Any, units: Sequence[TensorUnit], issue: Any) -> None:
         """Starts an instruction: it takes the units, and shared memory for its operands."""
         now, late, observer, number = int(self.env.now), 0, self.sm.observer, warp.id
         if observer is not None:

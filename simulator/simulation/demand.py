@@ -14,7 +14,7 @@ from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from simulator.chip.config import Config
 from simulator.compiler.tcgen05 import cost
-from simulator.execute.dynamic_info import BulkFacts, CopyFacts, Fact, FetchFacts, MmaFacts
+from simulator.execute.dynamic_info import BulkFacts, CopyFacts, Fact, FetchFacts, FetchKind, MmaFacts
 from simulator.program.program import Program
 from simulator.simulation.interpreter import Executed
 from simulator.state.shared import LINE_BYTES
@@ -111,7 +111,7 @@ def work_of(
             metadata += taken[0] * times / config.sm.sub_cores
             ports += taken[1] * times / config.sm.sub_cores
     for fact, times in facts.items():
-        if isinstance(fact, BulkFacts) or (isinstance(fact, FetchFacts) and fact.kind != "store"):
+        if isinstance(fact, BulkFacts) or (isinstance(fact, FetchFacts) and fact.kind is not FetchKind.STORE):
             lines += fact.lines * times
         mma_cost = cost(config, fact) if isinstance(fact, MmaFacts | CopyFacts) else None
         if isinstance(fact, MmaFacts) and mma_cost is not None:

@@ -16,7 +16,7 @@ from isa.forms.record import Form, Time
 from isa.types import element_type
 from simulator.chip.config import Config
 from simulator.chip.energy import Energy, Pair
-from simulator.execute.dynamic_info import BulkFacts, Fact, FetchFacts, MmaFacts
+from simulator.execute.dynamic_info import BulkFacts, Fact, FetchFacts, FetchKind, MmaFacts
 from simulator.program.program import Program
 from simulator.simulation.interpreter import Executed
 from simulator.state.registers import WARP_SIZE
@@ -136,7 +136,7 @@ def _fact(
     table: Energy, fact: Fact, times: int, activity: float, parts: dict[str, float], notes: dict[str, None]
 ) -> None:
     if isinstance(fact, FetchFacts):
-        byte = table.l2_store_byte if fact.kind == "store" else table.l2_load_byte
+        byte = table.l2_store_byte if fact.kind is FetchKind.STORE else table.l2_load_byte
         parts["L2"] += times * fact.sectors * SECTOR * between(byte, activity) / 1e3
     elif isinstance(fact, BulkFacts):
         parts["L2"] += times * fact.bytes * between(table.l2_load_byte, activity) / 1e3

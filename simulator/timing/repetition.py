@@ -154,11 +154,11 @@ class Skipper:
         """Returns all that decides what happens next outside the fronts, in cycles relative to `now`."""
         machine = self.machine
         end = max(machine.end, *(sm.front.clock.end for sm in machine.sms))
-        state: list[object] = [max(end - now, 0)]
+        state: list[object] = [max(end - now, 0), machine.launcher.state(now)]
         state += [sm.state(now) for sm in machine.sms]
-        if machine.units:
+        if machine.cluster.units:
             state.append(machine.mbarriers.state(now))
-            state.append(tuple(warp in machine.arrived for _, warp, _ in machine.places))
+            state.append(machine.cluster.state([warp for _, warp, _ in machine.places]))
         if machine.observer is not None:
             state.append(machine.observer.state())
         return state

@@ -152,7 +152,7 @@ def run(machine: Machine, watch: Watch) -> Timing:
     machine.boundary, machine.pause = boundary, pause
     if machine.observer is not None:
         machine.observer.attach(
-            {warp.id: code for _, warp, code in machine.places},
+            {number: code for code in machine.codes for number in code.warps},
             machine.codes,
             machine.config.sm.sub_cores,
             machine.sms[0].front.rules.margin,
@@ -174,7 +174,7 @@ def result(machine: Machine, cycles: int, skipped: int) -> Timing:
     more: dict[str, Any] = {}
     if any(sm.memory is not None for sm in machine.sms):
         more["memory_busy"] = max(sm.memory.path.busy for sm in machine.sms if sm.memory is not None)
-    if machine.units and machine.config.tcgen05 is not None:
-        more["tcgen05_busy"] = tuple((unit.busy, unit.products) for unit in machine.units)
+    if machine.cluster.units and machine.config.tcgen05 is not None:
+        more["tcgen05_busy"] = tuple((unit.busy, unit.products) for unit in machine.cluster.units)
         more["tmem_busy"] = tuple(path for _, _, path in busy)
     return Timing(cycles, waits, machine.issued, [[tensor, alu] for tensor, alu, _ in busy], shared, skipped, **more)

@@ -9,8 +9,8 @@ interpreter, so threads can share a large batch.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
-import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from isa.types import Bits, ElementType
 from simulator.arithmetic.formats import decode
 from simulator.arithmetic.sums import Sum
 
+_LOG = logging.getLogger("tcsim")
 WIDTH = 8  # columns of D that the kernel works on together; as in kernel.h
 MOST_GROUPS = 64  # likewise, of block-scaled products
 
@@ -48,10 +49,8 @@ def library() -> ctypes.CDLL | None:
         reason = "it was built from other sources"
     except (OSError, AttributeError) as error:
         reason = str(error)
-    warnings.warn(
-        f"{LIBRARY.name} is not used: {reason}; `python -m simulator.arithmetic.compiled.build` builds it again",
-        stacklevel=2,
-    )
+    again = "python -m simulator.arithmetic.compiled.build"
+    _LOG.warning("tcsim: %s is not used: %s; `%s` builds it again", LIBRARY.name, reason, again)
     return None
 
 

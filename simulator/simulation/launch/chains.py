@@ -15,7 +15,7 @@ from isa.forms.synchronisation import is_atomic, sees_as_load
 from simulator.chip.config import Config
 from simulator.compiler.kernel.regions import Executed
 from simulator.compiler.kernel.replay import Marks
-from simulator.execute.dynamic_info import FetchFacts
+from simulator.execute.dynamic_info import FetchFacts, FetchKind
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.batches import Setup, waits_for_others
 from simulator.simulation.launch.recording import Recording
@@ -76,7 +76,7 @@ def links(recordings: Sequence[Recording], kernel: Kernel) -> list[Link]:
 def _writes(step: Executed, kernel: Kernel) -> bool:
     item = kernel.items[step.place]
     atomic = isinstance(item, Operation) and is_atomic(item.instruction.form)
-    return atomic or (isinstance(step.fact, FetchFacts) and step.fact.kind == "store")
+    return atomic or (isinstance(step.fact, FetchFacts) and step.fact.kind is FetchKind.STORE)
 
 
 def marks(chain: Sequence[Link], ctas: Sequence[int], warps: int) -> dict[tuple[int, int], Marks]:

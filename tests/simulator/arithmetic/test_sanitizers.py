@@ -30,7 +30,7 @@ import simulator
 from simulator.arithmetic.compiled import kernel_name
 from tests.golden import compare, compare_mmasim
 from simulator.machine.engine import compiled_front
-from tests.simulator.timing.test_front import check_random, check_values
+from tests.simulator.machine.test_front import check_random, check_values
 assert kernel_name() == "compiled", simulator.__file__
 assert compiled_front() is not None
 assert compare.main(["tests/golden"]) == 0  # every mma.sp and mma form of an H100

@@ -11,7 +11,7 @@ from simulator.simulation.session import Session
 from simulator.timing.run import executions
 from simulator.views.timeline import Timeline
 from simulator.views.timeline.tracks import tracks
-from tests.simulator.timing.test_front import check
+from tests.simulator.machine.test_front import check
 from tests.support.cases import PROGRAMS, case_of, examples, exhaustive, over
 from tests.support.random_traces import random_trace
 

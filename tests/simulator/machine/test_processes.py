@@ -1,8 +1,9 @@
-"""What works on its own in the machine is a SimPy process: fronts, copy engines, tensor units."""
+"""What works on its own in the machine is a SimPy process: fronts, copy engines, tensor units, L2, the launcher."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import GeneratorType
 from typing import NamedTuple
@@ -10,11 +11,15 @@ from typing import NamedTuple
 import pytest
 import simpy
 
+from simulator.machine.l2 import L2
+from simulator.machine.launcher import Cta, Launcher
 from simulator.machine.memory import BulkCopies
 from simulator.machine.sm import Sm
 from simulator.machine.tensor_unit import TensorUnit
 from simulator.resources import folder
 from simulator.simulation.session import Session
+from simulator.simulation.timed import timed_codes
+from simulator.timing.run import simulate
 
 BULK = """.trace 1
 .target sm_90a
@@ -62,14 +67,26 @@ def watch(monkeypatch: pytest.MonkeyPatch, program: str | Path, chip: str) -> Wa
 @pytest.mark.parametrize(
     ("program", "chip", "processes", "steps"),
     [
-        # a program that meets nothing outside is one step of its front, and its end
-        pytest.param(folder("traces") / "digits" / "f16.trace", "h100_sxm", {Sm.run}, 2, id="matrix instructions"),
-        pytest.param(BULK, "h100_sxm", {Sm.run, TensorUnit.run, BulkCopies.run}, 15, id="a bulk copy"),
+        # a program that meets nothing outside is one step of the launcher, one of its front, and their ends
         pytest.param(
-            folder("traces") / "digits" / "f16_tcgen05.trace", "b200", {Sm.run, TensorUnit.run}, 200, id="tcgen05"
+            folder("traces") / "digits" / "f16.trace", "h100_sxm", {Sm.run, Launcher.run}, 4, id="matrix instructions"
         ),
         pytest.param(
-            folder("traces") / "digits" / "f16_tcgen05_pair.trace", "b200", {Sm.run, TensorUnit.run}, 800, id="a pair"
+            BULK, "h100_sxm", {Sm.run, Launcher.run, TensorUnit.run, BulkCopies.run, L2.run}, 15, id="a bulk copy"
+        ),
+        pytest.param(
+            folder("traces") / "digits" / "f16_tcgen05.trace",
+            "b200",
+            {Sm.run, Launcher.run, TensorUnit.run},
+            200,
+            id="tcgen05",
+        ),
+        pytest.param(
+            folder("traces") / "digits" / "f16_tcgen05_pair.trace",
+            "b200",
+            {Sm.run, Launcher.run, TensorUnit.run},
+            800,
+            id="a pair",
         ),
     ],
 )
@@ -81,3 +98,25 @@ def test_what_works_on_its_own_is_a_process(
     assert found.processes == {process.__qualname__ for process in processes}
     assert found.steps >= steps
     assert found.issued > 0
+
+
+def test_a_cta_that_begins_later_is_launched_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two CTAs of a pair that share nothing: the second takes what it takes alone, 1,000 cycles later."""
+    text = ".trace 1\n.target sm_90a\n.warps 1\n.warp 0 { .repeat 100 { add.s32 %r1, %r1, 1; bar.sync 0; } }\n"
+    session, launched = Session(text, "h100_sxm", arithmetic="none"), list[tuple[int, int]]()
+    (code,) = timed_codes(session.program, session._compiled, session.without_results(), session.chip)
+    codes = [code, replace(code, warps=(1,))]
+    launch = Launcher.launch
+
+    def notes(self: Launcher, cta: Cta) -> None:
+        launched.append((cta.number, int(self.env.now)))
+        launch(self, cta)
+
+    monkeypatch.setattr(Launcher, "launch", notes)
+    for skip in (True, False):
+        both = simulate(session.chip, codes, 1, ctas=2, skip=skip, starts=(0, 1000))
+        assert launched == [(0, 0), (1, 1000)]
+        second = simulate(session.chip, [code], 1, skip=skip, starts=(1000,))
+        assert both.cycles == second.cycles > 1000
+        assert both.waits[1] == second.waits[0]
+        launched.clear()

@@ -329,3 +329,13 @@ def test_wavefronts_of_any_length() -> None:
     """As many cycles for a wavefront as a config may ask for."""
     config = load_config("h100_sxm", {"shared.cycles": 100})
     assert check(Session("digits/f16", config, arithmetic="none")).shared_busy > 0
+
+
+@needs_compiled
+def test_a_front_of_other_sources_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, logger="tcsim")
+    monkeypatch.setattr(engine, "digest", lambda: "of other sources")
+    assert engine.compiled_front() is None
+    assert "is not used: it was built from other sources; `python -m simulator.machine.build`" in caplog.text
