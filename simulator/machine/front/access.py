@@ -76,12 +76,10 @@ class Clocked:
     width: cython.longlong
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def settle(self, cycle: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle, and registers be read."""
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def open_from(self) -> cython.longlong:
         """The first cycle in which an issue slot is empty."""
         return self.last_issue + (self.issues >= self.width or self.last_issue > self.clock.now)

@@ -31,7 +31,7 @@ from simulator.compiler import timed_code
 from simulator.machine.front.access import Clocked
 from simulator.machine.front.matrix_reads import FIRST_TWO, THIRD, MatrixRead, MatrixReads
 from simulator.machine.front.port import Port
-from simulator.machine.front.program import ALU, FMA, TENSOR, UNITS, Instruction, Words, numbers
+from simulator.machine.front.program import ALU, FMA, ONE, TENSOR, UNITS, Instruction, Words, numbers
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.stages import Stage
 from simulator.machine.front.warp import Warp
@@ -72,15 +72,9 @@ class Collector:
         self.kept = numbers([-1] * 8)
         self.frozen = 0
 
-    @cython.cfunc
-    @cython.inline
-    def stage(self, place: cython.int) -> Stage:
-        return cython.cast(Stage, self.stages[place])
-
     # What enters
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def enter(self, warp: Warp, instruction: Instruction) -> cython.void:
         """Lets an instruction that issues in the present cycle enter the first stage."""
         if instruction.unit == TENSOR:
@@ -100,13 +94,12 @@ class Collector:
                         given += instruction.forwarding_penalty
                     filed = max(warp.readable[source] + self.rules.stored, given)
             self.enter_operand(warp, instruction.operands[k], filed, given, instruction.yields)
-        first: Stage = self.stage(0)
+        first: Stage = self.stages[0]
         first.writes |= instruction.writer
         first.warp, first.instruction = warp, instruction
         self.empty = False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def enter_matrix(self, warp: Warp, instruction: Instruction) -> cython.void:
         """Lets a matrix instruction read, but for what it finds kept from the last one. Accesses read nothing in its
         first two cycles, those of C, those of B unless it is kept, and the third if it reads C in the fifth."""
@@ -127,27 +120,25 @@ class Collector:
         )
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def enter_operand(
         self, warp: Warp, operand: cython.longlong, filed: cython.longlong, given: cython.longlong, hinted: cython.bint
     ) -> cython.void:
         """Adds this operand (`TimedOperation.operands`) to the first stage; it can be read from the cycle `filed` on,
         and in the last stage from `given`; `hinted`: whether its instruction has the yield hint."""
-        first: Stage = self.stage(0)
+        first: Stage = self.stages[0]
         bit: cython.longlong = operand & 7
         slot: cython.longlong = bit >> 1
         register: cython.longlong = warp.place << 16 | operand >> 5
         first.filed[slot], first.given[slot] = filed, given
-        first.operands |= cython.cast(cython.longlong, 1) << bit
+        first.operands |= ONE << bit
         if not operand & AGAIN and self.kept[bit] != register:
-            first.unread |= cython.cast(cython.longlong, 1) << bit
+            first.unread |= ONE << bit
         self.kept[bit] = register if operand & KEPT else -1
         if hinted and slot < 2 and self.kept[6 + slot] >> 19 != warp.place:
             self.kept[6 + slot] = -1
         self.empty = False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def let_go(self, warp: Warp) -> cython.void:
         """Forgets what integer and float instructions of other warps have kept."""
         k: cython.int
@@ -158,14 +149,14 @@ class Collector:
     # Cycle by cycle
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def catch_up(self, now: cython.longlong) -> cython.longlong:
         """Lets the stages go on to the beginning of cycle `now`, up to the first cycle in which they stand still;
         returns the cycle that they have come to, negative if nothing issues in it."""
         port: Port = self.port
+        matrix: MatrixReads = self.matrix
         while port.read_cycle < now:
             cycle: cython.longlong = port.read_cycle
-            if not self.frozen and self.idle():
+            if not self.frozen and ((self.empty and not matrix.reading) or self.idle()):
                 until: cython.longlong = min(now, port.next_read())
                 if until > cycle:
                     self.pass_time(until - cycle)
@@ -180,39 +171,36 @@ class Collector:
                     self.go_ahead(cycle)
                 return -port.read_cycle
             self.move(cycle, 1)
-            self.matrix.move()
+            matrix.move()
         return port.read_cycle
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def idle(self) -> cython.bint:
         """Whether nothing asks for a register but matrix instructions that read theirs, and nothing can be late."""
         late: cython.bint = False
-        k: cython.int
-        matrix: MatrixReads = self.matrix
-        for k in range(matrix.count):
-            read: MatrixRead = matrix.at(k)
+        read: MatrixRead
+        for read in self.matrix.reading:
             if read.metadata:
                 return False
             late |= read.late != 0
         if self.empty:
             return True
-        for k in range(self.rules.stages):
-            stage: Stage = self.stage(k)
+        stage: Stage
+        for stage in self.stages:
             if stage.unread or (late and stage.writes):
                 return False
         return True
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def pass_time(self, cycles: cython.longlong) -> cython.void:
         """Lets cycles pass in which nothing reads but matrix instructions."""
         late: cython.longlong = 0  # bit k, if no result is written in the kth cycle from now
         stages: cython.int = self.rules.stages
         matrix: MatrixReads = self.matrix
         k: cython.longlong
-        for k in range(matrix.count):
-            read: MatrixRead = matrix.at(k)
+        read: MatrixRead
+        stage: Stage
+        for read in matrix.reading:
             late |= read.late >> min(read.since + 1, 63)
         if late or not self.empty:
             for k in range(min(cycles, LATEST if late else stages)):
@@ -220,24 +208,24 @@ class Collector:
                 if late >> k & 1:
                     writes = BOTH
                 elif k < stages:
-                    writes = self.stage(stages - 1 - k).writes
+                    stage = self.stages[stages - 1 - k]
+                    writes = stage.writes
                 if writes:
                     self.port.block_writes(self.port.read_cycle + k, writes)
         self.move(self.port.read_cycle, cycles)
         matrix.pass_time(cycles)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def move(self, cycle: cython.longlong, cycles: cython.longlong) -> cython.void:
         """Moves instructions on by so many stages from this cycle on."""
         if self.empty:
             return
         stages: cython.int = self.rules.stages
-        step: cython.int = cython.cast(cython.int, min(cycles, stages))
+        step: cython.int = min(cycles, stages)
         k: cython.int
         left: cython.bint = False
         for k in range(stages - 1, -1, -1):
-            stage: Stage = self.stage(k)
+            stage: Stage = self.stages[k]
             if k >= stages - step:
                 stage.leave(cycle + stages - 1 - k)
                 stage.clear()
@@ -249,7 +237,6 @@ class Collector:
                 self.stages.insert(0, self.stages.pop())
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def go_ahead(self, cycle: cython.longlong) -> cython.void:
         """Moves on what is ahead of a matrix instruction that waits in this cycle: what is behind the second stage."""
         if self.rules.stages > 2:
@@ -259,7 +246,6 @@ class Collector:
             self.stages.insert(2, last)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def give(self, cycle: cython.longlong, accessed: cython.longlong) -> cython.int:
         """Gives registers in this cycle, in which accesses read from the banks `accessed`. Returns whether the stages
         stand still in the next: 0 if not, -1 if they do; 1 if a matrix instruction waits that has not begun to read."""
@@ -267,10 +253,8 @@ class Collector:
         taken: cython.longlong = accessed
         held: cython.int = 0
         late: cython.bint = False
-        k: cython.int
         read: MatrixRead
-        for k in range(matrix.count):
-            read = matrix.at(k)
+        for read in matrix.reading:
             if read.since < 0:
                 continue
             if read.metadata:
@@ -285,7 +269,7 @@ class Collector:
             read.since += 1
             taken |= (read.even >> read.since & 1) | (read.odd >> read.since & 1) << 1
             late |= read.late >> read.since & 1
-        last: Stage = self.stage(self.rules.stages - 1)
+        last: Stage = self.stages[self.rules.stages - 1]
         if late:
             self.port.block_writes(cycle, BOTH)
             if last.writes:
@@ -297,8 +281,7 @@ class Collector:
                 taken |= 2
         stands: cython.bint = last.unread != 0 or (late and last.writes != 0)
         if not stands:
-            for k in range(matrix.count):
-                read = matrix.at(k)
+            for read in matrix.reading:
                 if read.since < 0 and not taken & read.metadata:
                     read.metadata = 0
         matrix.retire()
@@ -309,7 +292,6 @@ class Collector:
         return held
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def hold_up(self, last: Stage, cycle: cython.longlong) -> cython.void:
         """Blocks forwarding for the last read stage this cycle; operands that arrive now become readable next cycle."""
         k: cython.int
@@ -319,7 +301,6 @@ class Collector:
                 last.given[k] = max(last.given[k], cycle + 1)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def serve(self, bank: cython.int, cycle: cython.longlong) -> cython.bint:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""
         older: cython.longlong = 0
@@ -327,19 +308,19 @@ class Collector:
         k: cython.int
         slot: cython.int
         for k in range(final, -1, -1):
-            stage: Stage = self.stage(k)
+            stage: Stage = self.stages[k]
             able: cython.longlong = stage.unread & ~older & (OF_EVEN << bank)
             if able:
                 for slot in range(3):  # from the register file
                     if able >> (2 * slot + bank) & 1 and stage.filed[slot] <= cycle:
-                        stage.unread &= ~(cython.cast(cython.longlong, 1) << (2 * slot + bank))
+                        stage.unread &= ~(ONE << (2 * slot + bank))
                         if k == final and stage.filed[slot] == cycle:
                             self.take_others_from_file(stage, bank)
                         return True
                 if k == final:
                     for slot in range(3):  # forwarded
                         if able >> (2 * slot + bank) & 1 and stage.given[slot] <= cycle:
-                            stage.unread &= ~(cython.cast(cython.longlong, 1) << (2 * slot + bank))
+                            stage.unread &= ~(ONE << (2 * slot + bank))
                             if stage.filed[slot] == cycle:
                                 self.take_others_from_file(stage, bank)
                             return True
@@ -347,7 +328,6 @@ class Collector:
         return False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def take_others_from_file(self, last: Stage, bank: cython.int) -> cython.void:
         """Lets the instruction in the last stage be forwarded no more results in this bank, as it has read one that has
         just come to the register file."""
@@ -357,13 +337,13 @@ class Collector:
                 last.given[slot] = last.filed[slot]
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides how the stages go on, at the beginning of a cycle."""
         words.add(self.frozen)
+        stage: Stage
+        for stage in self.stages:
+            stage.state(words, now)
         k: cython.int
-        for k in range(self.rules.stages):
-            self.stage(k).state(words, now)
         for k in range(8):
             words.add(self.kept[k])
         self.matrix.state(words)
@@ -371,7 +351,6 @@ class Collector:
 
 @cython.cfunc
 @cython.inline
-@cython.exceptval(check=False)
 def ones(mask: cython.longlong) -> cython.longlong:
     """How many bits are set."""
     count: cython.longlong = 0

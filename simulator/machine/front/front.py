@@ -103,7 +103,7 @@ class Front:
 
     def place(self, program: Program, number: Any, registers: Any, start: Any) -> Any:
         """Puts a warp of this program on its sub-core, where it issues from the cycle `start` on; returns it."""
-        core: SubCore = cython.cast(SubCore, self.cores[(number - self.first_warp) % self.rules.sub_cores])
+        core: SubCore = self.cores[(number - self.first_warp) % self.rules.sub_cores]
         warp = Warp(self.rules, program, number, self.cta, core.number, core.count, len(self.warps), registers)
         warp.issue_not_before = start
         core.warps.append(warp)
@@ -138,9 +138,9 @@ class Front:
         n: cython.int = self.rules.sub_cores
         k: cython.int
         for _ in range(STEPS):
-            core: SubCore = cython.cast(SubCore, self.cores[0])
+            core: SubCore = self.cores[0]
             for k in range(1, n):
-                other: SubCore = cython.cast(SubCore, self.cores[k])
+                other: SubCore = self.cores[k]
                 if other.tick < core.tick:
                     core = other
             if min(core.tick, shared.tick) >= self.until:
@@ -222,7 +222,7 @@ class Front:
             cycle = warp.charge(cycle, warp.operands_not_before, DEPENDENCY, stalls)
             cycle = warp.charge(cycle, warp.issue_not_before, warp.issue_not_before_reason, stalls)
             cycle = warp.charge(cycle, warp.operands_ready, warp.operands_reason, stalls)
-            taken: cython.int = cython.cast(cython.int, self.rules.pipe_taken[instruction.unit])
+            taken: cython.int = self.rules.pipe_taken[instruction.unit]
             cycle = warp.charge(cycle, core.unit_free(instruction), taken, stalls)
             warp.charge(cycle, now, NOT_CHOSEN, stalls)
         warp.stalls[SEQUENCE if instruction.part else ISSUED] += 1
@@ -286,7 +286,7 @@ class Front:
         if not warp.blocked and warp.issue_not_before <= now:
             warp.issue_not_before = 0
         while pc < program.count and program.ends[pc]:
-            end: LoopEnd = cython.cast(LoopEnd, program.items[pc])
+            end: LoopEnd = program.items[pc]
             self.end_loop(warp, end, pc)
             warp.counts[end.loop] += 1
             if warp.counts[end.loop] < end.count:
@@ -298,7 +298,7 @@ class Front:
                 pc += 1
         warp.pc = pc
         if pc < program.count:
-            warp.next = cython.cast(Instruction, program.items[pc])
+            warp.next = program.items[pc]
             warp.prepare()
             return
         warp.done, warp.upkeep_count, warp.due = True, 0, NEVER
@@ -306,7 +306,6 @@ class Front:
             self.finish(warp, now)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def end_loop(self, warp: Warp, end: LoopEnd, pc: cython.int) -> cython.void:
         """Delays a warp at the end of a loop's body, at this place, until the loop overhead is done. The accesses that
         its branch waits for may yet come later, so that waits for them as for operands."""
@@ -317,7 +316,6 @@ class Front:
         warp.starts[end.loop] = warp.issue_not_before
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def is_reference(self, candidate: Warp, now: cython.longlong) -> cython.bint:
         """Whether this is the warp at whose loop ends the state is compared: the first that is in a loop and not
         asleep, or itself."""
@@ -356,11 +354,10 @@ class Front:
                     self.go_on(other, self.barrier_free + instruction.latency + other.released_late, AT_BARRIER)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def go_on(self, warp: Warp, cycle: cython.longlong, reason: cython.int) -> cython.void:
         """Lets a warp issue from a cycle on. Its sub-core settles before: what stood still until then does not
         delay the wait that begins."""
-        core: SubCore = cython.cast(SubCore, self.cores[warp.core])
+        core: SubCore = self.cores[warp.core]
         core.settle(self.clock.now)
         warp.wait_until(cycle, reason)
         core.wake(warp.issue_not_before)

@@ -39,6 +39,12 @@ class MatrixRead:
     def __init__(self) -> None:
         self.since, self.even, self.odd, self.late, self.metadata, self.closed = -1, 0, 0, 0, 0, 0
 
+    @cython.cfunc
+    @cython.inline
+    def is_over(self) -> cython.bint:
+        """Whether it has nothing left to read."""
+        return self.since >= 0 and (self.even | self.odd | self.late) >> min(self.since, 62) <= 1
+
 
 @cython.final
 @cython.cclass
@@ -46,22 +52,16 @@ class MatrixReads:
     """The matrix instructions of a sub-core that read, the oldest first.
 
     Attributes:
-        count: how many of `reading` read; the others are to be used again.
+        reading: these; `spare`: those that are over, to be used again.
     """
 
     reading: list
-    count: cython.int
+    spare: list
 
     def __init__(self) -> None:
-        self.reading, self.count = [], 0
+        self.reading, self.spare = [], []
 
     @cython.cfunc
-    @cython.inline
-    def at(self, place: cython.int) -> MatrixRead:
-        return cython.cast(MatrixRead, self.reading[place])
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def begin(
         self,
         even: cython.longlong,
@@ -71,77 +71,67 @@ class MatrixReads:
         closed: cython.longlong,
     ) -> cython.void:
         """Lets another one read."""
-        if self.count == len(self.reading):
-            self.reading.append(MatrixRead())
-        read: MatrixRead = self.at(self.count)
+        read: MatrixRead = self.spare.pop() if self.spare else MatrixRead()
         read.since, read.even, read.odd, read.late, read.metadata, read.closed = -1, even, odd, late, metadata, closed
-        self.count += 1
+        self.reading.append(read)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def closed(self, begun: cython.longlong) -> cython.longlong:
         """Bit k, if no access may read in the kth cycle from now, for one that has read for `begun` cycles or will."""
         mask: cython.longlong = 0
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
+        read: MatrixRead
+        for read in self.reading:
             if read.since >= begun and not read.metadata:
                 mask |= read.closed >> min(read.since + 1, 63)
         return mask
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def metadata_waits(self) -> cython.bint:
         """Whether one has not got its metadata in its first stage."""
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
+        read: MatrixRead
+        for read in self.reading:
             if read.since >= 0 and read.metadata:
                 return True
         return False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def move(self) -> cython.void:
         """Lets those that have just entered go on to the next stage."""
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
-            read.since = max(read.since, 0)
+        read: MatrixRead
+        for read in self.reading:
+            if read.since < 0:
+                read.since = 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def pass_time(self, cycles: cython.longlong) -> cython.void:
         """Lets so many cycles pass in which nothing gets into their way."""
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
+        read: MatrixRead
+        for read in self.reading:
             read.since += cycles
         self.retire()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def retire(self) -> cython.void:
         """Forgets those that have nothing left to read."""
-        kept: cython.int = 0
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
-            if read.since < 0 or (read.even | read.odd | read.late) >> min(read.since, 62) > 1:
-                if kept < k:
-                    self.reading[k] = self.reading[kept]
-                    self.reading[kept] = read
-                kept += 1
-        self.count = kept
+        over: cython.bint = False
+        read: MatrixRead
+        for read in self.reading:
+            over |= read.is_over()
+        if over:
+            reading: list = self.reading
+            self.reading = []
+            for read in reading:
+                if read.is_over():
+                    self.spare.append(read)
+                else:
+                    self.reading.append(read)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words) -> cython.void:
         """All that decides what they read next."""
-        words.add(self.count)
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
+        words.add(len(self.reading))
+        read: MatrixRead
+        for read in self.reading:
             words.add(read.since)
             words.add(read.even)
             words.add(read.odd)

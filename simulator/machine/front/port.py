@@ -28,7 +28,6 @@ from simulator.machine.front.warp import Warp
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
 def trailing_ones(mask: cython.longlong) -> cython.longlong:
     """How many of the lowest bits are 1, up to the first that is not."""
     count: cython.longlong = 0
@@ -90,7 +89,7 @@ class Port:
     @cython.inline
     def access(self, number: cython.longlong) -> Access:
         """One of the last accesses, of which so many were made before."""
-        return cython.cast(Access, self.accesses[number & (self.size - 1)])
+        return self.accesses[number & (self.size - 1)]
 
     @cython.cfunc
     def send(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> Access:
@@ -128,7 +127,6 @@ class Port:
         return begin
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def first_read(self, access: Access, last: cython.longlong) -> cython.longlong:
         """When an access reads its first register, if the one before it has read its last one in cycle `last`."""
         free: cython.longlong = last + self.rules.port_cycles
@@ -137,7 +135,6 @@ class Port:
         return max(access.arrives, free) + self.rules.store_latency
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def last_before(self, number: cython.longlong) -> cython.longlong:
         """When the access before this one reads its last register."""
         if number > self.read:
@@ -145,13 +142,11 @@ class Port:
         return self.last_read
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def next_read(self) -> cython.longlong:
         """The first cycle in which a register may be read."""
         return self.read_cycle if self.deferred else self.next_unread()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def next_unread(self) -> cython.longlong:
         """When the first access with registers to read reads the next of them, if nothing puts it off. One whose
         predecessor the SM has not taken cannot begin."""
@@ -160,7 +155,6 @@ class Port:
         return self.access(self.read).next
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def release(self, cycle: cython.longlong) -> cython.void:
         """Lets the access behind the one that has been taken begin from this cycle on."""
         if self.taken < self.made:
@@ -170,7 +164,6 @@ class Port:
             self.update_room()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def update_room(self) -> cython.void:
         """Works out when the sub-core has room for another access, as far as that is known."""
         number: cython.longlong = self.made - self.rules.queue
@@ -189,7 +182,6 @@ class Port:
             self.core.wake(begin)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def read_bank(self, cycle: cython.longlong) -> cython.longlong:
         """Lets the port read in a cycle; returns the banks taken: bit 0 for even registers, bit 1 for odd ones."""
         taken: cython.longlong = self.deferred
@@ -221,7 +213,6 @@ class Port:
         return taken | bank
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def asks(self, cycle: cython.longlong) -> cython.bint:
         """Whether the address of a load would be read in this cycle, to which the sub-core has come."""
         if self.next_unread() != cycle:
@@ -230,7 +221,6 @@ class Port:
         return access.left == access.sent and not (access.instruction.slow or self.matrix.closed(1) & 1)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def is_granted(self, cycle: cython.longlong) -> cython.bint:
         """Lets one sub-core of the SM read the address of a load in a cycle; returns whether that is this one, which
         would. The others that would are put off by a cycle."""
@@ -253,7 +243,6 @@ class Port:
         return first is self
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def hold(self, cycle: cython.longlong) -> cython.void:
         """Lets accesses that are still in the read stages, which stand still, come a cycle later."""
         number: cython.longlong
@@ -264,7 +253,6 @@ class Port:
                 self.keep_order(number)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def keep_order(self, number: cython.longlong) -> cython.void:
         """Puts an access off that would read before it has come, or before the port is free."""
         access: Access = self.access(number)
@@ -273,7 +261,6 @@ class Port:
             self.put_off(number, cycles)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def put_off(self, number: cython.longlong, cycles: cython.longlong) -> cython.void:
         """Lets an access read what is left so many cycles later, and those behind it if they wait for that."""
         access: Access = self.access(number)
@@ -288,14 +275,12 @@ class Port:
         self.update_room()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def read_later(self, access: Access, cycles: cython.longlong) -> cython.void:
         """Lets the warp of an access know that its registers are read so many cycles later."""
         access.warp.read_later(access.instruction, access.read, cycles)
         access.read += cycles
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def block_writes(self, cycle: cython.longlong, banks: cython.longlong) -> cython.void:
         """Notes that nothing can be written to these banks of the sub-core in a cycle."""
         before: cython.longlong = self.blocked_writes[cycle & 63]
@@ -305,14 +290,12 @@ class Port:
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def writes_blocked(self, cycle: cython.longlong) -> cython.longlong:
         """The banks to which nothing can be written in a cycle."""
         word: cython.longlong = self.blocked_writes[cycle & 63]
         return word & 3 if word >> 2 == cycle else 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what the port does next, in cycles relative to `now`."""
         rules: Rules = self.rules

@@ -17,6 +17,7 @@ from simulator.compiler.timed_code import StallReason
 from simulator.machine import outcomes
 
 NEVER = cython.declare(cython.longlong, outcomes.NEVER)
+ONE = cython.declare(cython.longlong, 1)  # to be moved up by more than the bits of a C integer
 BOARDS = cython.declare(cython.int, timed_code.BOARDS)
 MOST_KINDS = cython.declare(cython.int, timed_code.MOST_KINDS)
 TENSOR = cython.declare(cython.int, Unit.TENSOR)
@@ -234,7 +235,6 @@ class Words:
         self.words = numbers([0]) * 4096
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def add(self, word: cython.longlong) -> cython.void:
         if self.count == self.room:
             self.grow()
@@ -242,7 +242,6 @@ class Words:
         self.count += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def grow(self) -> cython.void:
         longer = numbers(self.words) + numbers([0]) * self.room
         self.words, self.room = longer, 2 * self.room

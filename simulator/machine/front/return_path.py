@@ -18,7 +18,7 @@ from __future__ import annotations
 import cython
 
 from simulator.machine.front.access import Access
-from simulator.machine.front.program import NEVER, Instruction, Words
+from simulator.machine.front.program import NEVER, ONE, Instruction, Words
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.sub_core import SubCore
 
@@ -86,7 +86,6 @@ class ReturnPath:
     # Loads that begin
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def fits_from(self, instruction: Instruction, cycle: cython.longlong) -> cython.longlong:
         """The first cycle, from this one on, in which there is room for the registers of an access."""
         count: cython.longlong = instruction.write_count
@@ -95,7 +94,7 @@ class ReturnPath:
             return cycle
         k: cython.int
         for k in range(len(self.on_way) - 1, -1, -1):
-            register: Returning = cython.cast(Returning, self.on_way[k])
+            register: Returning = self.on_way[k]
             free: cython.longlong = register.slot // self.width + self.rules.freed
             if free <= cycle:
                 break
@@ -105,14 +104,13 @@ class ReturnPath:
         return cycle
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def add(self, core: SubCore, access: Access, first: cython.longlong, last: cython.longlong) -> cython.void:
         """Lets the registers of a load come that has its first and last wavefront in these cycles."""
         instruction: Instruction = access.instruction
         count: cython.int = instruction.write_count
         step: cython.longlong = 0 if instruction.together else (last - first) // max(count - 1, 1)
         at: cython.int = 0
-        found: cython.int = cython.cast(cython.int, len(self.on_way))  # where the first of them stands
+        found: cython.int = len(self.on_way)  # where the first of them stands
         k: cython.int
         register: Returning
         for k in range(count):
@@ -122,7 +120,7 @@ class ReturnPath:
             register.place = register.final or not instruction.together
             register.soonest = register.slot = (last + 1 - (count - 1 - k) * step) * self.width
             while at < len(self.on_way):
-                other: Returning = cython.cast(Returning, self.on_way[at])
+                other: Returning = self.on_way[at]
                 if other.soonest > register.soonest:
                     break
                 at += 1
@@ -130,32 +128,29 @@ class ReturnPath:
             found = min(found, at)
         left: cython.longlong = self.left
         if found:
-            before: Returning = cython.cast(Returning, self.on_way[found - 1])
+            before: Returning = self.on_way[found - 1]
             left = max(left, before.slot)
-        for k in range(found, cython.cast(cython.int, len(self.on_way))):
+        for k in range(found, len(self.on_way)):
             register = self.on_way[k]
             left = register.slot = max(register.soonest, left + 1)
 
     # What is written
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def due(self) -> cython.longlong:
         """The cycle in which it must be known what has been written."""
         if not self.on_way:
             return NEVER
-        first: Returning = cython.cast(Returning, self.on_way[0])
+        first: Returning = self.on_way[0]
         return max(first.slot, self.decided) // self.width + self.wait
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def written_until(self, now: cython.longlong) -> cython.longlong:
         """The slot up to which it can be decided now what is written: registers whose places are free, where all
         sub-cores have come so far."""
         return min(now - self.ahead + self.behind_write, now - self.rules.lag - self.rules.freed + 1) * self.width
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def begin_writing(self) -> cython.void:
         """Begins to decide what is written, from where that is known on."""
         self.cursor = self.decided
@@ -175,7 +170,7 @@ class ReturnPath:
                 register.slot = slot
             self.cursor = slot + 1
             if self.on_way:
-                first: Returning = cython.cast(Returning, self.on_way[0])
+                first: Returning = self.on_way[0]
                 self.cursor = max(self.cursor, first.slot)
             if register is not None:
                 return register
@@ -183,7 +178,6 @@ class ReturnPath:
         return None
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def next_written(self, slot: cython.longlong) -> cython.int:
         """The place of the register that is written in a slot; -1 for none."""
         found: cython.int = -1
@@ -191,20 +185,19 @@ class ReturnPath:
         seen: cython.longlong = 0
         cycle: cython.longlong = slot // self.width + self.ahead - self.behind_write
         k: cython.int
-        for k in range(cython.cast(cython.int, len(self.on_way))):
-            register: Returning = cython.cast(Returning, self.on_way[k])
+        for k in range(len(self.on_way)):
+            register: Returning = self.on_way[k]
             if register.slot > slot:
                 break
             number: cython.int = register.core.number
             if not seen >> number & 1:
-                seen |= cython.cast(cython.longlong, 1) << number
+                seen |= ONE << number
                 its: cython.int = (number - self.served - 1 + 2 * self.rules.sub_cores) % self.rules.sub_cores
                 if its < turn and not register.bank & register.core.port.writes_blocked(cycle):
                     found, turn = k, its
         return found
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what comes next, in cycles and slots relative to `now`."""
         words.add(max(self.left - (now - self.rules.lag) * self.width, 0))

@@ -90,7 +90,6 @@ class SharedMemory:
         return access
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def plan(self, cycle: cython.longlong) -> cython.void:
         """Plans to decide, not later than needed, what is served in a cycle."""
         self.tick = min(self.tick, cycle + self.rules.lag)
@@ -109,14 +108,12 @@ class SharedMemory:
     # What begins
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stored(self, core: SubCore) -> cython.longlong:
         """How many values the access has that the sub-core sends, if it is a store."""
         instruction: Instruction = core.port.access(core.port.taken).instruction
         return 0 if instruction.write_count else instruction.sent - 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def first_sender(self) -> cython.int:
         """The sender that is free first."""
         found: cython.int = 0
@@ -127,14 +124,12 @@ class SharedMemory:
         return found
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def comes(self, core: SubCore) -> cython.longlong:
         """When the SM can take the access that the sub-core sends: a store not while others send their values."""
         soonest: cython.longlong = core.port.access(core.port.taken).soonest
         return max(soonest, self.senders[self.first_sender()]) if self.stored(core) else soonest
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def can_take(self, core: SubCore) -> cython.bint:
         """Whether the sub-core has an access, and the queue room for it."""
         return core.port.taken < core.port.made and len(self.queue) < self.rules.waiting
@@ -161,7 +156,6 @@ class SharedMemory:
         self.tick = min(cycle + self.rules.lag if cycle < NEVER else NEVER, self.path.due())
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def next_decision(self, cycle: cython.longlong) -> cython.longlong:
         """The first cycle, from this one on, in which an access can be taken or begin."""
         found: cython.longlong = NEVER
@@ -171,8 +165,8 @@ class SharedMemory:
                 found = min(found, max(self.comes(core), cycle))
         k: cython.int
         self.token += 1
-        for k in range(cython.cast(cython.int, len(self.queue))):
-            access: Access = cython.cast(Access, self.queue[k])
+        for k in range(len(self.queue)):
+            access: Access = self.queue[k]
             if self.is_head(access, k, self.rules.reach):
                 soonest: cython.longlong = max(access.warp.turn, access.behind, cycle)
                 if soonest < found:
@@ -182,7 +176,6 @@ class SharedMemory:
         return found
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def is_head(self, access: Access, place: cython.int, reach: cython.int) -> cython.bint:
         """Whether an access waits for nothing but wavefronts: it is its warp's first in the queue (as asked from the
         first place on), and a store or at the first `reach` places."""
@@ -192,7 +185,6 @@ class SharedMemory:
         return place < reach or access.instruction.slow
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def take(self, cycle: cython.longlong) -> cython.void:
         """Takes an access into the queue: of the sub-cores that have one, from that which has waited longest."""
         first: SubCore = None
@@ -223,8 +215,8 @@ class SharedMemory:
         reach: cython.int = self.rules.reach - (self.begun == cycle - 1)
         k: cython.int
         self.token += 1
-        for k in range(cython.cast(cython.int, len(self.queue))):
-            access: Access = cython.cast(Access, self.queue[k])
+        for k in range(len(self.queue)):
+            access: Access = self.queue[k]
             if not self.is_head(access, k, reach) or max(access.warp.turn, access.behind) > cycle:
                 continue
             if self.wavefronts.free_from(cycle, cycle, not access.instruction.slow) != cycle:
@@ -252,14 +244,13 @@ class SharedMemory:
             self.observer.resume(access.issue)
         last: cython.longlong = slots.place(cycle, access.count, cycle, not instruction.slow, TAKEN)
         access.warp.turn = last + self.rules.wavefront_interval
-        core: SubCore = cython.cast(SubCore, self.cores[access.warp.core])
+        core: SubCore = self.cores[access.warp.core]
         if instruction.write_count:
             self.path.add(core, access, slots.first_placed, last)
         else:
             self.done(core, access, last - -self.rules.cycles // self.rules.wavefronts)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def put_off_stores(self, cycle: cython.longlong) -> cython.void:
         """Puts off the stores that cannot be sent in this cycle, as others are."""
         core: SubCore
@@ -334,7 +325,6 @@ class SharedMemory:
             self.serve(self.tick)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what happens next, in cycles relative to `now`."""
         lag: cython.longlong = self.rules.lag

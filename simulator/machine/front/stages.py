@@ -34,7 +34,6 @@ class Stage:
         self.clear()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def clear(self) -> cython.void:
         """Empties it."""
         self.unread = self.operands = self.writes = 0
@@ -42,7 +41,6 @@ class Stage:
         self.warp = self.instruction = None
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def leave(self, cycle: cython.longlong) -> cython.void:
         """Notes from when on the results can be read of its instruction, which leaves behind this cycle."""
         if self.instruction is not None:
@@ -51,7 +49,6 @@ class Stage:
                 self.warp.readable[self.instruction.writes[k]] = cycle + self.instruction.latency
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         words.add(self.unread)
         words.add(self.operands)

@@ -17,7 +17,6 @@ from simulator.machine.front.program import (
     MOST_KINDS,
     NEVER,
     TCGEN05,
-    UNITS,
     Instruction,
     Words,
 )
@@ -83,37 +82,31 @@ class SubCore(Clocked):
         self.issued, self.picked_due = 0, False
         self.due_from = NEVER
 
-    @cython.cfunc
-    @cython.inline
-    def warp(self, place: cython.int) -> Warp:
-        return cython.cast(Warp, self.warps[place])
-
     # Pipes
 
     @cython.cfunc
     @cython.inline
     def pipe(self, unit: cython.int) -> Pipe:
-        return cython.cast(Pipe, self.pipes[unit])
+        return self.pipes[unit]
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def pipe_free(self, instruction: Instruction) -> cython.longlong:
         """The cycle from which the instruction's unit can take it."""
-        return self.pipe(instruction.unit).free_from(instruction)
+        pipe: Pipe = self.pipes[instruction.unit]
+        return pipe.free_from(instruction)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def unit_free(self, instruction: Instruction) -> cython.longlong:
         """The same, with the queue of the tcgen05 unit."""
         cycle: cython.longlong = self.pipe_free(instruction)
         return max(cycle, self.unit_queue.room_since) if instruction.unit == TCGEN05 else cycle
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def take(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Occupies the pipe of a matrix, integer, float or control instruction, which enters the read stages."""
-        self.pipe(instruction.unit).take(instruction, now)
+        pipe: Pipe = self.pipes[instruction.unit]
+        pipe.take(instruction, now)
         if instruction.unit == CONTROL:
             self.last_issue = now + self.rules.call_slot
         self.collector.enter(warp, instruction)
@@ -136,7 +129,6 @@ class SubCore(Clocked):
         return self.port.granted_at
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stalls(self, warp: Warp) -> cython.bint:
         """Whether the warp's next instruction finds no room in the queue of the tcgen05 unit."""
         return self.unit_queue.full and warp.next.unit == TCGEN05
@@ -147,13 +139,11 @@ class SubCore(Clocked):
         return max(self.pipe_free(warp.next), warp.operands_ready, warp.issue_not_before)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def next_issue(self, soonest: cython.longlong) -> cython.longlong:
         """The first cycle, from `soonest` on, in which a warp can issue; NEVER if all wait for others."""
         first: cython.longlong = NEVER
-        k: cython.int
-        for k in range(self.count):
-            warp: Warp = self.warp(k)
+        warp: Warp
+        for warp in self.warps:
             if warp.done or warp.blocked:
                 continue
             cycle: cython.longlong = max(warp.operands_ready, warp.issue_not_before)
@@ -166,7 +156,6 @@ class SubCore(Clocked):
         return first
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def able(self, warp: Warp, now: cython.longlong) -> cython.bint:
         """Whether the warp can issue its next instruction in this cycle."""
         if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
@@ -183,13 +172,11 @@ class SubCore(Clocked):
         self.settle(now)
         if self.collector.frozen:
             return None
-        k: cython.int
-        found: cython.bint = False
-        for k in range(self.count):
-            if self.able(self.warp(k), now):
-                found = True
+        warp: Warp
+        for warp in self.warps:
+            if self.able(warp, now):
                 break
-        if not found:
+        else:
             return None
         while True:
             place: cython.int = self.pick(now, True)
@@ -203,38 +190,34 @@ class SubCore(Clocked):
                 return None
         if self.issued_in(now) + 1 == self.width:
             self.postpone(now)
-        warp: Warp = self.warp(place)
+        warp = self.warps[place]
         self.policy.note(warp, now)
         self.policy.pass_on()
         self.note_hint(warp, warp.next.yields)
         return warp
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def pick(self, now: cython.longlong, with_able: cython.bint) -> cython.int:
         """The place of the warp that the policy prefers among those whose next instruction can issue (`with_able`) and
         those whose loop overhead is due; -1 for none. `picked_due` says whether it is its overhead that issues."""
         best: cython.int = -1
         best_key: cython.longlong = NEVER
         best_due: cython.bint = False
-        n: cython.int = self.count
-        k: cython.int
-        for k in range(n):
-            warp: Warp = self.warp(k)
+        warp: Warp
+        for warp in self.warps:
             due: cython.bint = self.policy.hinted and warp.due == now
             if not due and not (with_able and self.able(warp, now)):
                 continue
             goes_on: cython.bint = False
-            if k == self.policy.favourite:
+            if warp.place == self.policy.favourite:
                 goes_on = self.policy.goes_on(warp, due, self.pipe_free(warp.next), now)
             key: cython.longlong = self.policy.rank(warp, goes_on)
             if key < best_key:
-                best, best_key, best_due = k, key, due
+                best, best_key, best_due = warp.place, key, due
         self.picked_due = best_due
         return best
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def note_hint(self, warp: Warp, hinted: cython.bint) -> cython.void:
         """Notes whether what the warp issues has the yield hint."""
         warp.gives_way = hinted
@@ -244,27 +227,24 @@ class SubCore(Clocked):
     # Loop overhead
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def issued_in(self, now: cython.longlong) -> cython.longlong:
         """How many instructions have issued in this cycle."""
         return self.issues if self.last_issue == now else 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def first_due(self) -> cython.longlong:
         """When the first overhead instruction of a warp is due."""
         first: cython.longlong = NEVER
-        k: cython.int
-        for k in range(self.count):
-            first = min(first, self.warp(k).due)
+        warp: Warp
+        for warp in self.warps:
+            first = min(first, warp.due)
         self.due_from = first
         return first
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def issue_upkeep(self, place: cython.int, now: cython.longlong) -> cython.void:
         """Lets an overhead instruction of the warp issue in this cycle."""
-        warp: Warp = self.warp(place)
+        warp: Warp = self.warps[place]
         self.policy.note(warp, now)
         seen: cython.int = warp.upkeep_seen
         self.note_hint(warp, warp.upkeep[seen] & 1)
@@ -273,18 +253,16 @@ class SubCore(Clocked):
         warp.end_upkeep()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def postpone(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions that are due in this cycle come a cycle later."""
         if not self.policy.hinted or self.due_from > now:
             return
-        k: cython.int
-        for k in range(self.count):
-            if self.warp(k).due == now:
-                self.warp(k).put_off(1)
+        warp: Warp
+        for warp in self.warps:
+            if warp.due == now:
+                warp.put_off(1)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def settle(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle, registers be read, and counts see what has
         issued."""
@@ -295,7 +273,6 @@ class SubCore(Clocked):
             self.policy.see(now)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def settle_upkeep(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle."""
         while True:
@@ -314,7 +291,6 @@ class SubCore(Clocked):
             self.postpone(cycle)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def catch_up(self, now: cython.longlong) -> cython.void:
         """Lets the read stages go on to this cycle; where they stand still, nothing issues, and the waits of all warps
         and for the pipes last a cycle longer."""
@@ -324,28 +300,25 @@ class SubCore(Clocked):
                 self.stand_still(cycle)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         """Lets nothing issue in this cycle."""
-        k: cython.int
-        for k in range(self.count):
-            self.warp(k).stand_still(cycle)
-        for k in range(UNITS):
-            self.pipe(k).stand_still(cycle)
+        warp: Warp
+        for warp in self.warps:
+            warp.stand_still(cycle)
+        pipe: Pipe
+        for pipe in self.pipes:
+            pipe.stand_still(cycle)
         self.policy.stand_still(cycle)
 
     # The state, for comparison
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what this sub-core does next, in cycles relative to `now`, to which it has settled."""
         oldest: cython.longlong = now
         running: cython.int = 0
-        k: cython.int
         warp: Warp
-        for k in range(self.count):
-            warp = self.warp(k)
+        for warp in self.warps:
             if not warp.done:
                 running += 1
                 if not warp.blocked and warp.last < oldest:
@@ -355,7 +328,8 @@ class SubCore(Clocked):
         words.add(self.issues if self.last_issue >= now else 0)
         self.policy.state(words, now, running < 2)
         words.add(self.stores)
-        for k in range(UNITS):
-            self.pipe(k).state(words, now, oldest)
+        pipe: Pipe
+        for pipe in self.pipes:
+            pipe.state(words, now, oldest)
         self.collector.state(words, now)
         self.port.state(words, now)

@@ -177,7 +177,7 @@ class Warp:
             register = instruction.reads[k]
             cycle = self.ready[register]
             if cycle > passed:
-                producer = cython.cast(cython.int, self.producers[register])
+                producer = self.producers[register]
                 cycle += rules.extra[unit * UNITS + producer]
                 if producer == ALU:
                     cycle += instruction.forwarding_penalty
@@ -187,7 +187,7 @@ class Warp:
             register = instruction.writes[k]
             cycle = self.ready[register]
             if cycle > passed:
-                producer = cython.cast(cython.int, self.producers[register])
+                producer = self.producers[register]
                 if producer == SHARED and unit == SHARED:  # values arrive in order
                     cycle = 0
                 elif producer not in (SHARED, GLOBAL):
@@ -204,10 +204,9 @@ class Warp:
             cycle = self.branch_ready(self.program.items[self.ended - 1])
             if cycle > latest:
                 latest, source = cycle, SHARED
-        self.operands_ready, self.operands_reason = latest, cython.cast(cython.int, rules.produced_by[source])
+        self.operands_ready, self.operands_reason = latest, rules.produced_by[source]
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def branch_ready(self, end: LoopEnd) -> cython.longlong:
         """When the branch at the end of a loop is done that waits for accesses."""
         latest: cython.longlong = 0
@@ -222,7 +221,6 @@ class Warp:
         return latest + end.branch
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def begin_upkeep(self, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Notes the loop overhead and NOPs that issue behind an instruction that issues now."""
         self.upkeep_seen, self.upkeep_count = 0, instruction.upkeep_count
@@ -233,14 +231,12 @@ class Warp:
         self.due = self.upkeep[0] >> 1 if self.upkeep_count else NEVER
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def end_upkeep(self) -> cython.void:
         """Notes that the overhead instruction that was due has issued."""
         self.upkeep_seen += 1
         self.due = self.upkeep[self.upkeep_seen] >> 1 if self.upkeep_seen < self.upkeep_count else NEVER
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def put_off(self, cycles: cython.longlong) -> cython.void:
         """Lets its overhead instructions and what follows come so many cycles later."""
         k: cython.int
@@ -251,7 +247,6 @@ class Warp:
         self.issue_not_before += cycles
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         """Lets compiled waits and overhead instructions that are not over by `cycle` come a cycle later. A jump waits
         only while it is in the read stages. A NOP with the yield hint that would issue in the next cycle comes later,
@@ -275,10 +270,9 @@ class Warp:
             self.operands_not_before += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def wavefronts(self) -> cython.longlong:
         """How many wavefronts this execution of its next instruction takes."""
-        repeated: Repeated = cython.cast(Repeated, self.costs[self.pc])
+        repeated: Repeated = self.costs[self.pc]
         if repeated.count == 1:
             return repeated.entries[0]
         position: cython.longlong = self.turns[self.pc]
@@ -319,7 +313,6 @@ class Warp:
         self.stalls[reason] += cycles
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def values_come(self, instruction: Instruction, before: cython.longlong, ready: cython.longlong) -> cython.void:
         """Notes when the values of an access are there; `before`: what has stood for that until now."""
         k: cython.int
@@ -330,7 +323,6 @@ class Warp:
             self.boards[instruction.fills] = ready
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def read_later(self, instruction: Instruction, read: cython.longlong, cycles: cython.longlong) -> cython.void:
         """Lets the registers of an access, which would have been read by `read`, be read so many cycles later."""
         k: cython.int
