@@ -23,6 +23,7 @@ class Access:
         soonest: when its first wavefront can come.
         read: when its registers can be overwritten.
         ready: what stands for the cycle in which its values are there, as that is not known.
+        values: how many values it sends, if it is a store.
         count: its wavefronts.
         behind: when it may begin because of an access to global memory before it.
         passed: accesses that have begun before it while there was no room for its registers.
@@ -42,6 +43,7 @@ class Access:
     soonest: cython.longlong
     read: cython.longlong
     ready: cython.longlong
+    values: cython.longlong
     count: cython.longlong
     behind: cython.longlong
     passed: cython.longlong

@@ -46,7 +46,7 @@ class Port:
     Attributes:
         core: its sub-core.
         accesses: a ring of its last accesses; so many have been `made`, so many have been `read`, and so many `taken`
-            by the SM, the last one in cycle `taken_at`.
+            by the SM, the last one in cycle `taken_at`. `head`: the first that has not been; None if all have.
         last_read: when the last access that is done was read.
         free_from: when the port is free behind all that has issued.
         room_from: from when on another access can issue.
@@ -61,6 +61,7 @@ class Port:
     core: Clocked
     matrix: MatrixReads
     accesses: list
+    head: Access
     size: cython.longlong
     made: cython.longlong
     read: cython.longlong
@@ -80,6 +81,7 @@ class Port:
         self.size = 1 << int(rules.queue + 7).bit_length()
         self.accesses = [None] * self.size
         self.made = self.read = self.taken = 0
+        self.head = None
         self.taken_at = self.granted_at = place
         self.last_read, self.free_from, self.room_from = -rules.port_cycles, 0, 0
         self.deferred, self.read_cycle, self.others = 0, 0, []
@@ -110,8 +112,11 @@ class Port:
         if instruction.slow:
             access.read -= rules.store_latency
         access.ready = NEVER + self.made
+        access.values = 0 if instruction.write_count else instruction.sent - 1
         access.count = access.behind = access.passed = 0
         access.issue = None
+        if self.head is None:
+            self.head = access
         self.made += 1
         return access
 
@@ -155,10 +160,14 @@ class Port:
         return self.access(self.read).next
 
     @cython.cfunc
-    def release(self, cycle: cython.longlong) -> cython.void:
-        """Lets the access behind the one that has been taken begin from this cycle on."""
+    def pass_on(self, now: cython.longlong, cycle: cython.longlong) -> cython.void:
+        """Notes that the SM takes its first access now. The one behind that begins from this cycle on."""
+        self.taken += 1
+        self.taken_at = now
+        self.head = None
         if self.taken < self.made:
-            cycles: cython.longlong = cycle - self.access(self.taken).next
+            self.head = self.access(self.taken)
+            cycles: cython.longlong = cycle - self.head.next
             if cycles > 0:
                 self.put_off(self.taken, cycles)
             self.update_room()
@@ -225,21 +234,24 @@ class Port:
         """Lets one sub-core of the SM read the address of a load in a cycle; returns whether that is this one, which
         would. The others that would are put off by a cycle."""
         first: Port = self
-        asking: list = []
+        asking: cython.longlong = 0  # bit k, if the kth of the others would
+        bit: cython.longlong = 1
         other: Port
         for other in self.others:
             if other.next_unread() <= cycle:
                 other.core.settle(cycle)
                 if other.asks(cycle):
-                    asking.append(other)
+                    asking |= bit
                     if other.granted_at < first.granted_at:
                         first = other
+            bit <<= 1
         first.granted_at = cycle
         if first is not self:
             self.put_off(self.read, 1)
-        for other in asking:
-            if other is not first:
+        for other in self.others:
+            if asking & 1 and other is not first:
                 other.put_off(other.read, 1)
+            asking >>= 1
         return first is self
 
     @cython.cfunc

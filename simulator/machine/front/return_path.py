@@ -60,6 +60,8 @@ class ReturnPath:
         left: the last slot in which a register has left the pipe that is written.
         decided: the slot up to which is known what is written.
         served: the sub-core whose register was written last.
+        places: for loads that have begun, taken by registers on their way.
+        now: the cycle in which it is decided what is written.
     """
 
     rules: Rules
@@ -73,6 +75,8 @@ class ReturnPath:
     decided: cython.longlong
     cursor: cython.longlong
     served: cython.int
+    places: cython.longlong
+    now: cython.longlong
 
     def __init__(self, rules: Rules) -> None:
         self.rules, self.on_way = rules, []
@@ -80,8 +84,14 @@ class ReturnPath:
         self.loads = rules.loads * self.width
         self.ahead, self.behind_write = rules.latency - 1, rules.written
         self.wait = max(self.ahead, rules.lag + rules.freed)
-        self.left = self.decided = self.cursor = 0
+        self.left = self.decided = self.cursor = self.places = self.now = 0
         self.served = rules.sub_cores - 1
+
+    @cython.cfunc
+    @cython.inline
+    def cycle_of(self, slot: cython.longlong) -> cython.longlong:
+        """The cycle that a slot is in."""
+        return slot if self.width == 1 else slot // self.width
 
     # Loads that begin
 
@@ -90,12 +100,12 @@ class ReturnPath:
         """The first cycle, from this one on, in which there is room for the registers of an access."""
         count: cython.longlong = instruction.write_count
         left: cython.longlong = self.loads - (min(count, 1) if instruction.together else count)
-        if not count:
+        if not count or self.places <= left:
             return cycle
         k: cython.int
         for k in range(len(self.on_way) - 1, -1, -1):
             register: Returning = self.on_way[k]
-            free: cython.longlong = register.slot // self.width + self.rules.freed
+            free: cython.longlong = self.cycle_of(register.slot) + self.rules.freed
             if free <= cycle:
                 break
             left -= register.place
@@ -109,29 +119,42 @@ class ReturnPath:
         instruction: Instruction = access.instruction
         count: cython.int = instruction.write_count
         step: cython.longlong = 0 if instruction.together else (last - first) // max(count - 1, 1)
-        at: cython.int = 0
-        found: cython.int = len(self.on_way)  # where the first of them stands
+        soonest: cython.longlong = (last + 1 - (count - 1) * step) * self.width
+        on_way: list = self.on_way
+        at: cython.int = len(on_way)
         k: cython.int
         register: Returning
+        other: Returning
+        while at:
+            other = on_way[at - 1]
+            if other.soonest <= soonest:
+                break
+            at -= 1
+        found: cython.int = at  # where the first of them stands
         for k in range(count):
             register = Returning.__new__(Returning)
             register.core, register.access, register.bank = core, access, 1 << (instruction.writes[k] & 1)
             register.final = k == count - 1
             register.place = register.final or not instruction.together
-            register.soonest = register.slot = (last + 1 - (count - 1 - k) * step) * self.width
-            while at < len(self.on_way):
-                other: Returning = self.on_way[at]
+            self.places += register.place
+            register.soonest = register.slot = soonest
+            soonest += step * self.width
+            while at < len(on_way):
+                other = on_way[at]
                 if other.soonest > register.soonest:
                     break
                 at += 1
-            self.on_way.insert(at, register)
-            found = min(found, at)
+            if at == len(on_way):
+                on_way.append(register)
+            else:
+                on_way.insert(at, register)
+            at += 1
         left: cython.longlong = self.left
         if found:
-            before: Returning = self.on_way[found - 1]
-            left = max(left, before.slot)
-        for k in range(found, len(self.on_way)):
-            register = self.on_way[k]
+            other = on_way[found - 1]
+            left = max(left, other.slot)
+        for k in range(found, len(on_way)):
+            register = on_way[k]
             left = register.slot = max(register.soonest, left + 1)
 
     # What is written
@@ -142,7 +165,7 @@ class ReturnPath:
         if not self.on_way:
             return NEVER
         first: Returning = self.on_way[0]
-        return max(first.slot, self.decided) // self.width + self.wait
+        return self.cycle_of(max(first.slot, self.decided)) + self.wait
 
     @cython.cfunc
     def written_until(self, now: cython.longlong) -> cython.longlong:
@@ -151,9 +174,9 @@ class ReturnPath:
         return min(now - self.ahead + self.behind_write, now - self.rules.lag - self.rules.freed + 1) * self.width
 
     @cython.cfunc
-    def begin_writing(self) -> cython.void:
-        """Begins to decide what is written, from where that is known on."""
-        self.cursor = self.decided
+    def begin_writing(self, now: cython.longlong) -> cython.void:
+        """Begins to decide now what is written, from where that is known on."""
+        self.cursor, self.now = self.decided, now
 
     @cython.cfunc
     def write_next(self, until: cython.longlong) -> Returning:
@@ -165,6 +188,7 @@ class ReturnPath:
             register: Returning = None
             if place >= 0:
                 register = self.on_way.pop(place)
+                self.places -= register.place
                 self.served = register.core.number
                 self.left = max(self.left, register.slot)
                 register.slot = slot
@@ -183,18 +207,24 @@ class ReturnPath:
         found: cython.int = -1
         turn: cython.int = self.rules.sub_cores
         seen: cython.longlong = 0
-        cycle: cython.longlong = slot // self.width + self.ahead - self.behind_write
-        k: cython.int
-        for k in range(len(self.on_way)):
-            register: Returning = self.on_way[k]
+        cycle: cython.longlong = self.cycle_of(slot) + self.ahead - self.behind_write
+        k: cython.int = 0
+        register: Returning
+        for register in self.on_way:
             if register.slot > slot:
                 break
-            number: cython.int = register.core.number
-            if not seen >> number & 1:
-                seen |= ONE << number
-                its: cython.int = (number - self.served - 1 + 2 * self.rules.sub_cores) % self.rules.sub_cores
-                if its < turn and not register.bank & register.core.port.writes_blocked(cycle):
-                    found, turn = k, its
+            core: SubCore = register.core
+            if not seen >> core.number & 1:
+                seen |= ONE << core.number
+                its: cython.int = core.number - self.served - 1
+                if its < 0:
+                    its += self.rules.sub_cores
+                if its < turn:
+                    if core.port.read_cycle <= cycle:
+                        core.settle(self.now)
+                    if not register.bank & core.port.writes_blocked(cycle):
+                        found, turn = k, its
+            k += 1
         return found
 
     @cython.cfunc

@@ -36,6 +36,7 @@ class SharedMemory:
     """That of one SM.
 
     Attributes:
+        ports: those of its sub-cores.
         queue: the accesses that it has taken and that have not begun.
         senders: cycles from which on another store can be sent, one for each of as many as are sent at a time.
         begun: the cycle in which the last access has begun.
@@ -46,6 +47,7 @@ class SharedMemory:
     rules: Rules
     clock: Clock
     cores: list
+    ports: list
     wavefronts: Wavefronts
     path: ReturnPath
     queue: list
@@ -63,11 +65,12 @@ class SharedMemory:
         self.queue, self.senders = [], numbers([0] * rules.senders)
         self.begun, self.served, self.tick, self.busy, self.token = NEVER, 0, NEVER, 0, 0
         core: SubCore
+        self.ports = []
         for core in cores:
-            other: SubCore
-            for other in cores:
-                if other is not core:
-                    core.port.others.append(other.port)
+            self.ports.append(core.port)
+        port: Port
+        for port in self.ports:
+            port.others = [other for other in self.ports if other is not port]
 
     # From the sub-cores
 
@@ -108,12 +111,6 @@ class SharedMemory:
     # What begins
 
     @cython.cfunc
-    def stored(self, core: SubCore) -> cython.longlong:
-        """How many values the access has that the sub-core sends, if it is a store."""
-        instruction: Instruction = core.port.access(core.port.taken).instruction
-        return 0 if instruction.write_count else instruction.sent - 1
-
-    @cython.cfunc
     def first_sender(self) -> cython.int:
         """The sender that is free first."""
         found: cython.int = 0
@@ -124,26 +121,22 @@ class SharedMemory:
         return found
 
     @cython.cfunc
-    def comes(self, core: SubCore) -> cython.longlong:
-        """When the SM can take the access that the sub-core sends: a store not while others send their values."""
-        soonest: cython.longlong = core.port.access(core.port.taken).soonest
-        return max(soonest, self.senders[self.first_sender()]) if self.stored(core) else soonest
-
-    @cython.cfunc
-    def can_take(self, core: SubCore) -> cython.bint:
-        """Whether the sub-core has an access, and the queue room for it."""
-        return core.port.taken < core.port.made and len(self.queue) < self.rules.waiting
+    def comes(self, access: Access) -> cython.longlong:
+        """When the SM can take an access that a sub-core sends: a store not while others send their values."""
+        if not access.values:
+            return access.soonest
+        return max(access.soonest, self.senders[self.first_sender()])
 
     @cython.cfunc
     @cython.exceptval(check=True)
     def serve(self, now: cython.longlong) -> cython.void:
         """Decides what is served up to `lag` cycles before now."""
         returns: cython.bint = self.path.due() <= now
-        core: SubCore
-        for core in self.cores:
-            if returns or core.port.read < core.port.made:
-                core.settle(now)
         until: cython.longlong = now - self.rules.lag
+        port: Port
+        for port in self.ports:
+            if port.head is not None and port.head.soonest <= until and port.read < port.made:
+                port.core.settle(now)
         cycle: cython.longlong = self.next_decision(max(self.served, self.tick - self.rules.lag))
         while cycle <= until:
             self.take(cycle)
@@ -159,15 +152,20 @@ class SharedMemory:
     def next_decision(self, cycle: cython.longlong) -> cython.longlong:
         """The first cycle, from this one on, in which an access can be taken or begin."""
         found: cython.longlong = NEVER
-        core: SubCore
-        for core in self.cores:
-            if self.can_take(core):
-                found = min(found, max(self.comes(core), cycle))
-        k: cython.int
+        port: Port
+        if len(self.queue) < self.rules.waiting:
+            for port in self.ports:
+                if port.head is not None:
+                    found = min(found, self.comes(port.head))
+            if found <= cycle:
+                return cycle
+        k: cython.int = 0
+        access: Access
         self.token += 1
-        for k in range(len(self.queue)):
-            access: Access = self.queue[k]
-            if self.is_head(access, k, self.rules.reach):
+        for access in self.queue:
+            head: cython.bint = self.is_head(access, k, self.rules.reach)
+            k += 1
+            if head:
                 soonest: cython.longlong = max(access.warp.turn, access.behind, cycle)
                 if soonest < found:
                     soonest = self.path.fits_from(access.instruction, soonest)
@@ -187,25 +185,23 @@ class SharedMemory:
     @cython.cfunc
     def take(self, cycle: cython.longlong) -> cython.void:
         """Takes an access into the queue: of the sub-cores that have one, from that which has waited longest."""
-        first: SubCore = None
-        core: SubCore
-        for core in self.cores:
+        if len(self.queue) >= self.rules.waiting:
+            return
+        first: Port = None
+        port: Port
+        for port in self.ports:
             if (
-                self.can_take(core)
-                and self.comes(core) <= cycle
-                and (first is None or core.port.taken_at < first.port.taken_at)
+                port.head is not None
+                and (first is None or port.taken_at < first.taken_at)
+                and self.comes(port.head) <= cycle
             ):
-                first = core
+                first = port
         if first is None:
             return
-        values: cython.longlong = self.stored(first)
-        if values:
-            self.senders[self.first_sender()] = cycle + values * self.rules.port_cycles
-        port: Port = first.port
-        self.queue.append(port.access(port.taken))
-        port.taken += 1
-        port.taken_at = cycle
-        port.release(cycle + self.rules.lag)
+        if first.head.values:
+            self.senders[self.first_sender()] = cycle + first.head.values * self.rules.port_cycles
+        self.queue.append(first.head)
+        first.pass_on(cycle, cycle + self.rules.lag)
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -253,14 +249,14 @@ class SharedMemory:
     @cython.cfunc
     def put_off_stores(self, cycle: cython.longlong) -> cython.void:
         """Puts off the stores that cannot be sent in this cycle, as others are."""
-        core: SubCore
-        for core in self.cores:
-            if core.port.taken < core.port.made:
-                access: Access = core.port.access(core.port.taken)
-                late: cython.longlong = self.comes(core) - access.soonest
-                if access.soonest <= cycle and late > 0:
+        port: Port
+        for port in self.ports:
+            access: Access = port.head
+            if access is not None and access.values and access.soonest <= cycle:
+                late: cython.longlong = self.comes(access) - access.soonest
+                if late > 0:
                     access.soonest += late
-                    core.port.read_later(access, late)
+                    port.read_later(access, late)
 
     # What arrives
 
@@ -269,14 +265,14 @@ class SharedMemory:
     def write(self, now: cython.longlong) -> cython.void:
         """Decides what registers of loads are written up to now."""
         until: cython.longlong = self.path.written_until(now)
-        self.path.begin_writing()
+        self.path.begin_writing(now)
         while True:
             register: Returning = self.path.write_next(until)
             if register is None:
                 return
             if register.final:
                 instruction: Instruction = register.access.instruction
-                arrives: cython.longlong = register.slot // self.path.width + self.path.ahead
+                arrives: cython.longlong = self.path.cycle_of(register.slot) + self.path.ahead
                 if instruction.together:  # those of a cycle come together
                     arrives -= (instruction.write_count - 1) // self.path.width
                 self.done(register.core, register.access, arrives + instruction.latency - self.rules.latency)

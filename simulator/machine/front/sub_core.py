@@ -173,13 +173,16 @@ class SubCore(Clocked):
         if self.collector.frozen:
             return None
         warp: Warp
-        for warp in self.warps:
-            if self.able(warp, now):
-                break
-        else:
-            return None
+        if self.due_from <= now:  # loop overhead issues in this cycle only if an instruction can, too
+            for warp in self.warps:
+                if self.able(warp, now):
+                    break
+            else:
+                return None
         while True:
             place: cython.int = self.pick(now, True)
+            if place < 0:
+                return None
             if not self.picked_due:
                 break
             self.issue_upkeep(place, now)
@@ -200,7 +203,7 @@ class SubCore(Clocked):
     def pick(self, now: cython.longlong, with_able: cython.bint) -> cython.int:
         """The place of the warp that the policy prefers among those whose next instruction can issue (`with_able`) and
         those whose loop overhead is due; -1 for none. `picked_due` says whether it is its overhead that issues."""
-        best: cython.int = -1
+        best: Warp = None
         best_key: cython.longlong = NEVER
         best_due: cython.bint = False
         warp: Warp
@@ -208,14 +211,24 @@ class SubCore(Clocked):
             due: cython.bint = self.policy.hinted and warp.due == now
             if not due and not (with_able and self.able(warp, now)):
                 continue
-            goes_on: cython.bint = False
-            if warp.place == self.policy.favourite:
-                goes_on = self.policy.goes_on(warp, due, self.pipe_free(warp.next), now)
-            key: cython.longlong = self.policy.rank(warp, goes_on)
+            if best is None:
+                best, best_due = warp, due
+                continue
+            if best_key == NEVER:
+                best_key = self.key(best, best_due, now)
+            key: cython.longlong = self.key(warp, due, now)
             if key < best_key:
-                best, best_key, best_due = warp.place, key, due
+                best, best_key, best_due = warp, key, due
         self.picked_due = best_due
-        return best
+        return -1 if best is None else best.place
+
+    @cython.cfunc
+    def key(self, warp: Warp, due: cython.bint, now: cython.longlong) -> cython.longlong:
+        """The order in which the policy prefers a warp that can issue, the smallest first."""
+        goes_on: cython.bint = False
+        if warp.place == self.policy.favourite:
+            goes_on = self.policy.goes_on(warp, due, self.pipe_free(warp.next), now)
+        return self.policy.rank(warp, goes_on)
 
     @cython.cfunc
     def note_hint(self, warp: Warp, hinted: cython.bint) -> cython.void:
