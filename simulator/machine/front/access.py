@@ -28,6 +28,7 @@ class Access:
         behind: when it may begin because of an access to global memory before it.
         passed: accesses that have begun before it while there was no room for its registers.
         issue: what an observer is told of it.
+        following: the one behind it in the queue of the SM.
     """
 
     warp: Warp
@@ -48,6 +49,7 @@ class Access:
     behind: cython.longlong
     passed: cython.longlong
     issue: object
+    following: Access
 
 
 @cython.final

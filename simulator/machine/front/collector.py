@@ -50,7 +50,7 @@ class Collector:
     """The read stages of a sub-core.
 
     Attributes:
-        stages: the first first; `empty`: whether nothing is in any.
+        oldest, newest: the last and the first stage of a ring; `empty`: whether nothing is in any.
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
         frozen: whether the stages stand still in this cycle: -1 all of them, 1 but for what is ahead of a matrix
@@ -61,14 +61,19 @@ class Collector:
     core: Clocked
     port: Port
     matrix: MatrixReads
-    stages: list
+    oldest: Stage
+    newest: Stage
     empty: cython.bint
     kept: cython.longlong[::1]
     frozen: cython.int
 
     def __init__(self, rules: Rules, core: Clocked, port: Port, matrix: MatrixReads) -> None:
         self.rules, self.core, self.port, self.matrix = rules, core, port, matrix
-        self.stages, self.empty = [Stage() for _ in range(rules.stages)], True
+        self.oldest = self.newest = Stage()
+        for _ in range(rules.stages - 1):
+            self.newest.behind = Stage()
+            self.newest = self.newest.behind
+        self.newest.behind, self.empty = self.oldest, True
         self.kept = numbers([-1] * 8)
         self.frozen = 0
 
@@ -94,7 +99,7 @@ class Collector:
                         given += instruction.forwarding_penalty
                     filed = max(warp.readable[source] + self.rules.stored, given)
             self.enter_operand(warp, instruction.operands[k], filed, given, instruction.yields)
-        first: Stage = self.stages[0]
+        first: Stage = self.newest
         first.writes |= instruction.writer
         first.warp, first.instruction = warp, instruction
         self.empty = False
@@ -125,7 +130,7 @@ class Collector:
     ) -> cython.void:
         """Adds this operand (`TimedOperation.operands`) to the first stage; it can be read from the cycle `filed` on,
         and in the last stage from `given`; `hinted`: whether its instruction has the yield hint."""
-        first: Stage = self.stages[0]
+        first: Stage = self.newest
         bit: cython.longlong = operand & 7
         slot: cython.longlong = bit >> 1
         register: cython.longlong = warp.place << 16 | operand >> 5
@@ -156,7 +161,7 @@ class Collector:
         matrix: MatrixReads = self.matrix
         while port.read_cycle < now:
             cycle: cython.longlong = port.read_cycle
-            if not self.frozen and ((self.empty and not matrix.reading) or self.idle()):
+            if not self.frozen and ((self.empty and matrix.first is None) or self.idle()):
                 until: cython.longlong = min(now, port.next_read())
                 if until > cycle:
                     self.pass_time(until - cycle)
@@ -178,17 +183,19 @@ class Collector:
     def idle(self) -> cython.bint:
         """Whether nothing asks for a register but matrix instructions that read theirs, and nothing can be late."""
         late: cython.bint = False
-        read: MatrixRead
-        for read in self.matrix.reading:
+        read: MatrixRead = self.matrix.first
+        while read is not None:
             if read.metadata:
                 return False
             late |= read.late != 0
+            read = read.following
         if self.empty:
             return True
-        stage: Stage
-        for stage in self.stages:
+        stage: Stage = self.oldest
+        for _ in range(self.rules.stages):
             if stage.unread or (late and stage.writes):
                 return False
+            stage = stage.behind
         return True
 
     @cython.cfunc
@@ -198,20 +205,21 @@ class Collector:
         stages: cython.int = self.rules.stages
         matrix: MatrixReads = self.matrix
         k: cython.longlong
-        read: MatrixRead
-        stage: Stage
-        for read in matrix.reading:
+        read: MatrixRead = matrix.first
+        stage: Stage = self.oldest
+        while read is not None:
             late |= read.late >> min(read.since + 1, 63)
+            read = read.following
         if late or not self.empty:
             for k in range(min(cycles, LATEST if late else stages)):
                 writes: cython.longlong = 0
                 if late >> k & 1:
                     writes = BOTH
                 elif k < stages:
-                    stage = self.stages[stages - 1 - k]
                     writes = stage.writes
                 if writes:
                     self.port.block_writes(self.port.read_cycle + k, writes)
+                stage = stage.behind
         self.move(self.port.read_cycle, cycles)
         matrix.pass_time(cycles)
 
@@ -223,27 +231,34 @@ class Collector:
         stages: cython.int = self.rules.stages
         step: cython.int = min(cycles, stages)
         k: cython.int
-        left: cython.bint = False
-        for k in range(stages - 1, -1, -1):
-            stage: Stage = self.stages[k]
-            if k >= stages - step:
-                stage.leave(cycle + stages - 1 - k)
-                stage.clear()
-            elif stage.operands or stage.instruction is not None:
-                left = True
-        self.empty = not left
-        if step < stages:
-            for _ in range(step):
-                self.stages.insert(0, self.stages.pop())
+        stage: Stage = self.oldest
+        for k in range(step):
+            if stage.instruction is not None:
+                stage.leave(cycle + k)
+            stage.clear()
+            self.newest, stage = stage, stage.behind
+        self.oldest = stage
+        self.empty = True
+        for k in range(step, stages):
+            if stage.operands or stage.instruction is not None:
+                self.empty = False
+                return
+            stage = stage.behind
 
     @cython.cfunc
     def go_ahead(self, cycle: cython.longlong) -> cython.void:
         """Moves on what is ahead of a matrix instruction that waits in this cycle: what is behind the second stage."""
         if self.rules.stages > 2:
-            last: Stage = self.stages.pop()
-            last.leave(cycle)
+            last: Stage = self.oldest
+            if last.instruction is not None:
+                last.leave(cycle)
             last.clear()
-            self.stages.insert(2, last)
+            third: Stage = last  # from the beginning
+            for _ in range(self.rules.stages - 3):
+                third = third.behind
+            if third is not last:
+                self.oldest = self.newest.behind = last.behind
+                third.behind, last.behind = last, third.behind
 
     @cython.cfunc
     def give(self, cycle: cython.longlong, accessed: cython.longlong) -> cython.int:
@@ -253,23 +268,23 @@ class Collector:
         taken: cython.longlong = accessed
         held: cython.int = 0
         late: cython.bint = False
-        read: MatrixRead
-        for read in matrix.reading:
+        read: MatrixRead = matrix.first
+        while read is not None:
             if read.since < 0:
-                continue
-            if read.metadata:
+                pass
+            elif read.metadata:
                 held = 1
                 if not taken & read.metadata:
                     taken |= read.metadata
                     read.metadata = 0
-                continue
-            if accessed and not read.since:
+            elif accessed and not read.since:
                 held = 1
-                continue
-            read.since += 1
-            taken |= (read.even >> read.since & 1) | (read.odd >> read.since & 1) << 1
-            late |= read.late >> read.since & 1
-        last: Stage = self.stages[self.rules.stages - 1]
+            else:
+                read.since += 1
+                taken |= (read.even >> read.since & 1) | (read.odd >> read.since & 1) << 1
+                late |= read.late >> read.since & 1
+            read = read.following
+        last: Stage = self.oldest
         if late:
             self.port.block_writes(cycle, BOTH)
             if last.writes:
@@ -281,9 +296,11 @@ class Collector:
                 taken |= 2
         stands: cython.bint = last.unread != 0 or (late and last.writes != 0)
         if not stands:
-            for read in matrix.reading:
+            read = matrix.first
+            while read is not None:
                 if read.since < 0 and not taken & read.metadata:
                     read.metadata = 0
+                read = read.following
         matrix.retire()
         if stands:
             return -1
@@ -304,20 +321,19 @@ class Collector:
     def serve(self, bank: cython.int, cycle: cython.longlong) -> cython.bint:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""
         older: cython.longlong = 0
-        final: cython.int = self.rules.stages - 1
-        k: cython.int
         slot: cython.int
-        for k in range(final, -1, -1):
-            stage: Stage = self.stages[k]
+        stage: Stage = self.oldest
+        last: cython.bint = True
+        for _ in range(self.rules.stages):
             able: cython.longlong = stage.unread & ~older & (OF_EVEN << bank)
             if able:
                 for slot in range(3):  # from the register file
                     if able >> (2 * slot + bank) & 1 and stage.filed[slot] <= cycle:
                         stage.unread &= ~(ONE << (2 * slot + bank))
-                        if k == final and stage.filed[slot] == cycle:
+                        if last and stage.filed[slot] == cycle:
                             self.take_others_from_file(stage, bank)
                         return True
-                if k == final:
+                if last:
                     for slot in range(3):  # forwarded
                         if able >> (2 * slot + bank) & 1 and stage.given[slot] <= cycle:
                             stage.unread &= ~(ONE << (2 * slot + bank))
@@ -325,6 +341,7 @@ class Collector:
                                 self.take_others_from_file(stage, bank)
                             return True
             older |= stage.operands
+            stage, last = stage.behind, False
         return False
 
     @cython.cfunc
@@ -340,9 +357,10 @@ class Collector:
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides how the stages go on, at the beginning of a cycle."""
         words.add(self.frozen)
-        stage: Stage
-        for stage in self.stages:
+        stage: Stage = self.oldest
+        for _ in range(self.rules.stages):
             stage.state(words, now)
+            stage = stage.behind
         k: cython.int
         for k in range(8):
             words.add(self.kept[k])

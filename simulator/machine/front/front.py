@@ -55,7 +55,7 @@ class Front:
     """The front of one SM.
 
     Attributes:
-        cores, warps: its sub-cores, and its warps by number.
+        cores, warps: its sub-cores, and its warps by number; `first`: the first of a chain of these sub-cores.
         shared: its shared memory.
         unit_queue: the queue of its tcgen05 unit.
         skip: whether to stop at ends of loops.
@@ -70,6 +70,7 @@ class Front:
     rules = cython.declare(Rules, visibility="readonly")
     clock = cython.declare(Clock, visibility="readonly")
     cores: list
+    first: SubCore
     warps: list
     shared: SharedMemory
     unit_queue: UnitQueue
@@ -93,6 +94,10 @@ class Front:
         self.barriers, self.barrier_free, self.outside = barriers, 0, None
         self.clock, self.unit_queue = Clock(), UnitQueue()
         self.cores = [SubCore(rules, self.clock, number, cta, self.unit_queue) for number in range(rules.sub_cores)]
+        self.first = self.cores[0]
+        for number in range(rules.sub_cores - 1):
+            core: SubCore = self.cores[number]
+            core.following = self.cores[number + 1]
         self.shared = SharedMemory(rules, self.clock, self.cores, cta, observer)
         self.warps, self.unfinished, self.until, self.words = [], 0, 0, Words()
         self.chosen = self.chosen_core = self.boundary_warp = self.boundary_loop = None
@@ -135,14 +140,13 @@ class Front:
         """Runs every step before cycle `until`; returns why it has stopped."""
         self.until = until
         shared: SharedMemory = self.shared
-        n: cython.int = self.rules.sub_cores
-        k: cython.int
         for _ in range(STEPS):
-            core: SubCore = self.cores[0]
-            for k in range(1, n):
-                other: SubCore = self.cores[k]
+            core: SubCore = self.first
+            other: SubCore = core.following
+            while other is not None:
                 if other.tick < core.tick:
                     core = other
+                other = other.following
             if min(core.tick, shared.tick) >= self.until:
                 return WAITS
             if shared.tick <= core.tick:

@@ -27,6 +27,7 @@ class MatrixRead:
         late: bit c, if an instruction that writes a register is held up c cycles behind issue.
         metadata: bit of the bank from which its metadata is still to be read.
         closed: bit c, if no access to shared memory can read c cycles behind issue.
+        following: the one behind it.
     """
 
     since: cython.longlong
@@ -35,9 +36,11 @@ class MatrixRead:
     late: cython.longlong
     metadata: cython.longlong
     closed: cython.longlong
+    following: MatrixRead
 
     def __init__(self) -> None:
         self.since, self.even, self.odd, self.late, self.metadata, self.closed = -1, 0, 0, 0, 0, 0
+        self.following = None
 
     @cython.cfunc
     @cython.inline
@@ -52,14 +55,15 @@ class MatrixReads:
     """The matrix instructions of a sub-core that read, the oldest first.
 
     Attributes:
-        reading: these; `spare`: those that are over, to be used again.
+        first, last: of a chain of these; `spare`: of those that are over, to be used again.
     """
 
-    reading: list
-    spare: list
+    first: MatrixRead
+    last: MatrixRead
+    spare: MatrixRead
 
     def __init__(self) -> None:
-        self.reading, self.spare = [], []
+        self.first = self.last = self.spare = None
 
     @cython.cfunc
     def begin(
@@ -71,70 +75,86 @@ class MatrixReads:
         closed: cython.longlong,
     ) -> cython.void:
         """Lets another one read."""
-        read: MatrixRead = self.spare.pop() if self.spare else MatrixRead()
+        read: MatrixRead = self.spare
+        if read is None:
+            read = MatrixRead()
+        self.spare, read.following = read.following, None
         read.since, read.even, read.odd, read.late, read.metadata, read.closed = -1, even, odd, late, metadata, closed
-        self.reading.append(read)
+        if self.first is None:
+            self.first = read
+        else:
+            self.last.following = read
+        self.last = read
 
     @cython.cfunc
     def closed(self, begun: cython.longlong) -> cython.longlong:
         """Bit k, if no access may read in the kth cycle from now, for one that has read for `begun` cycles or will."""
         mask: cython.longlong = 0
-        read: MatrixRead
-        for read in self.reading:
+        read: MatrixRead = self.first
+        while read is not None:
             if read.since >= begun and not read.metadata:
                 mask |= read.closed >> min(read.since + 1, 63)
+            read = read.following
         return mask
 
     @cython.cfunc
     def metadata_waits(self) -> cython.bint:
         """Whether one has not got its metadata in its first stage."""
-        read: MatrixRead
-        for read in self.reading:
+        read: MatrixRead = self.first
+        while read is not None:
             if read.since >= 0 and read.metadata:
                 return True
+            read = read.following
         return False
 
     @cython.cfunc
     def move(self) -> cython.void:
         """Lets those that have just entered go on to the next stage."""
-        read: MatrixRead
-        for read in self.reading:
+        read: MatrixRead = self.first
+        while read is not None:
             if read.since < 0:
                 read.since = 0
+            read = read.following
 
     @cython.cfunc
     def pass_time(self, cycles: cython.longlong) -> cython.void:
         """Lets so many cycles pass in which nothing gets into their way."""
-        read: MatrixRead
-        for read in self.reading:
+        read: MatrixRead = self.first
+        while read is not None:
             read.since += cycles
+            read = read.following
         self.retire()
 
     @cython.cfunc
     def retire(self) -> cython.void:
         """Forgets those that have nothing left to read."""
-        over: cython.bint = False
-        read: MatrixRead
-        for read in self.reading:
-            over |= read.is_over()
-        if over:
-            reading: list = self.reading
-            self.reading = []
-            for read in reading:
-                if read.is_over():
-                    self.spare.append(read)
+        kept: MatrixRead = None
+        read: MatrixRead = self.first
+        following: MatrixRead
+        while read is not None:
+            following = read.following
+            if not read.is_over():
+                kept = read
+            else:
+                if kept is None:
+                    self.first = following
                 else:
-                    self.reading.append(read)
+                    kept.following = following
+                if following is None:
+                    self.last = kept
+                read.following, self.spare = self.spare, read
+            read = following
 
     @cython.cfunc
     def state(self, words: Words) -> cython.void:
         """All that decides what they read next."""
-        words.add(len(self.reading))
-        read: MatrixRead
-        for read in self.reading:
+        read: MatrixRead = self.first
+        while read is not None:
             words.add(read.since)
             words.add(read.even)
             words.add(read.odd)
             words.add(read.late)
             words.add(read.metadata)
             words.add(read.closed)
+            read = read.following
+        words.add(-2)

@@ -54,7 +54,7 @@ class Port:
         granted_at: when it has read the last address of a load.
         read_cycle: the cycle that the read stages have come to.
         blocked_writes: by cycle modulo 64, the banks to which nothing could be written in it, below the cycle itself.
-        others: the ports of the other sub-cores.
+        following: the port of the next sub-core, of the last the first.
     """
 
     rules: Rules
@@ -74,7 +74,7 @@ class Port:
     granted_at: cython.longlong
     read_cycle: cython.longlong
     blocked_writes: cython.longlong[::1]
-    others: list
+    following: Port
 
     def __init__(self, rules: Rules, core: Clocked, matrix: MatrixReads, place: Any) -> None:
         self.rules, self.core, self.matrix = rules, core, matrix
@@ -84,7 +84,7 @@ class Port:
         self.head = None
         self.taken_at = self.granted_at = place
         self.last_read, self.free_from, self.room_from = -rules.port_cycles, 0, 0
-        self.deferred, self.read_cycle, self.others = 0, 0, []
+        self.deferred, self.read_cycle, self.following = 0, 0, self
         self.blocked_writes = numbers([0] * 64)
 
     @cython.cfunc
@@ -114,7 +114,7 @@ class Port:
         access.ready = NEVER + self.made
         access.values = 0 if instruction.write_count else instruction.sent - 1
         access.count = access.behind = access.passed = 0
-        access.issue = None
+        access.issue = access.following = None
         if self.head is None:
             self.head = access
         self.made += 1
@@ -236,19 +236,20 @@ class Port:
         first: Port = self
         asking: cython.longlong = 0  # bit k, if the kth of the others would
         bit: cython.longlong = 1
-        other: Port
-        for other in self.others:
+        other: Port = self.following
+        while other is not self:
             if other.next_unread() <= cycle:
                 other.core.settle(cycle)
                 if other.asks(cycle):
                     asking |= bit
                     if other.granted_at < first.granted_at:
                         first = other
-            bit <<= 1
+            other, bit = other.following, bit << 1
         first.granted_at = cycle
         if first is not self:
             self.put_off(self.read, 1)
-        for other in self.others:
+        while asking:
+            other = other.following
             if asking & 1 and other is not first:
                 other.put_off(other.read, 1)
             asking >>= 1

@@ -36,8 +36,8 @@ class SharedMemory:
     """That of one SM.
 
     Attributes:
-        ports: those of its sub-cores.
-        queue: the accesses that it has taken and that have not begun.
+        port: that of its first sub-core.
+        first, last: of a chain of `waiting` accesses that it has taken and that have not begun.
         senders: cycles from which on another store can be sent, one for each of as many as are sent at a time.
         begun: the cycle in which the last access has begun.
         served: the cycle up to which it has been decided what is served; `tick`: when the next decision is due.
@@ -47,10 +47,12 @@ class SharedMemory:
     rules: Rules
     clock: Clock
     cores: list
-    ports: list
+    port: Port
     wavefronts: Wavefronts
     path: ReturnPath
-    queue: list
+    first: Access
+    last: Access
+    waiting: cython.int
     senders: cython.longlong[::1]
     begun: cython.longlong
     served: cython.longlong
@@ -62,15 +64,15 @@ class SharedMemory:
     def __init__(self, rules: Rules, clock: Clock, cores: Any, cta: Any, observer: Any) -> None:
         self.rules, self.clock, self.cores, self.observer = rules, clock, cores, observer
         self.wavefronts, self.path = Wavefronts(rules, cta, observer), ReturnPath(rules)
-        self.queue, self.senders = [], numbers([0] * rules.senders)
+        self.first, self.last, self.waiting = None, None, 0
+        self.senders = numbers([0] * rules.senders)
         self.begun, self.served, self.tick, self.busy, self.token = NEVER, 0, NEVER, 0, 0
-        core: SubCore
-        self.ports = []
+        core: SubCore = cores[rules.sub_cores - 1]
+        last: Port = core.port
         for core in cores:
-            self.ports.append(core.port)
-        port: Port
-        for port in self.ports:
-            port.others = [other for other in self.ports if other is not port]
+            last.following = core.port
+            last = core.port
+        self.port = last.following
 
     # From the sub-cores
 
@@ -133,10 +135,11 @@ class SharedMemory:
         """Decides what is served up to `lag` cycles before now."""
         returns: cython.bint = self.path.due() <= now
         until: cython.longlong = now - self.rules.lag
-        port: Port
-        for port in self.ports:
+        port: Port = self.port
+        for _ in range(self.rules.sub_cores):
             if port.head is not None and port.head.soonest <= until and port.read < port.made:
                 port.core.settle(now)
+            port = port.following
         cycle: cython.longlong = self.next_decision(max(self.served, self.tick - self.rules.lag))
         while cycle <= until:
             self.take(cycle)
@@ -152,17 +155,18 @@ class SharedMemory:
     def next_decision(self, cycle: cython.longlong) -> cython.longlong:
         """The first cycle, from this one on, in which an access can be taken or begin."""
         found: cython.longlong = NEVER
-        port: Port
-        if len(self.queue) < self.rules.waiting:
-            for port in self.ports:
+        if self.waiting < self.rules.waiting:
+            port: Port = self.port
+            for _ in range(self.rules.sub_cores):
                 if port.head is not None:
                     found = min(found, self.comes(port.head))
+                port = port.following
             if found <= cycle:
                 return cycle
         k: cython.int = 0
-        access: Access
+        access: Access = self.first
         self.token += 1
-        for access in self.queue:
+        while access is not None:
             head: cython.bint = self.is_head(access, k, self.rules.reach)
             k += 1
             if head:
@@ -171,6 +175,7 @@ class SharedMemory:
                     soonest = self.path.fits_from(access.instruction, soonest)
                     if soonest < found:
                         found = min(found, self.wavefronts.free_from(soonest, cycle, not access.instruction.slow))
+            access = access.following
         return found
 
     @cython.cfunc
@@ -185,22 +190,28 @@ class SharedMemory:
     @cython.cfunc
     def take(self, cycle: cython.longlong) -> cython.void:
         """Takes an access into the queue: of the sub-cores that have one, from that which has waited longest."""
-        if len(self.queue) >= self.rules.waiting:
+        if self.waiting >= self.rules.waiting:
             return
         first: Port = None
-        port: Port
-        for port in self.ports:
+        port: Port = self.port
+        for _ in range(self.rules.sub_cores):
             if (
                 port.head is not None
                 and (first is None or port.taken_at < first.taken_at)
                 and self.comes(port.head) <= cycle
             ):
                 first = port
+            port = port.following
         if first is None:
             return
         if first.head.values:
             self.senders[self.first_sender()] = cycle + first.head.values * self.rules.port_cycles
-        self.queue.append(first.head)
+        if self.first is None:
+            self.first = first.head
+        else:
+            self.last.following = first.head
+        self.last = first.head
+        self.waiting += 1
         first.pass_on(cycle, cycle + self.rules.lag)
 
     @cython.cfunc
@@ -209,10 +220,15 @@ class SharedMemory:
         """Lets the first access begin that can in this cycle."""
         refused: Access = None
         reach: cython.int = self.rules.reach - (self.begun == cycle - 1)
-        k: cython.int
+        k: cython.int = -1
+        before: Access = None
+        access: Access = None
         self.token += 1
-        for k in range(len(self.queue)):
-            access: Access = self.queue[k]
+        while self.waiting:
+            before, access = access, self.first if access is None else access.following
+            if access is None:
+                return
+            k += 1
             if not self.is_head(access, k, reach) or max(access.warp.turn, access.behind) > cycle:
                 continue
             if self.wavefronts.free_from(cycle, cycle, not access.instruction.slow) != cycle:
@@ -225,10 +241,22 @@ class SharedMemory:
                 return
             if refused is not None:
                 refused.passed += 1
-            self.queue.pop(k)
+            self.remove(access, before)
             self.begun = cycle
             self.begins(access, cycle)
             return
+
+    @cython.cfunc
+    def remove(self, access: Access, before: Access | None) -> cython.void:
+        """Takes an access out of the queue that stands behind this one, or first."""
+        if before is None:
+            self.first = access.following
+        else:
+            before.following = access.following
+        if access.following is None:
+            self.last = before
+        access.following = None
+        self.waiting -= 1
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -249,14 +277,15 @@ class SharedMemory:
     @cython.cfunc
     def put_off_stores(self, cycle: cython.longlong) -> cython.void:
         """Puts off the stores that cannot be sent in this cycle, as others are."""
-        port: Port
-        for port in self.ports:
+        port: Port = self.port
+        for _ in range(self.rules.sub_cores):
             access: Access = port.head
             if access is not None and access.values and access.soonest <= cycle:
                 late: cython.longlong = self.comes(access) - access.soonest
                 if late > 0:
                     access.soonest += late
                     port.read_later(access, late)
+            port = port.following
 
     # What arrives
 
@@ -299,9 +328,10 @@ class SharedMemory:
     def block(self, now: cython.longlong, cycles: cython.longlong) -> cython.longlong:
         """Takes `cycles` in one piece, behind all accesses that have issued; returns the first."""
         ahead: cython.longlong = 0
-        access: Access
-        for access in self.queue:
+        access: Access = self.first
+        while access is not None:
             ahead += access.count
+            access = access.following
         core: SubCore
         number: cython.longlong
         for core in self.cores:
@@ -326,7 +356,7 @@ class SharedMemory:
         lag: cython.longlong = self.rules.lag
         self.wavefronts.state(words, max(now - lag, 0))
         self.path.state(words, now)
-        words.add(len(self.queue))
+        words.add(self.waiting)
         words.add(self.begun - now + lag == -1 or self.begun - now + lag == 0)
         for until in sorted([max(self.senders[k] - now + lag, 0) for k in range(self.rules.senders)]):
             words.add(until)
@@ -337,8 +367,8 @@ class SharedMemory:
         ):
             for core in order:
                 words.add(core.number)
-        access: Access
-        for access in self.queue:
+        access: Access = self.first
+        while access is not None:
             core = self.cores[access.warp.core]
             words.add(core.number)
             words.add(access.warp.place)
@@ -347,3 +377,4 @@ class SharedMemory:
             words.add(access.ready - NEVER - core.port.made)
             words.add(access.passed)
             words.add(max(access.behind - now + lag, 0))
+            access = access.following

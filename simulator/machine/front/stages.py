@@ -18,6 +18,7 @@ class Stage:
         writes: the banks that it writes.
         filed, given: by slot, since when an operand can be read from the register file, and since when in the last
             stage.
+        behind: the stage before it; behind the first, the last.
         warp, instruction: whose, and which, if it is known; None in an empty stage.
     """
 
@@ -26,6 +27,7 @@ class Stage:
     writes: cython.longlong
     filed: cython.longlong[::1]
     given: cython.longlong[::1]
+    behind: Stage
     warp: Warp
     instruction: Instruction
 
@@ -43,10 +45,9 @@ class Stage:
     @cython.cfunc
     def leave(self, cycle: cython.longlong) -> cython.void:
         """Notes from when on the results can be read of its instruction, which leaves behind this cycle."""
-        if self.instruction is not None:
-            k: cython.int
-            for k in range(self.instruction.write_count):
-                self.warp.readable[self.instruction.writes[k]] = cycle + self.instruction.latency
+        k: cython.int
+        for k in range(self.instruction.write_count):
+            self.warp.readable[self.instruction.writes[k]] = cycle + self.instruction.latency
 
     @cython.cfunc
     def state(self, words: Words, now: cython.longlong) -> cython.void:

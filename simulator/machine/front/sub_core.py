@@ -44,7 +44,7 @@ class SubCore(Clocked):
     """One sub-core.
 
     Attributes:
-        number: in its SM; `cta`: its SM.
+        number: in its SM; `cta`: its SM; `following`: the next sub-core.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
         pipes: by unit, what takes its instructions.
@@ -56,7 +56,9 @@ class SubCore(Clocked):
     rules: Rules
     number: cython.int
     cta: cython.int
+    following: SubCore
     warps: list
+    first: Warp
     count: cython.int
     pipes: list
     stores: cython.longlong
@@ -72,7 +74,7 @@ class SubCore(Clocked):
     def __init__(self, rules: Rules, clock: Clock, number: Any, cta: Any, unit_queue: UnitQueue) -> None:
         self.rules, self.number, self.cta, self.unit_queue = rules, number, cta, unit_queue
         self.clock, self.tick, self.last_issue, self.issues, self.width = clock, NEVER, -1, 0, rules.width
-        self.warps, self.count = [], 0
+        self.warps, self.count, self.first, self.following = [], 0, None, None
         self.stores = 0
         self.matrix = MatrixReads()
         self.port = Port(rules, self, self.matrix, number - rules.sub_cores)
