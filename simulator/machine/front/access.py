@@ -66,7 +66,8 @@ class Clock:
     @cython.ccall
     def lasts(self, cycle: cython.longlong) -> cython.void:
         """Notes that a result is there in this cycle."""
-        self.end = max(self.end, cycle)
+        if cycle > self.end:
+            self.end = cycle
 
 
 @cython.cclass
@@ -92,4 +93,5 @@ class Clocked:
     def wake(self, cycle: cython.longlong) -> cython.void:
         """Plans to look at the warps in `cycle`, unless that is planned for an earlier cycle already."""
         cycle = max(cycle, self.clock.now, self.open_from())
-        self.tick = min(self.tick, cycle)
+        if cycle < self.tick:
+            self.tick = cycle

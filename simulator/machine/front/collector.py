@@ -175,7 +175,8 @@ class Collector:
                 else:
                     self.go_ahead(cycle)
                 return -port.read_cycle
-            self.move(cycle, 1)
+            if not self.empty:
+                self.move(cycle, 1)
             matrix.move()
         return port.read_cycle
 
@@ -213,21 +214,23 @@ class Collector:
         if late or not self.empty:
             for k in range(min(cycles, LATEST if late else stages)):
                 writes: cython.longlong = 0
-                if late >> k & 1:
+                if late & 1:
                     writes = BOTH
                 elif k < stages:
                     writes = stage.writes
                 if writes:
                     self.port.block_writes(self.port.read_cycle + k, writes)
-                stage = stage.behind
-        self.move(self.port.read_cycle, cycles)
-        matrix.pass_time(cycles)
+                stage, late = stage.behind, late >> 1
+                if not late and self.empty:
+                    break
+        if not self.empty:
+            self.move(self.port.read_cycle, cycles)
+        if matrix.first is not None:
+            matrix.pass_time(cycles)
 
     @cython.cfunc
     def move(self, cycle: cython.longlong, cycles: cython.longlong) -> cython.void:
-        """Moves instructions on by so many stages from this cycle on."""
-        if self.empty:
-            return
+        """Moves instructions, of which there are, on by so many stages from this cycle on."""
         stages: cython.int = self.rules.stages
         step: cython.int = min(cycles, stages)
         k: cython.int
@@ -268,6 +271,7 @@ class Collector:
         taken: cython.longlong = accessed
         held: cython.int = 0
         late: cython.bint = False
+        over: cython.bint = False
         read: MatrixRead = matrix.first
         while read is not None:
             if read.since < 0:
@@ -283,6 +287,8 @@ class Collector:
                 read.since += 1
                 taken |= (read.even >> read.since & 1) | (read.odd >> read.since & 1) << 1
                 late |= read.late >> read.since & 1
+            if read.is_over():
+                over = True
             read = read.following
         last: Stage = self.oldest
         if late:
@@ -301,7 +307,8 @@ class Collector:
                 if read.since < 0 and not taken & read.metadata:
                     read.metadata = 0
                 read = read.following
-        matrix.retire()
+        if over:
+            matrix.retire()
         if stands:
             return -1
         if last.writes:

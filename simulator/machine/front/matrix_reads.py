@@ -25,6 +25,7 @@ class MatrixRead:
         since: cycles since it entered the first stage; -1 in that cycle.
         even, odd: bit c, if it reads a register of that bank c cycles behind issue.
         late: bit c, if an instruction that writes a register is held up c cycles behind issue.
+        cycles: bit c, if one of these is so.
         metadata: bit of the bank from which its metadata is still to be read.
         closed: bit c, if no access to shared memory can read c cycles behind issue.
         following: the one behind it.
@@ -34,19 +35,20 @@ class MatrixRead:
     even: cython.longlong
     odd: cython.longlong
     late: cython.longlong
+    cycles: cython.longlong
     metadata: cython.longlong
     closed: cython.longlong
     following: MatrixRead
 
     def __init__(self) -> None:
         self.since, self.even, self.odd, self.late, self.metadata, self.closed = -1, 0, 0, 0, 0, 0
-        self.following = None
+        self.cycles, self.following = 0, None
 
     @cython.cfunc
     @cython.inline
     def is_over(self) -> cython.bint:
         """Whether it has nothing left to read."""
-        return self.since >= 0 and (self.even | self.odd | self.late) >> min(self.since, 62) <= 1
+        return self.since >= 0 and (self.since > 62 or self.cycles >> self.since <= 1)
 
 
 @cython.final
@@ -80,6 +82,7 @@ class MatrixReads:
             read = MatrixRead()
         self.spare, read.following = read.following, None
         read.since, read.even, read.odd, read.late, read.metadata, read.closed = -1, even, odd, late, metadata, closed
+        read.cycles = even | odd | late
         if self.first is None:
             self.first = read
         else:
@@ -119,11 +122,15 @@ class MatrixReads:
     @cython.cfunc
     def pass_time(self, cycles: cython.longlong) -> cython.void:
         """Lets so many cycles pass in which nothing gets into their way."""
+        over: cython.bint = False
         read: MatrixRead = self.first
         while read is not None:
             read.since += cycles
+            if read.is_over():
+                over = True
             read = read.following
-        self.retire()
+        if over:
+            self.retire()
 
     @cython.cfunc
     def retire(self) -> cython.void:

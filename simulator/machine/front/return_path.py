@@ -197,29 +197,40 @@ class ReturnPath:
     @cython.cfunc
     def next_written(self, slot: cython.longlong) -> Returning:
         """Takes out the register that is written in a slot; None for none."""
+        cycle: cython.longlong = self.cycle_of(slot) + self.ahead - self.behind_write
+        register: Returning = self.first
+        if register.following is None or register.following.slot > slot:
+            if register.slot > slot or not self.takes(register, cycle):
+                return None
+            self.take_out(register, None)
+            return register
         found: Returning = None
         found_behind: Returning = None
         before: Returning = None
         turn: cython.int = self.rules.sub_cores
         seen: cython.longlong = 0
-        cycle: cython.longlong = self.cycle_of(slot) + self.ahead - self.behind_write
-        register: Returning = self.first
         while register is not None and register.slot <= slot:
-            core: SubCore = register.core
-            if not seen >> core.number & 1:
-                seen |= ONE << core.number
-                its: cython.int = core.number - self.served - 1
+            number: cython.int = register.core.number
+            if not seen >> number & 1:
+                seen |= ONE << number
+                its: cython.int = number - self.served - 1
                 if its < 0:
                     its += self.rules.sub_cores
-                if its < turn:
-                    if core.port.read_cycle <= cycle:
-                        core.settle(self.now)
-                    if not register.bank & core.port.writes_blocked(cycle):
-                        found, found_behind, turn = register, before, its
+                if its < turn and self.takes(register, cycle):
+                    found, found_behind, turn = register, before, its
             before, register = register, register.following
         if found is not None:
             self.take_out(found, found_behind)
         return found
+
+    @cython.cfunc
+    @cython.inline
+    def takes(self, register: Returning, cycle: cython.longlong) -> cython.bint:
+        """Whether its sub-core takes a register in this cycle."""
+        core: SubCore = register.core
+        if core.port.read_cycle <= cycle:
+            core.settle(self.now)
+        return not register.bank & core.port.writes_blocked(cycle)
 
     @cython.cfunc
     def take_out(self, register: Returning, before: Returning | None) -> cython.void:

@@ -283,8 +283,9 @@ class SubCore(Clocked):
         issued."""
         if self.policy.hinted and self.due_from < now:
             self.settle_upkeep(now)
-        self.catch_up(now)
-        if self.policy.counting:
+        if self.port.read_cycle < now:
+            self.catch_up(now)
+        if self.policy.seen < self.policy.made:
             self.policy.see(now)
 
     @cython.cfunc
