@@ -54,6 +54,55 @@ class Access:
 
 @cython.final
 @cython.cclass
+class AccessQueue:
+    """Accesses that the SM has taken and that have not begun.
+
+    Attributes:
+        first, last: of a chain of them; `count`: how many.
+    """
+
+    first: Access
+    last: Access
+    count: cython.int
+
+    def __init__(self) -> None:
+        self.first, self.last, self.count = None, None, 0
+
+    @cython.cfunc
+    def append(self, access: Access) -> cython.void:
+        """Puts an access behind all others."""
+        if self.first is None:
+            self.first = access
+        else:
+            self.last.following = access
+        self.last = access
+        self.count += 1
+
+    @cython.cfunc
+    def remove(self, access: Access, before: Access | None) -> cython.void:
+        """Takes an access out that stands behind this one, or first."""
+        if before is None:
+            self.first = access.following
+        else:
+            before.following = access.following
+        if access.following is None:
+            self.last = before
+        access.following = None
+        self.count -= 1
+
+    @cython.cfunc
+    def wavefronts(self) -> cython.longlong:
+        """Those of all accesses in it."""
+        found: cython.longlong = 0
+        access: Access = self.first
+        while access is not None:
+            found += access.count
+            access = access.following
+        return found
+
+
+@cython.final
+@cython.cclass
 class Clock:
     """The cycle that an SM has come to, and the last in which a result is there."""
 

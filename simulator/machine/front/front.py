@@ -16,6 +16,7 @@ from typing import Any
 
 import cython
 
+from simulator.machine.front.accounts import Accounts
 from simulator.machine.front.access import Access, Clock
 from simulator.machine.front.program import (
     AT_BARRIER,
@@ -24,11 +25,7 @@ from simulator.machine.front.program import (
     BARRIER,
     BRANCH,
     CONTROL,
-    DEPENDENCY,
-    ISSUED,
     NEVER,
-    NOT_CHOSEN,
-    SEQUENCE,
     SHARED,
     TENSOR,
     Instruction,
@@ -40,7 +37,7 @@ from simulator.machine.front.rules import Rules
 from simulator.machine.front.shared_memory import SharedMemory
 from simulator.machine.front.sub_core import SubCore, UnitQueue
 from simulator.machine.front.warp import Warp
-from simulator.machine.observer import Stall, Waits
+from simulator.machine.observer import Stall
 from simulator.machine.outcomes import BOUNDARY, OUTSIDE, PAUSE, WAITS
 from simulator.machine.reasons import BY_NUMBER
 
@@ -74,6 +71,7 @@ class Front:
     warps: list
     shared: SharedMemory
     unit_queue: UnitQueue
+    accounts: Accounts
     observer: object
     outside: object
     barriers: object
@@ -92,6 +90,7 @@ class Front:
     def __init__(self, rules: Rules, cta: Any, first_warp: Any, skip: Any, observer: Any, barriers: Any) -> None:
         self.rules, self.cta, self.first_warp, self.skip, self.observer = rules, cta, first_warp, skip, observer
         self.barriers, self.barrier_free, self.outside = barriers, 0, None
+        self.accounts = Accounts(rules, observer)
         self.clock, self.unit_queue = Clock(), UnitQueue()
         self.cores = [SubCore(rules, self.clock, number, cta, self.unit_queue) for number in range(rules.sub_cores)]
         self.first = self.cores[0]
@@ -199,11 +198,11 @@ class Front:
     def issue(self, core: SubCore, warp: Warp, now: cython.longlong) -> cython.void:
         """Issues the warp's next instruction in this cycle, and plans when its sub-core looks again."""
         instruction: Instruction = warp.next
-        self.account(core, warp, instruction, now)
+        self.accounts.issue(core, warp, instruction, now)
         core.issues = core.issues + 1 if core.last_issue == now else 1
         core.last_issue = warp.last = now
-        warp.begin_upkeep(instruction, now)
-        core.due_from = min(core.due_from, warp.due)
+        warp.upkeep.begin(instruction, now)
+        core.due_from = min(core.due_from, warp.upkeep.due)
         core.issued += 1
         finished: cython.longlong = now + self.start(core, warp, instruction, now)
         if self.observer is not None:
@@ -212,28 +211,6 @@ class Front:
         self.clock.lasts(finished)
         self.advance_warp(core, warp, now)
         core.wake(core.next_issue(max(now, core.open_from())))
-
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def account(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
-        """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands,
-        the unit, the scheduler."""
-        stalls: object = None
-        if self.observer is not None:
-            stalls = []
-        cycle: cython.longlong = warp.last + 1
-        if cycle < now:
-            cycle = warp.charge(cycle, warp.operands_not_before, DEPENDENCY, stalls)
-            cycle = warp.charge(cycle, warp.issue_not_before, warp.issue_not_before_reason, stalls)
-            cycle = warp.charge(cycle, warp.operands_ready, warp.operands_reason, stalls)
-            taken: cython.int = self.rules.pipe_taken[instruction.unit]
-            cycle = warp.charge(cycle, core.unit_free(instruction), taken, stalls)
-            warp.charge(cycle, now, NOT_CHOSEN, stalls)
-        warp.stalls[SEQUENCE if instruction.part else ISSUED] += 1
-        if self.observer is not None:
-            waits = Waits(warp.issue_not_before, warp.operands_ready, warp.operands_not_before)
-            number: cython.longlong = core.cta * self.rules.sub_cores + core.number
-            self.observer.issue(warp.id, number, instruction.timed, now, stalls, waits)
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -305,7 +282,8 @@ class Front:
             warp.next = program.items[pc]
             warp.prepare()
             return
-        warp.done, warp.upkeep_count, warp.due = True, 0, NEVER
+        warp.done = True
+        warp.upkeep.stop()
         if warp.blocked not in (AT_MBARRIER, AT_GLOBAL):
             self.finish(warp, now)
 

@@ -58,9 +58,11 @@ class IssuePolicy:
         self.recent = numbers([0] * (2 * self.ring))
 
     @cython.cfunc
-    def rank(self, warp: Warp, goes_on: cython.bint) -> cython.longlong:
-        """The order in which warps are preferred, the smallest first: the favourite, if it goes on; then those whose
-        last instruction had no yield hint; of these by what the policy counts."""
+    def key(
+        self, warp: Warp, due: cython.bint, free_from: cython.longlong, now: cython.longlong
+    ) -> cython.longlong:
+        """The order in which warps are preferred, the smallest first: the favourite, if it goes on (`goes_on`); then
+        those whose last instruction had no yield hint; of these by what the policy counts."""
         n: cython.longlong = len(self.warps)
         place: cython.longlong = warp.place
         behind: cython.longlong = place - self.favourite
@@ -72,7 +74,7 @@ class IssuePolicy:
             return -1 if place == self.favourite else place
         if self.policy == ROUND_ROBIN:
             return behind
-        if goes_on:
+        if self.goes_on(warp, due, free_from, now):
             return -1
         hinted: cython.longlong = ONE << 50 if warp.gives_way else 0
         if self.counting:

@@ -20,11 +20,12 @@ from typing import Any
 
 import cython
 
-from simulator.machine.front.access import Access, Clock
+from simulator.machine.front.access import Access, AccessQueue, Clock
 from simulator.machine.front.port import Port
-from simulator.machine.front.program import NEVER, Instruction, Words, numbers
+from simulator.machine.front.program import NEVER, Instruction, Words
 from simulator.machine.front.return_path import Returning, ReturnPath
 from simulator.machine.front.rules import Rules
+from simulator.machine.front.senders import Senders
 from simulator.machine.front.sub_core import MOST_STORES, SubCore
 from simulator.machine.front.warp import Warp
 from simulator.machine.front.wavefronts import GAP, TAKEN, Wavefronts
@@ -37,8 +38,8 @@ class SharedMemory:
 
     Attributes:
         port: that of its first sub-core.
-        first, last: of a chain of `waiting` accesses that it has taken and that have not begun.
-        senders: cycles from which on another store can be sent, one for each of as many as are sent at a time.
+        queue: accesses that it has taken and that have not begun.
+        senders: what sends the values of stores.
         begun: the cycle in which the last access has begun.
         served: the cycle up to which it has been decided what is served; `tick`: when the next decision is due.
         busy: slots taken by accesses.
@@ -50,10 +51,8 @@ class SharedMemory:
     port: Port
     wavefronts: Wavefronts
     path: ReturnPath
-    first: Access
-    last: Access
-    waiting: cython.int
-    senders: cython.longlong[::1]
+    queue: AccessQueue
+    senders: Senders
     begun: cython.longlong
     served: cython.longlong
     tick: cython.longlong
@@ -64,8 +63,7 @@ class SharedMemory:
     def __init__(self, rules: Rules, clock: Clock, cores: Any, cta: Any, observer: Any) -> None:
         self.rules, self.clock, self.cores, self.observer = rules, clock, cores, observer
         self.wavefronts, self.path = Wavefronts(rules, cta, observer), ReturnPath(rules)
-        self.first, self.last, self.waiting = None, None, 0
-        self.senders = numbers([0] * rules.senders)
+        self.queue, self.senders = AccessQueue(), Senders(rules)
         self.begun, self.served, self.tick, self.busy, self.token = NEVER, 0, NEVER, 0, 0
         core: SubCore = cores[rules.sub_cores - 1]
         last: Port = core.port
@@ -113,23 +111,6 @@ class SharedMemory:
     # What begins
 
     @cython.cfunc
-    def first_sender(self) -> cython.int:
-        """The sender that is free first."""
-        found: cython.int = 0
-        k: cython.int
-        for k in range(1, self.rules.senders):
-            if self.senders[k] < self.senders[found]:
-                found = k
-        return found
-
-    @cython.cfunc
-    def comes(self, access: Access) -> cython.longlong:
-        """When the SM can take an access that a sub-core sends: a store not while others send their values."""
-        if not access.values:
-            return access.soonest
-        return max(access.soonest, self.senders[self.first_sender()])
-
-    @cython.cfunc
     @cython.exceptval(check=True)
     def serve(self, now: cython.longlong) -> cython.void:
         """Decides what is served up to `lag` cycles before now."""
@@ -155,16 +136,16 @@ class SharedMemory:
     def next_decision(self, cycle: cython.longlong) -> cython.longlong:
         """The first cycle, from this one on, in which an access can be taken or begin."""
         found: cython.longlong = NEVER
-        if self.waiting < self.rules.waiting:
+        if self.queue.count < self.rules.waiting:
             port: Port = self.port
             for _ in range(self.rules.sub_cores):
                 if port.head is not None:
-                    found = min(found, self.comes(port.head))
+                    found = min(found, self.senders.comes(port.head))
                 port = port.following
             if found <= cycle:
                 return cycle
         k: cython.int = 0
-        access: Access = self.first
+        access: Access = self.queue.first
         self.token += 1
         while access is not None:
             head: cython.bint = self.is_head(access, k, self.rules.reach)
@@ -190,7 +171,7 @@ class SharedMemory:
     @cython.cfunc
     def take(self, cycle: cython.longlong) -> cython.void:
         """Takes an access into the queue: of the sub-cores that have one, from that which has waited longest."""
-        if self.waiting >= self.rules.waiting:
+        if self.queue.count >= self.rules.waiting:
             return
         first: Port = None
         port: Port = self.port
@@ -198,20 +179,14 @@ class SharedMemory:
             if (
                 port.head is not None
                 and (first is None or port.taken_at < first.taken_at)
-                and self.comes(port.head) <= cycle
+                and self.senders.comes(port.head) <= cycle
             ):
                 first = port
             port = port.following
         if first is None:
             return
-        if first.head.values:
-            self.senders[self.first_sender()] = cycle + first.head.values * self.rules.port_cycles
-        if self.first is None:
-            self.first = first.head
-        else:
-            self.last.following = first.head
-        self.last = first.head
-        self.waiting += 1
+        self.senders.send(first.head, cycle)
+        self.queue.append(first.head)
         first.pass_on(cycle, cycle + self.rules.lag)
 
     @cython.cfunc
@@ -224,10 +199,8 @@ class SharedMemory:
         before: Access = None
         access: Access = None
         self.token += 1
-        while self.waiting:
-            before, access = access, self.first if access is None else access.following
-            if access is None:
-                return
+        while k + 1 < self.queue.count:
+            before, access = access, self.queue.first if access is None else access.following
             k += 1
             if not self.is_head(access, k, reach) or max(access.warp.turn, access.behind) > cycle:
                 continue
@@ -241,22 +214,10 @@ class SharedMemory:
                 return
             if refused is not None:
                 refused.passed += 1
-            self.remove(access, before)
+            self.queue.remove(access, before)
             self.begun = cycle
             self.begins(access, cycle)
             return
-
-    @cython.cfunc
-    def remove(self, access: Access, before: Access | None) -> cython.void:
-        """Takes an access out of the queue that stands behind this one, or first."""
-        if before is None:
-            self.first = access.following
-        else:
-            before.following = access.following
-        if access.following is None:
-            self.last = before
-        access.following = None
-        self.waiting -= 1
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -281,7 +242,7 @@ class SharedMemory:
         for _ in range(self.rules.sub_cores):
             access: Access = port.head
             if access is not None and access.values and access.soonest <= cycle:
-                late: cython.longlong = self.comes(access) - access.soonest
+                late: cython.longlong = self.senders.comes(access) - access.soonest
                 if late > 0:
                     access.soonest += late
                     port.read_later(access, late)
@@ -327,11 +288,7 @@ class SharedMemory:
     @cython.exceptval(check=True)
     def block(self, now: cython.longlong, cycles: cython.longlong) -> cython.longlong:
         """Takes `cycles` in one piece, behind all accesses that have issued; returns the first."""
-        ahead: cython.longlong = 0
-        access: Access = self.first
-        while access is not None:
-            ahead += access.count
-            access = access.following
+        ahead: cython.longlong = self.queue.wavefronts()
         core: SubCore
         number: cython.longlong
         for core in self.cores:
@@ -356,18 +313,21 @@ class SharedMemory:
         lag: cython.longlong = self.rules.lag
         self.wavefronts.state(words, max(now - lag, 0))
         self.path.state(words, now)
-        words.add(self.waiting)
+        words.add(self.queue.count)
         words.add(self.begun - now + lag == -1 or self.begun - now + lag == 0)
-        for until in sorted([max(self.senders[k] - now + lag, 0) for k in range(self.rules.senders)]):
-            words.add(until)
+        self.senders.state(words, now - lag)
+        port: Port = self.port
+        other: Port
+        for _ in range(self.rules.sub_cores):  # the order in which they were taken, and granted
+            order: cython.int = 0
+            other = port.following
+            while other is not port:
+                order += (other.taken_at < port.taken_at) + 64 * (other.granted_at < port.granted_at)
+                other = other.following
+            words.add(order)
+            port = port.following
         core: SubCore
-        for order in (
-            sorted(self.cores, key=lambda core: core.taken_at()),
-            sorted(self.cores, key=lambda core: core.granted_at()),
-        ):
-            for core in order:
-                words.add(core.number)
-        access: Access = self.first
+        access: Access = self.queue.first
         while access is not None:
             core = self.cores[access.warp.core]
             words.add(core.number)

@@ -21,6 +21,7 @@ from simulator.machine.front.program import (
     Words,
 )
 from simulator.machine.front.rules import Rules
+from simulator.machine.front.upkeep import Upkeep
 from simulator.machine.front.warp import Warp
 
 MOST_STORES = cython.declare(cython.longlong, 3)  # stores that a matrix instruction leaves a gap for, at most
@@ -122,14 +123,6 @@ class SubCore(Clocked):
         pipe.busy += cycle - max(pipe.free, self.clock.now)
         pipe.free = cycle
 
-    def taken_at(self) -> Any:
-        """When the SM has taken its last access."""
-        return self.port.taken_at
-
-    def granted_at(self) -> Any:
-        """When it has read the last address of a load."""
-        return self.port.granted_at
-
     @cython.cfunc
     def stalls(self, warp: Warp) -> cython.bint:
         """Whether the warp's next instruction finds no room in the queue of the tcgen05 unit."""
@@ -210,27 +203,19 @@ class SubCore(Clocked):
         best_due: cython.bint = False
         warp: Warp
         for warp in self.warps:
-            due: cython.bint = self.policy.hinted and warp.due == now
+            due: cython.bint = self.policy.hinted and warp.upkeep.due == now
             if not due and not (with_able and self.able(warp, now)):
                 continue
             if best is None:
                 best, best_due = warp, due
                 continue
             if best_key == NEVER:
-                best_key = self.key(best, best_due, now)
-            key: cython.longlong = self.key(warp, due, now)
+                best_key = self.policy.key(best, best_due, self.pipe_free(best.next), now)
+            key: cython.longlong = self.policy.key(warp, due, self.pipe_free(warp.next), now)
             if key < best_key:
                 best, best_key, best_due = warp, key, due
         self.picked_due = best_due
         return -1 if best is None else best.place
-
-    @cython.cfunc
-    def key(self, warp: Warp, due: cython.bint, now: cython.longlong) -> cython.longlong:
-        """The order in which the policy prefers a warp that can issue, the smallest first."""
-        goes_on: cython.bint = False
-        if warp.place == self.policy.favourite:
-            goes_on = self.policy.goes_on(warp, due, self.pipe_free(warp.next), now)
-        return self.policy.rank(warp, goes_on)
 
     @cython.cfunc
     def note_hint(self, warp: Warp, hinted: cython.bint) -> cython.void:
@@ -252,7 +237,7 @@ class SubCore(Clocked):
         first: cython.longlong = NEVER
         warp: Warp
         for warp in self.warps:
-            first = min(first, warp.due)
+            first = min(first, warp.upkeep.due)
         self.due_from = first
         return first
 
@@ -261,11 +246,11 @@ class SubCore(Clocked):
         """Lets an overhead instruction of the warp issue in this cycle."""
         warp: Warp = self.warps[place]
         self.policy.note(warp, now)
-        seen: cython.int = warp.upkeep_seen
-        self.note_hint(warp, warp.upkeep[seen] & 1)
-        if seen < MOST_KINDS and warp.counter >> seen & 1:
-            self.collector.enter_operand(warp, warp.runs, 0, 0, warp.gives_way)
-        warp.end_upkeep()
+        upkeep: Upkeep = warp.upkeep
+        self.note_hint(warp, upkeep.entries[upkeep.seen] & 1)
+        if upkeep.seen < MOST_KINDS and upkeep.counter >> upkeep.seen & 1:
+            self.collector.enter_operand(warp, upkeep.runs, 0, 0, warp.gives_way)
+        upkeep.end()
 
     @cython.cfunc
     def postpone(self, now: cython.longlong) -> cython.void:
@@ -274,7 +259,7 @@ class SubCore(Clocked):
             return
         warp: Warp
         for warp in self.warps:
-            if warp.due == now:
+            if warp.upkeep.due == now:
                 warp.put_off(1)
 
     @cython.cfunc

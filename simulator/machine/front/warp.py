@@ -24,8 +24,7 @@ from simulator.machine.front.program import (
     numbers,
 )
 from simulator.machine.front.rules import Rules
-from simulator.machine.observer import Stall
-from simulator.machine.reasons import BY_NUMBER
+from simulator.machine.front.upkeep import Upkeep
 
 
 @cython.final
@@ -60,9 +59,7 @@ class Warp:
             yet come later; else 0.
         turns: for each item, the position of its next execution in what differs between executions.
         costs: for each item its `Repeated` wavefronts, or None.
-        upkeep: loop overhead and NOPs behind its last instruction: twice the cycle of issue, and 1 with the yield hint;
-            of `upkeep_count`, the first `upkeep_seen` have issued. `counter`: bit p if the one at p compares the loop
-            counter, which reads the register `runs`.
+        upkeep: loop overhead and NOPs behind its last instruction.
         turn: when its next access to shared memory may begin; `behind`: when it may because of the warp's last access
             to global memory; `between`: whether it has sent something to shared memory since.
         outside_turn: when its next access to global memory may pass the pipe to shared memory.
@@ -104,12 +101,7 @@ class Warp:
     ended: cython.int
     turns: cython.longlong[::1]
     costs: list
-    upkeep: cython.longlong[::1]
-    upkeep_seen: cython.int
-    upkeep_count: cython.int
-    due: cython.longlong
-    counter: cython.longlong
-    runs: cython.longlong
+    upkeep: Upkeep
     turn: cython.longlong
     behind: cython.longlong
     between: cython.bint
@@ -136,8 +128,7 @@ class Warp:
         self.costs = [None] * program.count
         for at, by_warp in program.costs.items():
             self.costs[at] = by_warp.get(number)
-        self.upkeep = numbers([0]) * (program.longest_upkeep + 1)
-        self.upkeep_seen, self.upkeep_count, self.due, self.counter, self.runs = 0, 0, NEVER, 0, 0
+        self.upkeep = Upkeep(program.longest_upkeep)
         self.turn, self.behind, self.between, self.outside_turn, self.released_late = 0, 0, False, 0, 0
         self.stalls = numbers([0]) * REASONS
         self.next, self.seen = program.items[0], 0
@@ -221,29 +212,9 @@ class Warp:
         return latest + end.branch
 
     @cython.cfunc
-    def begin_upkeep(self, instruction: Instruction, now: cython.longlong) -> cython.void:
-        """Notes the loop overhead and NOPs that issue behind an instruction that issues now."""
-        self.upkeep_seen, self.upkeep_count = 0, instruction.upkeep_count
-        self.counter, self.runs = instruction.counter, instruction.runs
-        k: cython.int
-        for k in range(instruction.upkeep_count):
-            self.upkeep[k] = 2 * now + instruction.upkeep[k]
-        self.due = self.upkeep[0] >> 1 if self.upkeep_count else NEVER
-
-    @cython.cfunc
-    def end_upkeep(self) -> cython.void:
-        """Notes that the overhead instruction that was due has issued."""
-        self.upkeep_seen += 1
-        self.due = self.upkeep[self.upkeep_seen] >> 1 if self.upkeep_seen < self.upkeep_count else NEVER
-
-    @cython.cfunc
     def put_off(self, cycles: cython.longlong) -> cython.void:
         """Lets its overhead instructions and what follows come so many cycles later."""
-        k: cython.int
-        for k in range(self.upkeep_seen, self.upkeep_count):
-            self.upkeep[k] += 2 * cycles
-        if self.due < NEVER:
-            self.due += cycles
+        self.upkeep.put_off(cycles)
         self.issue_not_before += cycles
 
     @cython.cfunc
@@ -252,16 +223,8 @@ class Warp:
         only while it is in the read stages. A NOP with the yield hint that would issue in the next cycle comes later,
         but not what follows: that waits a cycle for the hint in any case."""
         begins: cython.longlong = self.issue_not_before
-        seen: cython.int = self.upkeep_seen
-        hinted: cython.bint = (
-            seen + 1 == self.upkeep_count and begins == cycle + 3 and self.upkeep[seen] == 2 * (cycle + 1) + 1
-        )
-        k: cython.int
-        for k in range(seen, self.upkeep_count):
-            if self.upkeep[k] >> 1 >= cycle:
-                self.upkeep[k] += 2
-        if seen < self.upkeep_count:
-            self.due = self.upkeep[seen] >> 1
+        hinted: cython.bint = begins == cycle + 3 and self.upkeep.is_last_hint(cycle + 1)
+        self.upkeep.stand_still(cycle)
         if cycle <= begins and not hinted and cycle <= self.jump_leaves:
             self.issue_not_before += 1
             if self.jump_leaves < NEVER:
@@ -335,17 +298,3 @@ class Warp:
             self.boards[instruction.frees] += cycles
         if not self.done:
             self.prepare()
-
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def charge(
-        self, cycle: cython.longlong, until: cython.longlong, reason: cython.int, stalls: object
-    ) -> cython.longlong:
-        """Counts the cycles from `cycle` to before `until`, if there are any, for a reason; returns where the next
-        begins."""
-        if until <= cycle:
-            return cycle
-        self.stalls[reason] += until - cycle
-        if stalls is not None:
-            stalls.append(Stall(BY_NUMBER[reason], cycle, until))
-        return until

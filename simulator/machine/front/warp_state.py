@@ -54,9 +54,7 @@ def add_warp(warp: Warp, words: Words, now: cython.longlong, accesses: cython.lo
             words.add(k)
             words.add(warp.turns[k])
     words.add(-1)
-    for k in range(warp.upkeep_seen, warp.upkeep_count):
-        words.add(warp.upkeep[k] - 2 * now)
-    words.add(-1)
+    warp.upkeep.state(words, now)
 
 
 @cython.cfunc
