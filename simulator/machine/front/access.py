@@ -51,6 +51,12 @@ class Access:
     issue: object
     following: Access
 
+    @cython.cfunc
+    def read_later(self, cycles: cython.longlong) -> cython.void:
+        """Lets its warp know that its registers are read so many cycles later."""
+        self.warp.read_later(self.instruction, self.read, cycles)
+        self.read += cycles
+
 
 @cython.final
 @cython.cclass
@@ -59,14 +65,16 @@ class AccessQueue:
 
     Attributes:
         first, last: of a chain of them; `count`: how many.
+        token: of the question which of them are their warps' first.
     """
 
     first: Access
     last: Access
     count: cython.int
+    token: cython.longlong
 
     def __init__(self) -> None:
-        self.first, self.last, self.count = None, None, 0
+        self.first, self.last, self.count, self.token = None, None, 0, 0
 
     @cython.cfunc
     def append(self, access: Access) -> cython.void:
@@ -89,6 +97,20 @@ class AccessQueue:
             self.last = before
         access.following = None
         self.count -= 1
+
+    @cython.cfunc
+    def ask(self) -> cython.void:
+        """Begins to ask of each access, the first first, whether it is a head."""
+        self.token += 1
+
+    @cython.cfunc
+    def is_head(self, access: Access, place: cython.int, reach: cython.int) -> cython.bint:
+        """Whether an access waits for nothing but wavefronts: it is its warp's first in the queue (as asked from the
+        first place on), and a store or at the first `reach` places."""
+        if access.warp.seen == self.token:
+            return False
+        access.warp.seen = self.token
+        return place < reach or access.instruction.slow
 
     @cython.cfunc
     def wavefronts(self) -> cython.longlong:
@@ -115,8 +137,7 @@ class Clock:
     @cython.ccall
     def lasts(self, cycle: cython.longlong) -> cython.void:
         """Notes that a result is there in this cycle."""
-        if cycle > self.end:
-            self.end = cycle
+        self.end = max(self.end, cycle)
 
 
 @cython.cclass
@@ -142,5 +163,4 @@ class Clocked:
     def wake(self, cycle: cython.longlong) -> cython.void:
         """Plans to look at the warps in `cycle`, unless that is planned for an earlier cycle already."""
         cycle = max(cycle, self.clock.now, self.open_from())
-        if cycle < self.tick:
-            self.tick = cycle
+        self.tick = min(self.tick, cycle)

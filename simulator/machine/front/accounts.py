@@ -6,7 +6,8 @@ from typing import Any
 
 import cython
 
-from simulator.machine.front.program import DEPENDENCY, ISSUED, NOT_CHOSEN, SEQUENCE, Instruction
+from simulator.machine.front.pipes import Pipe
+from simulator.machine.front.program import DEPENDENCY, ISSUED, NOT_CHOSEN, SEQUENCE, SHARED, Instruction
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.sub_core import SubCore
 from simulator.machine.front.warp import Warp
@@ -53,9 +54,26 @@ class Accounts:
 
     @cython.cfunc
     @cython.exceptval(check=True)
-    def charge(
-        self, warp: Warp, cycle: cython.longlong, until: cython.longlong, reason: cython.int
-    ) -> cython.longlong:
+    def issued(
+        self, core: SubCore, instruction: Instruction, now: cython.longlong, finished: cython.longlong
+    ) -> cython.int:
+        """Tells the observer when the result of an instruction is there, and when its unit takes another."""
+        pipe: Pipe = core.pipes[instruction.unit]
+        self.observer.issued(now, finished, now if instruction.unit == SHARED else pipe.free)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def end(self, warp: Warp, cycle: cython.longlong, reason: cython.int) -> cython.int:
+        """Counts the wait, until this cycle, of a warp whose program is over."""
+        warp.stalls[reason] += cycle - 1 - warp.last
+        if self.observer is not None:
+            self.observer.end(warp.id, Stall(BY_NUMBER[reason], warp.last + 1, cycle))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def charge(self, warp: Warp, cycle: cython.longlong, until: cython.longlong, reason: cython.int) -> cython.longlong:
         """Counts the cycles from `cycle` to before `until`, if there are any, for a reason; returns where the next
         begins."""
         if until <= cycle:

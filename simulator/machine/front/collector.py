@@ -33,7 +33,7 @@ from simulator.machine.front.matrix_reads import FIRST_TWO, THIRD, MatrixRead, M
 from simulator.machine.front.port import Port
 from simulator.machine.front.program import ALU, FMA, ONE, TENSOR, UNITS, Instruction, Words, numbers
 from simulator.machine.front.rules import Rules
-from simulator.machine.front.stages import Stage
+from simulator.machine.front.stages import ReadStages, Stage
 from simulator.machine.front.warp import Warp
 
 KEPT = cython.declare(cython.longlong, timed_code.KEPT)
@@ -50,7 +50,6 @@ class Collector:
     """The read stages of a sub-core.
 
     Attributes:
-        oldest, newest: the last and the first stage of a ring; `empty`: whether nothing is in any.
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
         frozen: whether the stages stand still in this cycle: -1 all of them, 1 but for what is ahead of a matrix
@@ -61,19 +60,13 @@ class Collector:
     core: Clocked
     port: Port
     matrix: MatrixReads
-    oldest: Stage
-    newest: Stage
-    empty: cython.bint
+    stages: ReadStages
     kept: cython.longlong[::1]
     frozen: cython.int
 
     def __init__(self, rules: Rules, core: Clocked, port: Port, matrix: MatrixReads) -> None:
         self.rules, self.core, self.port, self.matrix = rules, core, port, matrix
-        self.oldest = self.newest = Stage()
-        for _ in range(rules.stages - 1):
-            self.newest.behind = Stage()
-            self.newest = self.newest.behind
-        self.newest.behind, self.empty = self.oldest, True
+        self.stages = ReadStages(rules.stages)
         self.kept = numbers([-1] * 8)
         self.frozen = 0
 
@@ -99,10 +92,10 @@ class Collector:
                         given += instruction.forwarding_penalty
                     filed = max(warp.readable[source] + self.rules.stored, given)
             self.enter_operand(warp, instruction.operands[k], filed, given, instruction.yields)
-        first: Stage = self.newest
+        first: Stage = self.stages.newest
         first.writes |= instruction.writer
         first.warp, first.instruction = warp, instruction
-        self.empty = False
+        self.stages.empty = False
 
     @cython.cfunc
     def enter_matrix(self, warp: Warp, instruction: Instruction) -> cython.void:
@@ -130,7 +123,7 @@ class Collector:
     ) -> cython.void:
         """Adds this operand (`TimedOperation.operands`) to the first stage; it can be read from the cycle `filed` on,
         and in the last stage from `given`; `hinted`: whether its instruction has the yield hint."""
-        first: Stage = self.newest
+        first: Stage = self.stages.newest
         bit: cython.longlong = operand & 7
         slot: cython.longlong = bit >> 1
         register: cython.longlong = warp.place << 16 | operand >> 5
@@ -141,7 +134,7 @@ class Collector:
         self.kept[bit] = register if operand & KEPT else -1
         if hinted and slot < 2 and self.kept[6 + slot] >> 19 != warp.place:
             self.kept[6 + slot] = -1
-        self.empty = False
+        self.stages.empty = False
 
     @cython.cfunc
     def let_go(self, warp: Warp) -> cython.void:
@@ -159,9 +152,10 @@ class Collector:
         returns the cycle that they have come to, negative if nothing issues in it."""
         port: Port = self.port
         matrix: MatrixReads = self.matrix
+        stages: ReadStages = self.stages
         while port.read_cycle < now:
             cycle: cython.longlong = port.read_cycle
-            if not self.frozen and ((self.empty and matrix.first is None) or self.idle()):
+            if not self.frozen and ((stages.empty and matrix.first is None) or self.idle()):
                 until: cython.longlong = min(now, port.next_read())
                 if until > cycle:
                     self.pass_time(until - cycle)
@@ -173,10 +167,10 @@ class Collector:
                 if self.frozen < 0:
                     port.hold(cycle)
                 else:
-                    self.go_ahead(cycle)
+                    stages.go_ahead(cycle)
                 return -port.read_cycle
-            if not self.empty:
-                self.move(cycle, 1)
+            if not stages.empty:
+                stages.move(cycle, 1)
             matrix.move()
         return port.read_cycle
 
@@ -190,78 +184,35 @@ class Collector:
                 return False
             late |= read.late != 0
             read = read.following
-        if self.empty:
-            return True
-        stage: Stage = self.oldest
-        for _ in range(self.rules.stages):
-            if stage.unread or (late and stage.writes):
-                return False
-            stage = stage.behind
-        return True
+        return self.stages.empty or not self.stages.asks(late)
 
     @cython.cfunc
     def pass_time(self, cycles: cython.longlong) -> cython.void:
         """Lets cycles pass in which nothing reads but matrix instructions."""
         late: cython.longlong = 0  # bit k, if no result is written in the kth cycle from now
-        stages: cython.int = self.rules.stages
         matrix: MatrixReads = self.matrix
         k: cython.longlong
         read: MatrixRead = matrix.first
-        stage: Stage = self.oldest
+        stage: Stage = self.stages.oldest
         while read is not None:
             late |= read.late >> min(read.since + 1, 63)
             read = read.following
-        if late or not self.empty:
-            for k in range(min(cycles, LATEST if late else stages)):
+        if late or not self.stages.empty:
+            for k in range(min(cycles, LATEST if late else self.stages.count)):
                 writes: cython.longlong = 0
                 if late & 1:
                     writes = BOTH
-                elif k < stages:
+                elif k < self.stages.count:
                     writes = stage.writes
                 if writes:
                     self.port.block_writes(self.port.read_cycle + k, writes)
                 stage, late = stage.behind, late >> 1
-                if not late and self.empty:
+                if not late and self.stages.empty:
                     break
-        if not self.empty:
-            self.move(self.port.read_cycle, cycles)
+        if not self.stages.empty:
+            self.stages.move(self.port.read_cycle, cycles)
         if matrix.first is not None:
             matrix.pass_time(cycles)
-
-    @cython.cfunc
-    def move(self, cycle: cython.longlong, cycles: cython.longlong) -> cython.void:
-        """Moves instructions, of which there are, on by so many stages from this cycle on."""
-        stages: cython.int = self.rules.stages
-        step: cython.int = min(cycles, stages)
-        k: cython.int
-        stage: Stage = self.oldest
-        for k in range(step):
-            if stage.instruction is not None:
-                stage.leave(cycle + k)
-            stage.clear()
-            self.newest, stage = stage, stage.behind
-        self.oldest = stage
-        self.empty = True
-        for k in range(step, stages):
-            if stage.operands or stage.instruction is not None:
-                self.empty = False
-                return
-            stage = stage.behind
-
-    @cython.cfunc
-    def go_ahead(self, cycle: cython.longlong) -> cython.void:
-        """Moves on what is ahead of a matrix instruction that waits in this cycle: what is behind the second stage."""
-        if self.rules.stages > 2:
-            last: Stage = self.oldest
-            if last.instruction is not None:
-                last.leave(cycle)
-            last.clear()
-            third: Stage = last  # from the beginning
-            for _ in range(self.rules.stages - 3):
-                third = third.behind
-            if third is not last:
-                self.oldest = self.newest.behind = last.behind
-                third.behind, last.behind = last, third.behind
 
     @cython.cfunc
     def give(self, cycle: cython.longlong, accessed: cython.longlong) -> cython.int:
@@ -290,12 +241,12 @@ class Collector:
             if read.is_over():
                 over = True
             read = read.following
-        last: Stage = self.oldest
+        last: Stage = self.stages.oldest
         if late:
             self.port.block_writes(cycle, BOTH)
             if last.writes:
-                self.hold_up(last, cycle)
-        if not self.empty:
+                last.hold_up(cycle)
+        if not self.stages.empty:
             if not taken & 1 and self.serve(0, cycle):
                 taken |= 1
             if not taken & 2 and self.serve(1, cycle):
@@ -316,20 +267,11 @@ class Collector:
         return held
 
     @cython.cfunc
-    def hold_up(self, last: Stage, cycle: cython.longlong) -> cython.void:
-        """Blocks forwarding for the last read stage this cycle; operands that arrive now become readable next cycle."""
-        k: cython.int
-        for k in range(3):
-            if last.filed[k] >= cycle:
-                last.filed[k] = max(last.filed[k], cycle + 1)
-                last.given[k] = max(last.given[k], cycle + 1)
-
-    @cython.cfunc
     def serve(self, bank: cython.int, cycle: cython.longlong) -> cython.bint:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""
         older: cython.longlong = 0
         slot: cython.int
-        stage: Stage = self.oldest
+        stage: Stage = self.stages.oldest
         last: cython.bint = True
         for _ in range(self.rules.stages):
             able: cython.longlong = stage.unread & ~older & (OF_EVEN << bank)
@@ -338,36 +280,24 @@ class Collector:
                     if able >> (2 * slot + bank) & 1 and stage.filed[slot] <= cycle:
                         stage.unread &= ~(ONE << (2 * slot + bank))
                         if last and stage.filed[slot] == cycle:
-                            self.take_others_from_file(stage, bank)
+                            stage.take_others_from_file(bank)
                         return True
                 if last:
                     for slot in range(3):  # forwarded
                         if able >> (2 * slot + bank) & 1 and stage.given[slot] <= cycle:
                             stage.unread &= ~(ONE << (2 * slot + bank))
                             if stage.filed[slot] == cycle:
-                                self.take_others_from_file(stage, bank)
+                                stage.take_others_from_file(bank)
                             return True
             older |= stage.operands
             stage, last = stage.behind, False
         return False
 
     @cython.cfunc
-    def take_others_from_file(self, last: Stage, bank: cython.int) -> cython.void:
-        """Lets the instruction in the last stage be forwarded no more results in this bank, as it has read one that has
-        just come to the register file."""
-        slot: cython.int
-        for slot in range(3):
-            if last.unread >> (2 * slot + bank) & 1:
-                last.given[slot] = last.filed[slot]
-
-    @cython.cfunc
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides how the stages go on, at the beginning of a cycle."""
         words.add(self.frozen)
-        stage: Stage = self.oldest
-        for _ in range(self.rules.stages):
-            stage.state(words, now)
-            stage = stage.behind
+        self.stages.state(words, now)
         k: cython.int
         for k in range(8):
             words.add(self.kept[k])

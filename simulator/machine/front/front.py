@@ -16,8 +16,8 @@ from typing import Any
 
 import cython
 
-from simulator.machine.front.accounts import Accounts
 from simulator.machine.front.access import Access, Clock
+from simulator.machine.front.accounts import Accounts
 from simulator.machine.front.program import (
     AT_BARRIER,
     AT_GLOBAL,
@@ -37,9 +37,7 @@ from simulator.machine.front.rules import Rules
 from simulator.machine.front.shared_memory import SharedMemory
 from simulator.machine.front.sub_core import SubCore, UnitQueue
 from simulator.machine.front.warp import Warp
-from simulator.machine.observer import Stall
 from simulator.machine.outcomes import BOUNDARY, OUTSIDE, PAUSE, WAITS
-from simulator.machine.reasons import BY_NUMBER
 
 STEPS = cython.declare(cython.longlong, 1_000_000)  # at once
 # Cycles without an issue after which the state is compared at another warp's loop ends.
@@ -206,8 +204,7 @@ class Front:
         core.issued += 1
         finished: cython.longlong = now + self.start(core, warp, instruction, now)
         if self.observer is not None:
-            free: cython.longlong = now if instruction.unit == SHARED else core.pipe(instruction.unit).free
-            self.observer.issued(now, finished, free)
+            self.accounts.issued(core, instruction, now, finished)
         self.clock.lasts(finished)
         self.advance_warp(core, warp, now)
         core.wake(core.next_issue(max(now, core.open_from())))
@@ -227,7 +224,9 @@ class Front:
         if instruction.outside:
             return 1 if self.outside is None else self.outside.launch(core, warp, instruction.timed, now)
         if unit == SHARED:
-            self.access(core, warp, instruction, now)
+            access: Access = self.shared.send(core, warp, instruction, now)
+            warp.access = now + instruction.interval
+            warp.sends(instruction, access.read, access.ready)
             return 1
         core.take(warp, instruction, now)
         if unit == TENSOR and core.stores:
@@ -237,23 +236,6 @@ class Front:
             warp.ready[instruction.writes[k]] = now + instruction.latency
             warp.producers[instruction.writes[k]] = unit
         return instruction.latency
-
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def access(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
-        """Sends an access to shared memory, of which is decided later when its value is there, or a store is done."""
-        access: Access = self.shared.send(core, warp, instruction, now)
-        warp.access = now + instruction.interval
-        k: cython.int
-        for k in range(instruction.read_count):
-            warp.pinned[instruction.reads[k]] = access.read
-        warp.sent = access.read
-        if instruction.frees >= 0:
-            warp.boards[instruction.frees] = access.read
-        if instruction.fills >= 0:
-            warp.boards[instruction.fills] = access.ready
-        for k in range(instruction.write_count):
-            warp.ready[instruction.writes[k]], warp.producers[instruction.writes[k]] = access.ready, SHARED
 
     # Ends of loops and programs
 
@@ -268,7 +250,7 @@ class Front:
             warp.issue_not_before = 0
         while pc < program.count and program.ends[pc]:
             end: LoopEnd = program.items[pc]
-            self.end_loop(warp, end, pc)
+            warp.end_loop(end, pc)
             warp.counts[end.loop] += 1
             if warp.counts[end.loop] < end.count:
                 if self.skip and self.is_reference(warp, now):
@@ -286,16 +268,6 @@ class Front:
         warp.upkeep.stop()
         if warp.blocked not in (AT_MBARRIER, AT_GLOBAL):
             self.finish(warp, now)
-
-    @cython.cfunc
-    def end_loop(self, warp: Warp, end: LoopEnd, pc: cython.int) -> cython.void:
-        """Delays a warp at the end of a loop's body, at this place, until the loop overhead is done. The accesses that
-        its branch waits for may yet come later, so that waits for them as for operands."""
-        cycle: cython.longlong = warp.starts[end.loop] + self.rules.loop_minimum
-        if cycle > warp.issue_not_before:
-            warp.issue_not_before, warp.issue_not_before_reason = cycle, BRANCH
-        warp.ended = pc + 1
-        warp.starts[end.loop] = warp.issue_not_before
 
     @cython.cfunc
     def is_reference(self, candidate: Warp, now: cython.longlong) -> cython.bint:
@@ -351,9 +323,7 @@ class Front:
         self.clock.now = now
         warp.blocked = 0
         if warp.done:  # nothing issues that would count the wait
-            warp.stalls[reason] += cycle - 1 - warp.last
-            if self.observer is not None:
-                self.observer.end(warp.id, Stall(BY_NUMBER[reason], warp.last + 1, cycle))
+            self.accounts.end(warp, cycle, reason)
             self.finish(warp, now)
             return
         self.go_on(warp, cycle, reason)

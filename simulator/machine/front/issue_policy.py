@@ -58,9 +58,7 @@ class IssuePolicy:
         self.recent = numbers([0] * (2 * self.ring))
 
     @cython.cfunc
-    def key(
-        self, warp: Warp, due: cython.bint, free_from: cython.longlong, now: cython.longlong
-    ) -> cython.longlong:
+    def key(self, warp: Warp, due: cython.bint, free_from: cython.longlong, now: cython.longlong) -> cython.longlong:
         """The order in which warps are preferred, the smallest first: the favourite, if it goes on (`goes_on`); then
         those whose last instruction had no yield hint; of these by what the policy counts."""
         n: cython.longlong = len(self.warps)

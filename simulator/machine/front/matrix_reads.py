@@ -115,8 +115,7 @@ class MatrixReads:
         """Lets those that have just entered go on to the next stage."""
         read: MatrixRead = self.first
         while read is not None:
-            if read.since < 0:
-                read.since = 0
+            read.since = max(read.since, 0)
             read = read.following
 
     @cython.cfunc

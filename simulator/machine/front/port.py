@@ -280,18 +280,12 @@ class Port:
         access.next += cycles
         access.soonest += cycles
         access.until += cycles
-        self.read_later(access, cycles)
+        access.read_later(cycles)
         if number + 1 < self.made:
             self.keep_order(number + 1)
         else:
             self.free_from = access.until
         self.update_room()
-
-    @cython.cfunc
-    def read_later(self, access: Access, cycles: cython.longlong) -> cython.void:
-        """Lets the warp of an access know that its registers are read so many cycles later."""
-        access.warp.read_later(access.instruction, access.read, cycles)
-        access.read += cycles
 
     @cython.cfunc
     def block_writes(self, cycle: cython.longlong, banks: cython.longlong) -> cython.void:

@@ -1,4 +1,4 @@
-"""Stores whose values are on their way from the sub-cores to shared memory: the SM takes as many at a time as it can."""
+"""Stores whose values are on their way from the sub-cores to shared memory: as many at a time as the SM can take."""
 
 from __future__ import annotations
 

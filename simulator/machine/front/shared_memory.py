@@ -57,14 +57,13 @@ class SharedMemory:
     served: cython.longlong
     tick: cython.longlong
     busy: cython.longlong
-    token: cython.longlong
     observer: object
 
     def __init__(self, rules: Rules, clock: Clock, cores: Any, cta: Any, observer: Any) -> None:
         self.rules, self.clock, self.cores, self.observer = rules, clock, cores, observer
         self.wavefronts, self.path = Wavefronts(rules, cta, observer), ReturnPath(rules)
         self.queue, self.senders = AccessQueue(), Senders(rules)
-        self.begun, self.served, self.tick, self.busy, self.token = NEVER, 0, NEVER, 0, 0
+        self.begun, self.served, self.tick, self.busy = NEVER, 0, NEVER, 0
         core: SubCore = cores[rules.sub_cores - 1]
         last: Port = core.port
         for core in cores:
@@ -146,9 +145,9 @@ class SharedMemory:
                 return cycle
         k: cython.int = 0
         access: Access = self.queue.first
-        self.token += 1
+        self.queue.ask()
         while access is not None:
-            head: cython.bint = self.is_head(access, k, self.rules.reach)
+            head: cython.bint = self.queue.is_head(access, k, self.rules.reach)
             k += 1
             if head:
                 soonest: cython.longlong = max(access.warp.turn, access.behind, cycle)
@@ -158,15 +157,6 @@ class SharedMemory:
                         found = min(found, self.wavefronts.free_from(soonest, cycle, not access.instruction.slow))
             access = access.following
         return found
-
-    @cython.cfunc
-    def is_head(self, access: Access, place: cython.int, reach: cython.int) -> cython.bint:
-        """Whether an access waits for nothing but wavefronts: it is its warp's first in the queue (as asked from the
-        first place on), and a store or at the first `reach` places."""
-        if access.warp.seen == self.token:
-            return False
-        access.warp.seen = self.token
-        return place < reach or access.instruction.slow
 
     @cython.cfunc
     def take(self, cycle: cython.longlong) -> cython.void:
@@ -198,11 +188,11 @@ class SharedMemory:
         k: cython.int = -1
         before: Access = None
         access: Access = None
-        self.token += 1
+        self.queue.ask()
         while k + 1 < self.queue.count:
             before, access = access, self.queue.first if access is None else access.following
             k += 1
-            if not self.is_head(access, k, reach) or max(access.warp.turn, access.behind) > cycle:
+            if not self.queue.is_head(access, k, reach) or max(access.warp.turn, access.behind) > cycle:
                 continue
             if self.wavefronts.free_from(cycle, cycle, not access.instruction.slow) != cycle:
                 continue
@@ -245,7 +235,7 @@ class SharedMemory:
                 late: cython.longlong = self.senders.comes(access) - access.soonest
                 if late > 0:
                     access.soonest += late
-                    port.read_later(access, late)
+                    access.read_later(late)
             port = port.following
 
     # What arrives

@@ -9,6 +9,7 @@ import cython
 from simulator.machine.front.program import (
     ALU,
     BOARDS,
+    BRANCH,
     DEPENDENCY,
     GLOBAL,
     NEVER,
@@ -198,6 +199,16 @@ class Warp:
         self.operands_ready, self.operands_reason = latest, rules.produced_by[source]
 
     @cython.cfunc
+    def end_loop(self, end: LoopEnd, pc: cython.int) -> cython.void:
+        """Delays it at the end of a loop's body, at this place, until the loop overhead is done. The accesses that
+        its branch waits for may yet come later, so that waits for them as for operands."""
+        cycle: cython.longlong = self.starts[end.loop] + self.rules.loop_minimum
+        if cycle > self.issue_not_before:
+            self.issue_not_before, self.issue_not_before_reason = cycle, BRANCH
+        self.ended = pc + 1
+        self.starts[end.loop] = self.issue_not_before
+
+    @cython.cfunc
     def branch_ready(self, end: LoopEnd) -> cython.longlong:
         """When the branch at the end of a loop is done that waits for accesses."""
         latest: cython.longlong = 0
@@ -274,6 +285,20 @@ class Warp:
     def count_stall(self, reason: Any, cycles: Any) -> None:
         """Counts cycles for a stall reason."""
         self.stalls[reason] += cycles
+
+    @cython.cfunc
+    def sends(self, instruction: Instruction, read: cython.longlong, ready: cython.longlong) -> cython.void:
+        """Notes of an access that issues when its registers are read, and what stands for when its values are there."""
+        k: cython.int
+        for k in range(instruction.read_count):
+            self.pinned[instruction.reads[k]] = read
+        self.sent = read
+        if instruction.frees >= 0:
+            self.boards[instruction.frees] = read
+        if instruction.fills >= 0:
+            self.boards[instruction.fills] = ready
+        for k in range(instruction.write_count):
+            self.ready[instruction.writes[k]], self.producers[instruction.writes[k]] = ready, SHARED
 
     @cython.cfunc
     def values_come(self, instruction: Instruction, before: cython.longlong, ready: cython.longlong) -> cython.void:
