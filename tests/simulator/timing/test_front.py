@@ -20,6 +20,7 @@ from simulator.chip.config import config_names, load_config
 from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.machine import engine
 from simulator.machine import front as interpreted_front
+from simulator.machine.observer import TimingObserver
 from simulator.resources import folder as data_folder
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
@@ -27,6 +28,7 @@ from simulator.studies.gemm.trace import kernel_trace
 from simulator.timing import run
 from simulator.timing.result import Timing
 from simulator.timing.run import executions, simulate
+from tests.benchmarks.bare_simpy import WARPS, Loop
 from tests.support import config_values
 from tests.support.cases import PROGRAMS, case_of, examples, exhaustive
 from tests.support.random_traces import random_trace
@@ -329,3 +331,17 @@ def test_wavefronts_of_any_length() -> None:
     """As many cycles for a wavefront as a config may ask for."""
     config = load_config("h100_sxm", {"shared.cycles": 100})
     assert check(Session("digits/f16", config, arithmetic="none")).shared_busy > 0
+
+
+@pytest.mark.parametrize("name", ["issue", "issued", "serve", "resume", "complete"])
+def test_what_an_observer_raises_ends_the_run(name: str) -> None:
+    """No function of the compiled front on the way swallows it."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError(name)
+
+    observer = TimingObserver()
+    setattr(observer, name, fail)
+    loop = Loop()
+    with pytest.raises(ZeroDivisionError, match=f"^{name}$"):
+        simulate(loop.config, [loop.code], WARPS, observer=observer)
