@@ -188,7 +188,8 @@ class ReturnPath:
                 register.slot = slot
             self.cursor = slot + 1
             if self.first is not None:
-                self.cursor = max(self.cursor, self.first.slot)
+                if self.first.slot > self.cursor:
+                    self.cursor = self.first.slot
             if register is not None:
                 return register
         self.decided = max(self.decided, until)

@@ -138,7 +138,7 @@ class SharedMemory:
         if self.queue.count < self.rules.waiting:
             port: Port = self.port
             for _ in range(self.rules.sub_cores):
-                if port.head is not None:
+                if port.head is not None and port.head.soonest < found:
                     found = min(found, self.senders.comes(port.head))
                 port = port.following
             if found <= cycle:

@@ -237,7 +237,8 @@ class SubCore(Clocked):
         first: cython.longlong = NEVER
         warp: Warp
         for warp in self.warps:
-            first = min(first, warp.upkeep.due)
+            if warp.upkeep.due < first:
+                first = warp.upkeep.due
         self.due_from = first
         return first
 
