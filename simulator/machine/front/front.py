@@ -200,8 +200,7 @@ class Front:
         core.issues = core.issues + 1 if core.last_issue == now else 1
         core.last_issue = warp.last = now
         warp.upkeep.begin(instruction, now)
-        if warp.upkeep.due < core.due_from:
-            core.due_from = warp.upkeep.due
+        core.due_from = min(core.due_from, warp.upkeep.due)
         core.issued += 1
         finished: cython.longlong = now + self.start(core, warp, instruction, now)
         if self.observer is not None:

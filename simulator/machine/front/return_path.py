@@ -188,8 +188,7 @@ class ReturnPath:
                 register.slot = slot
             self.cursor = slot + 1
             if self.first is not None:
-                if self.first.slot > self.cursor:
-                    self.cursor = self.first.slot
+                self.cursor = max(self.cursor, self.first.slot)
             if register is not None:
                 return register
         self.decided = max(self.decided, until)

@@ -237,8 +237,7 @@ class SubCore(Clocked):
         first: cython.longlong = NEVER
         warp: Warp
         for warp in self.warps:
-            if warp.upkeep.due < first:
-                first = warp.upkeep.due
+            first = min(first, warp.upkeep.due)
         self.due_from = first
         return first
 
