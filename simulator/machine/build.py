@@ -16,16 +16,19 @@ HERE = Path(__file__).resolve().parent
 ORDER = (
     "program",
     "rules",
+    "upkeep",
     "warp",
     "warp_state",
     "matrix_reads",
     "access",
+    "senders",
     "port",
     "stages",
     "collector",
     "pipes",
     "issue_policy",
     "sub_core",
+    "accounts",
     "wavefronts",
     "return_path",
     "shared_memory",
@@ -44,6 +47,7 @@ DIRECTIVES = {
     "binding": False,
     "infer_types": True,
 }
+_DECORATED = re.compile(r"(?:^ *@cython\.\w+.*\n)+(?= *def )", re.M)
 _INTERNAL = re.compile(
     r"^from simulator\.machine\.front\.\w+ import (\([^)]*\)|[^\n]*)\n|^from __future__[^\n]*\n", re.M
 )
@@ -59,9 +63,18 @@ def digest() -> str:
     return hashlib.sha256("".join(sources()).encode()).hexdigest()
 
 
+def _raising_nothing(decorators: re.Match[str]) -> str:
+    """Returns the decorators of a function, to which C code need not look for an exception unless they say so."""
+    text = decorators[0]
+    if "cython.exceptval" in text or not re.search(r"@cython\.(cfunc|ccall)\b", text):
+        return text
+    return f"{text}{text[: text.index('@')]}@cython.exceptval(check=False)\n"
+
+
 def as_one() -> str:
-    """Returns the source text of the one module that Cython compiles."""
-    texts = [_INTERNAL.sub("", text) for text in sources()]
+    """Returns the source text of the one module that Cython compiles. A function of it raises nothing, unless its
+    decorators say so (`cython.exceptval`)."""
+    texts = [_DECORATED.sub(_raising_nothing, _INTERNAL.sub("", text)) for text in sources()]
     return "\n".join(["from __future__ import annotations", *texts, f"DIGEST = {digest()!r}\n"])
 
 

@@ -23,10 +23,12 @@ class Access:
         soonest: when its first wavefront can come.
         read: when its registers can be overwritten.
         ready: what stands for the cycle in which its values are there, as that is not known.
+        values: how many values it sends, if it is a store.
         count: its wavefronts.
         behind: when it may begin because of an access to global memory before it.
         passed: accesses that have begun before it while there was no room for its registers.
         issue: what an observer is told of it.
+        following: the one behind it in the queue of the SM.
     """
 
     warp: Warp
@@ -42,10 +44,83 @@ class Access:
     soonest: cython.longlong
     read: cython.longlong
     ready: cython.longlong
+    values: cython.longlong
     count: cython.longlong
     behind: cython.longlong
     passed: cython.longlong
     issue: object
+    following: Access
+
+    @cython.cfunc
+    def read_later(self, cycles: cython.longlong) -> cython.void:
+        """Lets its warp know that its registers are read so many cycles later."""
+        self.warp.read_later(self.instruction, self.read, cycles)
+        self.read += cycles
+
+
+@cython.final
+@cython.cclass
+class AccessQueue:
+    """Accesses that the SM has taken and that have not begun.
+
+    Attributes:
+        first, last: of a chain of them; `count`: how many.
+        token: of the question which of them are their warps' first.
+    """
+
+    first: Access
+    last: Access
+    count: cython.int
+    token: cython.longlong
+
+    def __init__(self) -> None:
+        self.first, self.last, self.count, self.token = None, None, 0, 0
+
+    @cython.cfunc
+    def append(self, access: Access) -> cython.void:
+        """Puts an access behind all others."""
+        if self.first is None:
+            self.first = access
+        else:
+            self.last.following = access
+        self.last = access
+        self.count += 1
+
+    @cython.cfunc
+    def remove(self, access: Access, before: Access | None) -> cython.void:
+        """Takes an access out that stands behind this one, or first."""
+        if before is None:
+            self.first = access.following
+        else:
+            before.following = access.following
+        if access.following is None:
+            self.last = before
+        access.following = None
+        self.count -= 1
+
+    @cython.cfunc
+    def ask(self) -> cython.void:
+        """Begins to ask of each access, the first first, whether it is a head."""
+        self.token += 1
+
+    @cython.cfunc
+    def is_head(self, access: Access, place: cython.int, reach: cython.int) -> cython.bint:
+        """Whether an access waits for nothing but wavefronts: it is its warp's first in the queue (as asked from the
+        first place on), and a store or at the first `reach` places."""
+        if access.warp.seen == self.token:
+            return False
+        access.warp.seen = self.token
+        return place < reach or access.instruction.slow
+
+    @cython.cfunc
+    def wavefronts(self) -> cython.longlong:
+        """Those of all accesses in it."""
+        found: cython.longlong = 0
+        access: Access = self.first
+        while access is not None:
+            found += access.count
+            access = access.following
+        return found
 
 
 @cython.final
@@ -76,12 +151,10 @@ class Clocked:
     width: cython.longlong
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def settle(self, cycle: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle, and registers be read."""
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def open_from(self) -> cython.longlong:
         """The first cycle in which an issue slot is empty."""
         return self.last_issue + (self.issues >= self.width or self.last_issue > self.clock.now)

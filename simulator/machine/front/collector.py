@@ -30,9 +30,9 @@ import cython
 from simulator.machine.front.access import Clocked
 from simulator.machine.front.matrix_reads import FIRST_TWO, THIRD, MatrixRead, MatrixReads
 from simulator.machine.front.port import Port
-from simulator.machine.front.program import AGAIN, ALU, FMA, KEPT, TENSOR, UNITS, Instruction, Words, numbers
+from simulator.machine.front.program import AGAIN, ALU, FMA, KEPT, ONE, TENSOR, UNITS, Instruction, Words, numbers
 from simulator.machine.front.rules import Rules
-from simulator.machine.front.stages import Stage
+from simulator.machine.front.stages import ReadStages, Stage
 from simulator.machine.front.warp import Warp
 
 OF_EVEN = cython.declare(cython.longlong, 0b010101)  # operands of the even bank, by bit 2 * slot + bank
@@ -47,7 +47,6 @@ class Collector:
     """The read stages of a sub-core.
 
     Attributes:
-        stages: the first first; `empty`: whether nothing is in any.
         kept: by slot and bank, warp and register of an operand that the next instruction need not read again, and
             behind these of A and B of a matrix instruction; -1 for none.
         frozen: whether the stages stand still in this cycle: -1 all of them, 1 but for what is ahead of a matrix
@@ -58,26 +57,19 @@ class Collector:
     core: Clocked
     port: Port
     matrix: MatrixReads
-    stages: list
-    empty: cython.bint
+    stages: ReadStages
     kept: cython.longlong[::1]
     frozen: cython.int
 
     def __init__(self, rules: Rules, core: Clocked, port: Port, matrix: MatrixReads) -> None:
         self.rules, self.core, self.port, self.matrix = rules, core, port, matrix
-        self.stages, self.empty = [Stage() for _ in range(rules.stages)], True
+        self.stages = ReadStages(rules.stages)
         self.kept = numbers([-1] * 8)
         self.frozen = 0
-
-    @cython.cfunc
-    @cython.inline
-    def stage(self, place: cython.int) -> Stage:
-        return cython.cast(Stage, self.stages[place])
 
     # What enters
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def enter(self, warp: Warp, instruction: Instruction) -> cython.void:
         """Lets an instruction that issues in the present cycle enter the first stage."""
         if instruction.unit == TENSOR:
@@ -97,13 +89,12 @@ class Collector:
                         given += instruction.forwarding_penalty
                     filed = max(warp.readable[source] + self.rules.stored, given)
             self.enter_operand(warp, instruction.operands[k], filed, given, instruction.yields)
-        first: Stage = self.stage(0)
+        first: Stage = self.stages.newest
         first.writes |= instruction.writer
         first.warp, first.instruction = warp, instruction
-        self.empty = False
+        self.stages.empty = False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def enter_matrix(self, warp: Warp, instruction: Instruction) -> cython.void:
         """Lets a matrix instruction read, but for what it finds kept from the last one. Accesses read nothing in its
         first two cycles, those of C, those of B unless it is kept, and the third if it reads C in the fifth."""
@@ -124,27 +115,25 @@ class Collector:
         )
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def enter_operand(
         self, warp: Warp, operand: cython.longlong, filed: cython.longlong, given: cython.longlong, hinted: cython.bint
     ) -> cython.void:
         """Adds this operand (`operand_word`) to the first stage; it can be read from the cycle `filed` on,
         and in the last stage from `given`; `hinted`: whether its instruction has the yield hint."""
-        first: Stage = self.stage(0)
+        first: Stage = self.stages.newest
         bit: cython.longlong = operand & 7
         slot: cython.longlong = bit >> 1
         register: cython.longlong = warp.place << 16 | operand >> 5
         first.filed[slot], first.given[slot] = filed, given
-        first.operands |= cython.cast(cython.longlong, 1) << bit
+        first.operands |= ONE << bit
         if not operand & AGAIN and self.kept[bit] != register:
-            first.unread |= cython.cast(cython.longlong, 1) << bit
+            first.unread |= ONE << bit
         self.kept[bit] = register if operand & KEPT else -1
         if hinted and slot < 2 and self.kept[6 + slot] >> 19 != warp.place:
             self.kept[6 + slot] = -1
-        self.empty = False
+        self.stages.empty = False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def let_go(self, warp: Warp) -> cython.void:
         """Forgets what integer and float instructions of other warps have kept."""
         k: cython.int
@@ -155,14 +144,15 @@ class Collector:
     # Cycle by cycle
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def catch_up(self, now: cython.longlong) -> cython.longlong:
         """Lets the stages go on to the beginning of cycle `now`, up to the first cycle in which they stand still;
         returns the cycle that they have come to, negative if nothing issues in it."""
         port: Port = self.port
+        matrix: MatrixReads = self.matrix
+        stages: ReadStages = self.stages
         while port.read_cycle < now:
             cycle: cython.longlong = port.read_cycle
-            if not self.frozen and self.idle():
+            if not self.frozen and ((stages.empty and matrix.first is None) or self.idle()):
                 until: cython.longlong = min(now, port.next_read())
                 if until > cycle:
                     self.pass_time(until - cycle)
@@ -174,89 +164,54 @@ class Collector:
                 if self.frozen < 0:
                     port.hold(cycle)
                 else:
-                    self.go_ahead(cycle)
+                    stages.go_ahead(cycle)
                 return -port.read_cycle
-            self.move(cycle, 1)
-            self.matrix.move()
+            if not stages.empty:
+                stages.move(cycle, 1)
+            matrix.move()
         return port.read_cycle
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def idle(self) -> cython.bint:
         """Whether nothing asks for a register but matrix instructions that read theirs, and nothing can be late."""
         late: cython.bint = False
-        k: cython.int
-        matrix: MatrixReads = self.matrix
-        for k in range(matrix.count):
-            read: MatrixRead = matrix.at(k)
+        read: MatrixRead = self.matrix.first
+        while read is not None:
             if read.metadata:
                 return False
             late |= read.late != 0
-        if self.empty:
-            return True
-        for k in range(self.rules.stages):
-            stage: Stage = self.stage(k)
-            if stage.unread or (late and stage.writes):
-                return False
-        return True
+            read = read.following
+        return self.stages.empty or not self.stages.asks(late)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def pass_time(self, cycles: cython.longlong) -> cython.void:
         """Lets cycles pass in which nothing reads but matrix instructions."""
         late: cython.longlong = 0  # bit k, if no result is written in the kth cycle from now
-        stages: cython.int = self.rules.stages
         matrix: MatrixReads = self.matrix
         k: cython.longlong
-        for k in range(matrix.count):
-            read: MatrixRead = matrix.at(k)
+        read: MatrixRead = matrix.first
+        stage: Stage = self.stages.oldest
+        while read is not None:
             late |= read.late >> min(read.since + 1, 63)
-        if late or not self.empty:
-            for k in range(min(cycles, LATEST if late else stages)):
+            read = read.following
+        if late or not self.stages.empty:
+            for k in range(min(cycles, LATEST if late else self.stages.count)):
                 writes: cython.longlong = 0
-                if late >> k & 1:
+                if late & 1:
                     writes = BOTH
-                elif k < stages:
-                    writes = self.stage(stages - 1 - k).writes
+                elif k < self.stages.count:
+                    writes = stage.writes
                 if writes:
                     self.port.block_writes(self.port.read_cycle + k, writes)
-        self.move(self.port.read_cycle, cycles)
-        matrix.pass_time(cycles)
+                stage, late = stage.behind, late >> 1
+                if not late and self.stages.empty:
+                    break
+        if not self.stages.empty:
+            self.stages.move(self.port.read_cycle, cycles)
+        if matrix.first is not None:
+            matrix.pass_time(cycles)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def move(self, cycle: cython.longlong, cycles: cython.longlong) -> cython.void:
-        """Moves instructions on by so many stages from this cycle on."""
-        if self.empty:
-            return
-        stages: cython.int = self.rules.stages
-        step: cython.int = cython.cast(cython.int, min(cycles, stages))
-        k: cython.int
-        left: cython.bint = False
-        for k in range(stages - 1, -1, -1):
-            stage: Stage = self.stage(k)
-            if k >= stages - step:
-                stage.leave(cycle + stages - 1 - k)
-                stage.clear()
-            elif stage.operands or stage.instruction is not None:
-                left = True
-        self.empty = not left
-        if step < stages:
-            for _ in range(step):
-                self.stages.insert(0, self.stages.pop())
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def go_ahead(self, cycle: cython.longlong) -> cython.void:
-        """Moves on what is ahead of a matrix instruction that waits in this cycle: what is behind the second stage."""
-        if self.rules.stages > 2:
-            last: Stage = self.stages.pop()
-            last.leave(cycle)
-            last.clear()
-            self.stages.insert(2, last)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def give(self, cycle: cython.longlong, accessed: cython.longlong) -> cython.int:
         """Gives registers in this cycle, in which accesses read from the banks `accessed`. Returns whether the stages
         stand still in the next: 0 if not, -1 if they do; 1 if a matrix instruction waits that has not begun to read."""
@@ -264,41 +219,44 @@ class Collector:
         taken: cython.longlong = accessed
         held: cython.int = 0
         late: cython.bint = False
-        k: cython.int
-        read: MatrixRead
-        for k in range(matrix.count):
-            read = matrix.at(k)
+        over: cython.bint = False
+        read: MatrixRead = matrix.first
+        while read is not None:
             if read.since < 0:
-                continue
-            if read.metadata:
+                pass
+            elif read.metadata:
                 held = 1
                 if not taken & read.metadata:
                     taken |= read.metadata
                     read.metadata = 0
-                continue
-            if accessed and not read.since:
+            elif accessed and not read.since:
                 held = 1
-                continue
-            read.since += 1
-            taken |= (read.even >> read.since & 1) | (read.odd >> read.since & 1) << 1
-            late |= read.late >> read.since & 1
-        last: Stage = self.stage(self.rules.stages - 1)
+            else:
+                read.since += 1
+                taken |= (read.even >> read.since & 1) | (read.odd >> read.since & 1) << 1
+                late |= read.late >> read.since & 1
+            if read.is_over():
+                over = True
+            read = read.following
+        last: Stage = self.stages.oldest
         if late:
             self.port.block_writes(cycle, BOTH)
             if last.writes:
-                self.hold_up(last, cycle)
-        if not self.empty:
+                last.hold_up(cycle)
+        if not self.stages.empty:
             if not taken & 1 and self.serve(0, cycle):
                 taken |= 1
             if not taken & 2 and self.serve(1, cycle):
                 taken |= 2
         stands: cython.bint = last.unread != 0 or (late and last.writes != 0)
         if not stands:
-            for k in range(matrix.count):
-                read = matrix.at(k)
+            read = matrix.first
+            while read is not None:
                 if read.since < 0 and not taken & read.metadata:
                     read.metadata = 0
-        matrix.retire()
+                read = read.following
+        if over:
+            matrix.retire()
         if stands:
             return -1
         if last.writes:
@@ -306,61 +264,38 @@ class Collector:
         return held
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def hold_up(self, last: Stage, cycle: cython.longlong) -> cython.void:
-        """Blocks forwarding for the last read stage this cycle; operands that arrive now become readable next cycle."""
-        k: cython.int
-        for k in range(3):
-            if last.filed[k] >= cycle:
-                last.filed[k] = max(last.filed[k], cycle + 1)
-                last.given[k] = max(last.given[k], cycle + 1)
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def serve(self, bank: cython.int, cycle: cython.longlong) -> cython.bint:
         """Gives a register of a bank to the oldest instruction in the stages that can take one."""
         older: cython.longlong = 0
-        final: cython.int = self.rules.stages - 1
-        k: cython.int
         slot: cython.int
-        for k in range(final, -1, -1):
-            stage: Stage = self.stage(k)
+        stage: Stage = self.stages.oldest
+        last: cython.bint = True
+        for _ in range(self.rules.stages):
             able: cython.longlong = stage.unread & ~older & (OF_EVEN << bank)
             if able:
                 for slot in range(3):  # from the register file
                     if able >> (2 * slot + bank) & 1 and stage.filed[slot] <= cycle:
-                        stage.unread &= ~(cython.cast(cython.longlong, 1) << (2 * slot + bank))
-                        if k == final and stage.filed[slot] == cycle:
-                            self.take_others_from_file(stage, bank)
+                        stage.unread &= ~(ONE << (2 * slot + bank))
+                        if last and stage.filed[slot] == cycle:
+                            stage.take_others_from_file(bank)
                         return True
-                if k == final:
+                if last:
                     for slot in range(3):  # forwarded
                         if able >> (2 * slot + bank) & 1 and stage.given[slot] <= cycle:
-                            stage.unread &= ~(cython.cast(cython.longlong, 1) << (2 * slot + bank))
+                            stage.unread &= ~(ONE << (2 * slot + bank))
                             if stage.filed[slot] == cycle:
-                                self.take_others_from_file(stage, bank)
+                                stage.take_others_from_file(bank)
                             return True
             older |= stage.operands
+            stage, last = stage.behind, False
         return False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def take_others_from_file(self, last: Stage, bank: cython.int) -> cython.void:
-        """Lets the instruction in the last stage be forwarded no more results in this bank, as it has read one that has
-        just come to the register file."""
-        slot: cython.int
-        for slot in range(3):
-            if last.unread >> (2 * slot + bank) & 1:
-                last.given[slot] = last.filed[slot]
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides how the stages go on, at the beginning of a cycle."""
         words.add(self.frozen)
+        self.stages.state(words, now)
         k: cython.int
-        for k in range(self.rules.stages):
-            self.stage(k).state(words, now)
         for k in range(8):
             words.add(self.kept[k])
         self.matrix.state(words)
@@ -368,7 +303,6 @@ class Collector:
 
 @cython.cfunc
 @cython.inline
-@cython.exceptval(check=False)
 def ones(mask: cython.longlong) -> cython.longlong:
     """How many bits are set."""
     count: cython.longlong = 0

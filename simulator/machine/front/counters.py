@@ -29,7 +29,7 @@ def state(front: Front, now: cython.longlong) -> bytes:
         core.state(words, now)
     warp: Warp
     for warp in front.warps:
-        core = cython.cast(SubCore, front.cores[warp.core])
+        core = front.cores[warp.core]
         add_warp(warp, words, now, core.port.made)
     return words.bytes()
 

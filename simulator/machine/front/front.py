@@ -17,6 +17,7 @@ from typing import Any
 import cython
 
 from simulator.machine.front.access import Access, Clock
+from simulator.machine.front.accounts import Accounts
 from simulator.machine.front.program import (
     AT_BARRIER,
     AT_GLOBAL,
@@ -24,11 +25,7 @@ from simulator.machine.front.program import (
     BARRIER,
     BRANCH,
     CONTROL,
-    DEPENDENCY,
-    ISSUED,
     NEVER,
-    NOT_CHOSEN,
-    SEQUENCE,
     SHARED,
     TENSOR,
     Instruction,
@@ -40,9 +37,7 @@ from simulator.machine.front.rules import Rules
 from simulator.machine.front.shared_memory import SharedMemory
 from simulator.machine.front.sub_core import SubCore, UnitQueue
 from simulator.machine.front.warp import Warp
-from simulator.machine.observer import Stall, Waits
 from simulator.machine.outcomes import BOUNDARY, OUTSIDE, PAUSE, WAITS
-from simulator.machine.reasons import BY_NUMBER
 
 STEPS = cython.declare(cython.longlong, 1_000_000)  # at once
 # Cycles without an issue after which the state is compared at another warp's loop ends.
@@ -55,7 +50,7 @@ class Front:
     """The front of one SM.
 
     Attributes:
-        cores, warps: its sub-cores, and its warps by number.
+        cores, warps: its sub-cores, and its warps by number; `first`: the first of a chain of these sub-cores.
         shared: its shared memory.
         unit_queue: the queue of its tcgen05 unit.
         skip: whether to stop at ends of loops.
@@ -70,9 +65,11 @@ class Front:
     rules = cython.declare(Rules, visibility="readonly")
     clock = cython.declare(Clock, visibility="readonly")
     cores: list
+    first: SubCore
     warps: list
     shared: SharedMemory
     unit_queue: UnitQueue
+    accounts: Accounts
     observer: object
     outside: object
     barriers: object
@@ -91,8 +88,13 @@ class Front:
     def __init__(self, rules: Rules, cta: Any, first_warp: Any, skip: Any, observer: Any, barriers: Any) -> None:
         self.rules, self.cta, self.first_warp, self.skip, self.observer = rules, cta, first_warp, skip, observer
         self.barriers, self.barrier_free, self.outside = barriers, 0, None
+        self.accounts = Accounts(rules, observer)
         self.clock, self.unit_queue = Clock(), UnitQueue()
         self.cores = [SubCore(rules, self.clock, number, cta, self.unit_queue) for number in range(rules.sub_cores)]
+        self.first = self.cores[0]
+        for number in range(rules.sub_cores - 1):
+            core: SubCore = self.cores[number]
+            core.following = self.cores[number + 1]
         self.shared = SharedMemory(rules, self.clock, self.cores, cta, observer)
         self.warps, self.unfinished, self.until, self.words = [], 0, 0, Words()
         self.chosen = self.chosen_core = self.boundary_warp = self.boundary_loop = None
@@ -103,7 +105,7 @@ class Front:
 
     def place(self, program: Program, number: Any, registers: Any, start: Any) -> Any:
         """Puts a warp of this program on its sub-core, where it issues from the cycle `start` on; returns it."""
-        core: SubCore = cython.cast(SubCore, self.cores[(number - self.first_warp) % self.rules.sub_cores])
+        core: SubCore = self.cores[(number - self.first_warp) % self.rules.sub_cores]
         warp = Warp(self.rules, program, number, self.cta, core.number, core.count, len(self.warps), registers)
         warp.issue_not_before = start
         core.warps.append(warp)
@@ -135,14 +137,13 @@ class Front:
         """Runs every step before cycle `until`; returns why it has stopped."""
         self.until = until
         shared: SharedMemory = self.shared
-        n: cython.int = self.rules.sub_cores
-        k: cython.int
         for _ in range(STEPS):
-            core: SubCore = cython.cast(SubCore, self.cores[0])
-            for k in range(1, n):
-                other: SubCore = cython.cast(SubCore, self.cores[k])
+            core: SubCore = self.first
+            other: SubCore = core.following
+            while other is not None:
                 if other.tick < core.tick:
                     core = other
+                other = other.following
             if min(core.tick, shared.tick) >= self.until:
                 return WAITS
             if shared.tick <= core.tick:
@@ -195,41 +196,18 @@ class Front:
     def issue(self, core: SubCore, warp: Warp, now: cython.longlong) -> cython.void:
         """Issues the warp's next instruction in this cycle, and plans when its sub-core looks again."""
         instruction: Instruction = warp.next
-        self.account(core, warp, instruction, now)
+        self.accounts.issue(core, warp, instruction, now)
         core.issues = core.issues + 1 if core.last_issue == now else 1
         core.last_issue = warp.last = now
-        warp.begin_upkeep(instruction, now)
-        core.due_from = min(core.due_from, warp.due)
+        warp.upkeep.begin(instruction, now)
+        core.due_from = min(core.due_from, warp.upkeep.due)
         core.issued += 1
         finished: cython.longlong = now + self.start(core, warp, instruction, now)
         if self.observer is not None:
-            free: cython.longlong = now if instruction.unit == SHARED else core.pipe(instruction.unit).free
-            self.observer.issued(now, finished, free)
+            self.accounts.issued(core, instruction, now, finished)
         self.clock.lasts(finished)
         self.advance_warp(core, warp, now)
         core.wake(core.next_issue(max(now, core.open_from())))
-
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def account(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
-        """Counts where the warp's cycles since its last issue went: waits that the compiler wrote, releases, operands,
-        the unit, the scheduler."""
-        stalls: object = None
-        if self.observer is not None:
-            stalls = []
-        cycle: cython.longlong = warp.last + 1
-        if cycle < now:
-            cycle = warp.charge(cycle, warp.operands_not_before, DEPENDENCY, stalls)
-            cycle = warp.charge(cycle, warp.issue_not_before, warp.issue_not_before_reason, stalls)
-            cycle = warp.charge(cycle, warp.operands_ready, warp.operands_reason, stalls)
-            taken: cython.int = cython.cast(cython.int, self.rules.pipe_taken[instruction.unit])
-            cycle = warp.charge(cycle, core.unit_free(instruction), taken, stalls)
-            warp.charge(cycle, now, NOT_CHOSEN, stalls)
-        warp.stalls[SEQUENCE if instruction.part else ISSUED] += 1
-        if self.observer is not None:
-            waits = Waits(warp.issue_not_before, warp.operands_ready, warp.operands_not_before)
-            number: cython.longlong = core.cta * self.rules.sub_cores + core.number
-            self.observer.issue(warp.id, number, instruction.timed, now, stalls, waits)
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -246,7 +224,9 @@ class Front:
         if instruction.outside:
             return 1 if self.outside is None else self.outside.launch(core, warp, instruction.timed, now)
         if unit == SHARED:
-            self.access(core, warp, instruction, now)
+            access: Access = self.shared.send(core, warp, instruction, now)
+            warp.access = now + instruction.interval
+            warp.sends(instruction, access.read, access.ready)
             return 1
         core.take(warp, instruction, now)
         if unit == TENSOR and core.stores:
@@ -256,23 +236,6 @@ class Front:
             warp.ready[instruction.writes[k]] = now + instruction.latency
             warp.producers[instruction.writes[k]] = unit
         return instruction.latency
-
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def access(self, core: SubCore, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
-        """Sends an access to shared memory, of which is decided later when its value is there, or a store is done."""
-        access: Access = self.shared.send(core, warp, instruction, now)
-        warp.access = now + instruction.interval
-        k: cython.int
-        for k in range(instruction.read_count):
-            warp.pinned[instruction.reads[k]] = access.read
-        warp.sent = access.read
-        if instruction.frees >= 0:
-            warp.boards[instruction.frees] = access.read
-        if instruction.fills >= 0:
-            warp.boards[instruction.fills] = access.ready
-        for k in range(instruction.write_count):
-            warp.ready[instruction.writes[k]], warp.producers[instruction.writes[k]] = access.ready, SHARED
 
     # Ends of loops and programs
 
@@ -286,8 +249,8 @@ class Front:
         if not warp.blocked and warp.issue_not_before <= now:
             warp.issue_not_before = 0
         while pc < program.count and program.ends[pc]:
-            end: LoopEnd = cython.cast(LoopEnd, program.items[pc])
-            self.end_loop(warp, end, pc)
+            end: LoopEnd = program.items[pc]
+            warp.end_loop(end, pc)
             warp.counts[end.loop] += 1
             if warp.counts[end.loop] < end.count:
                 if self.skip and self.is_reference(warp, now):
@@ -298,26 +261,15 @@ class Front:
                 pc += 1
         warp.pc = pc
         if pc < program.count:
-            warp.next = cython.cast(Instruction, program.items[pc])
+            warp.next = program.items[pc]
             warp.prepare()
             return
-        warp.done, warp.upkeep_count, warp.due = True, 0, NEVER
+        warp.done = True
+        warp.upkeep.stop()
         if warp.blocked not in (AT_MBARRIER, AT_GLOBAL):
             self.finish(warp, now)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def end_loop(self, warp: Warp, end: LoopEnd, pc: cython.int) -> cython.void:
-        """Delays a warp at the end of a loop's body, at this place, until the loop overhead is done. The accesses that
-        its branch waits for may yet come later, so that waits for them as for operands."""
-        cycle: cython.longlong = warp.starts[end.loop] + self.rules.loop_minimum
-        if cycle > warp.issue_not_before:
-            warp.issue_not_before, warp.issue_not_before_reason = cycle, BRANCH
-        warp.ended = pc + 1
-        warp.starts[end.loop] = warp.issue_not_before
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def is_reference(self, candidate: Warp, now: cython.longlong) -> cython.bint:
         """Whether this is the warp at whose loop ends the state is compared: the first that is in a loop and not
         asleep, or itself."""
@@ -356,11 +308,10 @@ class Front:
                     self.go_on(other, self.barrier_free + instruction.latency + other.released_late, AT_BARRIER)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def go_on(self, warp: Warp, cycle: cython.longlong, reason: cython.int) -> cython.void:
         """Lets a warp issue from a cycle on. Its sub-core settles before: what stood still until then does not
         delay the wait that begins."""
-        core: SubCore = cython.cast(SubCore, self.cores[warp.core])
+        core: SubCore = self.cores[warp.core]
         core.settle(self.clock.now)
         warp.wait_until(cycle, reason)
         core.wake(warp.issue_not_before)
@@ -372,9 +323,7 @@ class Front:
         self.clock.now = now
         warp.blocked = 0
         if warp.done:  # nothing issues that would count the wait
-            warp.stalls[reason] += cycle - 1 - warp.last
-            if self.observer is not None:
-                self.observer.end(warp.id, Stall(BY_NUMBER[reason], warp.last + 1, cycle))
+            self.accounts.end(warp, cycle, reason)
             self.finish(warp, now)
             return
         self.go_on(warp, cycle, reason)

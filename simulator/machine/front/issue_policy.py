@@ -14,7 +14,7 @@ from typing import Any
 import cython
 
 from simulator.chip.tables import POLICIES
-from simulator.machine.front.program import ALU, CONTROL, FMA, Words, numbers
+from simulator.machine.front.program import ALU, CONTROL, FMA, ONE, Words, numbers
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.warp import Warp
 
@@ -58,10 +58,9 @@ class IssuePolicy:
         self.recent = numbers([0] * (2 * self.ring))
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def rank(self, warp: Warp, goes_on: cython.bint) -> cython.longlong:
-        """The order in which warps are preferred, the smallest first: the favourite, if it goes on; then those whose
-        last instruction had no yield hint; of these by what the policy counts."""
+    def key(self, warp: Warp, due: cython.bint, free_from: cython.longlong, now: cython.longlong) -> cython.longlong:
+        """The order in which warps are preferred, the smallest first: the favourite, if it goes on (`goes_on`); then
+        those whose last instruction had no yield hint; of these by what the policy counts."""
         n: cython.longlong = len(self.warps)
         place: cython.longlong = warp.place
         behind: cython.longlong = place - self.favourite
@@ -73,9 +72,9 @@ class IssuePolicy:
             return -1 if place == self.favourite else place
         if self.policy == ROUND_ROBIN:
             return behind
-        if goes_on:
+        if self.goes_on(warp, due, free_from, now):
             return -1
-        hinted: cython.longlong = cython.cast(cython.longlong, 1) << 50 if warp.gives_way else 0
+        hinted: cython.longlong = ONE << 50 if warp.gives_way else 0
         if self.counting:
             return hinted + warp.counted * (n + 1) + (n - place)
         if warp.gives_way:
@@ -83,7 +82,6 @@ class IssuePolicy:
         return behind if behind else n
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def goes_on(self, warp: Warp, due: cython.bint, free_from: cython.longlong, now: cython.longlong) -> cython.bint:
         """Whether a warp is the one that issued last, without the yield hint, and goes before all others: for `greedy`
         cycles. Where issues are counted, also behind that unless its unit has just become free (`free_from`), to which
@@ -102,7 +100,6 @@ class IssuePolicy:
         return free_from < now
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def note(self, warp: Warp, now: cython.longlong) -> cython.void:
         """Notes that a warp issues in this cycle."""
         self.favourite, self.turned, warp.acted = warp.place, now, now
@@ -112,21 +109,19 @@ class IssuePolicy:
             self.made += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def pass_on(self) -> cython.void:
         """Turns from the warp that has issued to the next, in round robin."""
         if self.policy == ROUND_ROBIN:
-            self.favourite = (self.favourite + 1) % cython.cast(cython.int, len(self.warps))
+            self.favourite = (self.favourite + 1) % len(self.warps)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def see(self, now: cython.longlong) -> cython.void:
         """Counts what has issued up to `counted_behind` cycles before this one."""
         while self.seen < self.made:
             at: cython.longlong = 2 * (self.seen & (self.ring - 1))
             if self.recent[at] > now - self.rules.counted_behind:
                 return
-            warp: Warp = cython.cast(Warp, self.warps[self.recent[at + 1]])
+            warp: Warp = self.warps[self.recent[at + 1]]
             if warp.counted < self.rules.most_counted:
                 warp.counted += 1
             else:
@@ -136,14 +131,12 @@ class IssuePolicy:
             self.seen += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         """Does not count a cycle in which the read stages stand still."""
         if self.turned < cycle:
             self.turned += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong, alone: cython.bint) -> cython.void:
         """What it remembers. A warp that has the sub-core for itself (`alone`) goes first whatever is counted."""
         words.add(0 if self.policy == OLDEST else self.favourite)
@@ -165,7 +158,6 @@ class IssuePolicy:
         words.add(-1)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def older_than(self, warp: Warp) -> cython.longlong:
         """How many warps have an older last instruction."""
         count: cython.longlong = 0

@@ -25,19 +25,30 @@ class MatrixRead:
         since: cycles since it entered the first stage; -1 in that cycle.
         even, odd: bit c, if it reads a register of that bank c cycles behind issue.
         late: bit c, if an instruction that writes a register is held up c cycles behind issue.
+        cycles: bit c, if one of these is so.
         metadata: bit of the bank from which its metadata is still to be read.
         closed: bit c, if no access to shared memory can read c cycles behind issue.
+        following: the one behind it.
     """
 
     since: cython.longlong
     even: cython.longlong
     odd: cython.longlong
     late: cython.longlong
+    cycles: cython.longlong
     metadata: cython.longlong
     closed: cython.longlong
+    following: MatrixRead
 
     def __init__(self) -> None:
         self.since, self.even, self.odd, self.late, self.metadata, self.closed = -1, 0, 0, 0, 0, 0
+        self.cycles, self.following = 0, None
+
+    @cython.cfunc
+    @cython.inline
+    def is_over(self) -> cython.bint:
+        """Whether it has nothing left to read."""
+        return self.since >= 0 and (self.since > 62 or self.cycles >> self.since <= 1)
 
 
 @cython.final
@@ -46,22 +57,17 @@ class MatrixReads:
     """The matrix instructions of a sub-core that read, the oldest first.
 
     Attributes:
-        count: how many of `reading` read; the others are to be used again.
+        first, last: of a chain of these; `spare`: of those that are over, to be used again.
     """
 
-    reading: list
-    count: cython.int
+    first: MatrixRead
+    last: MatrixRead
+    spare: MatrixRead
 
     def __init__(self) -> None:
-        self.reading, self.count = [], 0
+        self.first = self.last = self.spare = None
 
     @cython.cfunc
-    @cython.inline
-    def at(self, place: cython.int) -> MatrixRead:
-        return cython.cast(MatrixRead, self.reading[place])
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def begin(
         self,
         even: cython.longlong,
@@ -71,80 +77,90 @@ class MatrixReads:
         closed: cython.longlong,
     ) -> cython.void:
         """Lets another one read."""
-        if self.count == len(self.reading):
-            self.reading.append(MatrixRead())
-        read: MatrixRead = self.at(self.count)
+        read: MatrixRead = self.spare
+        if read is None:
+            read = MatrixRead()
+        self.spare, read.following = read.following, None
         read.since, read.even, read.odd, read.late, read.metadata, read.closed = -1, even, odd, late, metadata, closed
-        self.count += 1
+        read.cycles = even | odd | late
+        if self.first is None:
+            self.first = read
+        else:
+            self.last.following = read
+        self.last = read
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def closed(self, begun: cython.longlong) -> cython.longlong:
         """Bit k, if no access may read in the kth cycle from now, for one that has read for `begun` cycles or will."""
         mask: cython.longlong = 0
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
+        read: MatrixRead = self.first
+        while read is not None:
             if read.since >= begun and not read.metadata:
                 mask |= read.closed >> min(read.since + 1, 63)
+            read = read.following
         return mask
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def metadata_waits(self) -> cython.bint:
         """Whether one has not got its metadata in its first stage."""
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
+        read: MatrixRead = self.first
+        while read is not None:
             if read.since >= 0 and read.metadata:
                 return True
+            read = read.following
         return False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def move(self) -> cython.void:
         """Lets those that have just entered go on to the next stage."""
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
+        read: MatrixRead = self.first
+        while read is not None:
             read.since = max(read.since, 0)
+            read = read.following
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def pass_time(self, cycles: cython.longlong) -> cython.void:
         """Lets so many cycles pass in which nothing gets into their way."""
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
+        over: cython.bint = False
+        read: MatrixRead = self.first
+        while read is not None:
             read.since += cycles
-        self.retire()
+            if read.is_over():
+                over = True
+            read = read.following
+        if over:
+            self.retire()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def retire(self) -> cython.void:
         """Forgets those that have nothing left to read."""
-        kept: cython.int = 0
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
-            if read.since < 0 or (read.even | read.odd | read.late) >> min(read.since, 62) > 1:
-                if kept < k:
-                    self.reading[k] = self.reading[kept]
-                    self.reading[kept] = read
-                kept += 1
-        self.count = kept
+        kept: MatrixRead = None
+        read: MatrixRead = self.first
+        following: MatrixRead
+        while read is not None:
+            following = read.following
+            if not read.is_over():
+                kept = read
+            else:
+                if kept is None:
+                    self.first = following
+                else:
+                    kept.following = following
+                if following is None:
+                    self.last = kept
+                read.following, self.spare = self.spare, read
+            read = following
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words) -> cython.void:
         """All that decides what they read next."""
-        words.add(self.count)
-        k: cython.int
-        for k in range(self.count):
-            read: MatrixRead = self.at(k)
+        read: MatrixRead = self.first
+        while read is not None:
             words.add(read.since)
             words.add(read.even)
             words.add(read.odd)
             words.add(read.late)
             words.add(read.metadata)
             words.add(read.closed)
+            read = read.following
+        words.add(-2)

@@ -33,27 +33,23 @@ class Pipe:
         self.free, self.busy, self.follows_stages = 0, 0, follows_stages
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def free_from(self, instruction: Instruction) -> cython.longlong:
         """The cycle from which it can take this instruction."""
         return self.free
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def take(self, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Takes an instruction that issues now."""
         self.free = now + instruction.interval
         self.busy += instruction.interval
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         """Lets a wait that is not over by this cycle last a cycle longer."""
         if self.follows_stages and self.free >= cycle:
             self.free += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong, oldest: cython.longlong) -> cython.void:
         """All that decides when it is free, relative to `now`. What was over by `oldest`, the earliest last issue of a
         warp, is no matter."""
@@ -76,12 +72,10 @@ class HalvedPipe(Pipe):
         self.free, self.busy, self.follows_stages, self.half_free = 0, 0, follows_stages, 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def free_from(self, instruction: Instruction) -> cython.longlong:
         return min(self.free, self.half_free) if instruction.halves else self.free
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def take(self, instruction: Instruction, now: cython.longlong) -> cython.void:
         self.busy += instruction.interval
         if instruction.halves and self.half_free <= now:
@@ -90,7 +84,6 @@ class HalvedPipe(Pipe):
             self.free = now + instruction.interval
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         if self.free >= cycle:
             self.free += 1
@@ -98,7 +91,6 @@ class HalvedPipe(Pipe):
             self.half_free += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong, oldest: cython.longlong) -> cython.void:
         words.add(self.free - now if self.free > oldest else -NEVER)
         words.add(max(self.half_free - now, 0))
@@ -131,7 +123,6 @@ class TensorPipes(Pipe):
         self.ports_until = self.metadata_until = 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def first(self) -> cython.int:
         """The pipe that is free first; of equals that whose last result is there first."""
         found: cython.int = 0
@@ -144,7 +135,6 @@ class TensorPipes(Pipe):
         return found
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def free_from(self, instruction: Instruction) -> cython.longlong:
         pipe: cython.int = self.first() if self.count > 1 else 0
         cycle: cython.longlong = self.frees[pipe] + max(self.results[pipe] - instruction.result_from, 0)
@@ -152,7 +142,6 @@ class TensorPipes(Pipe):
         return max(cycle, self.metadata_until) if instruction.sparse else cycle
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def take(self, instruction: Instruction, now: cython.longlong) -> cython.void:
         pipe: cython.int = self.first() if self.count > 1 else 0
         self.frees[pipe], self.results[pipe] = now + instruction.interval, instruction.result_until
@@ -162,7 +151,6 @@ class TensorPipes(Pipe):
         self.busy += instruction.interval
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         k: cython.int
         for k in range(self.count):
@@ -170,7 +158,6 @@ class TensorPipes(Pipe):
                 self.frees[k] += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong, oldest: cython.longlong) -> cython.void:
         k: cython.int
         for k in range(self.count):
@@ -194,12 +181,10 @@ class PortPipe(Pipe):
         self.port, self.free, self.busy, self.follows_stages = port, 0, 0, False
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def free_from(self, instruction: Instruction) -> cython.longlong:
         return self.port.room_from
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong, oldest: cython.longlong) -> cython.void:
         room: cython.longlong = self.port.room_from
         words.add(-1 if room >= NEVER else (room - now if room > oldest else -NEVER))

@@ -28,7 +28,6 @@ from simulator.machine.front.warp import Warp
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
 def trailing_ones(mask: cython.longlong) -> cython.longlong:
     """How many of the lowest bits are 1, up to the first that is not."""
     count: cython.longlong = 0
@@ -47,7 +46,7 @@ class Port:
     Attributes:
         core: its sub-core.
         accesses: a ring of its last accesses; so many have been `made`, so many have been `read`, and so many `taken`
-            by the SM, the last one in cycle `taken_at`.
+            by the SM, the last one in cycle `taken_at`. `head`: the first that has not been; None if all have.
         last_read: when the last access that is done was read.
         free_from: when the port is free behind all that has issued.
         room_from: from when on another access can issue.
@@ -55,13 +54,14 @@ class Port:
         granted_at: when it has read the last address of a load.
         read_cycle: the cycle that the read stages have come to.
         blocked_writes: by cycle modulo 64, the banks to which nothing could be written in it, below the cycle itself.
-        others: the ports of the other sub-cores.
+        following: the port of the next sub-core, of the last the first.
     """
 
     rules: Rules
     core: Clocked
     matrix: MatrixReads
     accesses: list
+    head: Access
     size: cython.longlong
     made: cython.longlong
     read: cython.longlong
@@ -74,23 +74,24 @@ class Port:
     granted_at: cython.longlong
     read_cycle: cython.longlong
     blocked_writes: cython.longlong[::1]
-    others: list
+    following: Port
 
     def __init__(self, rules: Rules, core: Clocked, matrix: MatrixReads, place: Any) -> None:
         self.rules, self.core, self.matrix = rules, core, matrix
         self.size = 1 << int(rules.queue + 7).bit_length()
         self.accesses = [None] * self.size
         self.made = self.read = self.taken = 0
+        self.head = None
         self.taken_at = self.granted_at = place
         self.last_read, self.free_from, self.room_from = -rules.port_cycles, 0, 0
-        self.deferred, self.read_cycle, self.others = 0, 0, []
+        self.deferred, self.read_cycle, self.following = 0, 0, self
         self.blocked_writes = numbers([0] * 64)
 
     @cython.cfunc
     @cython.inline
     def access(self, number: cython.longlong) -> Access:
         """One of the last accesses, of which so many were made before."""
-        return cython.cast(Access, self.accesses[number & (self.size - 1)])
+        return self.accesses[number & (self.size - 1)]
 
     @cython.cfunc
     def send(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> Access:
@@ -111,8 +112,11 @@ class Port:
         if instruction.slow:
             access.read -= rules.store_latency
         access.ready = NEVER + self.made
+        access.values = 0 if instruction.write_count else instruction.sent - 1
         access.count = access.behind = access.passed = 0
-        access.issue = None
+        access.issue = access.following = None
+        if self.head is None:
+            self.head = access
         self.made += 1
         return access
 
@@ -128,7 +132,6 @@ class Port:
         return begin
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def first_read(self, access: Access, last: cython.longlong) -> cython.longlong:
         """When an access reads its first register, if the one before it has read its last one in cycle `last`."""
         free: cython.longlong = last + self.rules.port_cycles
@@ -137,7 +140,6 @@ class Port:
         return max(access.arrives, free) + self.rules.store_latency
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def last_before(self, number: cython.longlong) -> cython.longlong:
         """When the access before this one reads its last register."""
         if number > self.read:
@@ -145,13 +147,11 @@ class Port:
         return self.last_read
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def next_read(self) -> cython.longlong:
         """The first cycle in which a register may be read."""
         return self.read_cycle if self.deferred else self.next_unread()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def next_unread(self) -> cython.longlong:
         """When the first access with registers to read reads the next of them, if nothing puts it off. One whose
         predecessor the SM has not taken cannot begin."""
@@ -160,17 +160,19 @@ class Port:
         return self.access(self.read).next
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def release(self, cycle: cython.longlong) -> cython.void:
-        """Lets the access behind the one that has been taken begin from this cycle on."""
+    def pass_on(self, now: cython.longlong, cycle: cython.longlong) -> cython.void:
+        """Notes that the SM takes its first access now. The one behind that begins from this cycle on."""
+        self.taken += 1
+        self.taken_at = now
+        self.head = None
         if self.taken < self.made:
-            cycles: cython.longlong = cycle - self.access(self.taken).next
+            self.head = self.access(self.taken)
+            cycles: cython.longlong = cycle - self.head.next
             if cycles > 0:
                 self.put_off(self.taken, cycles)
             self.update_room()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def update_room(self) -> cython.void:
         """Works out when the sub-core has room for another access, as far as that is known."""
         number: cython.longlong = self.made - self.rules.queue
@@ -189,7 +191,6 @@ class Port:
             self.core.wake(begin)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def read_bank(self, cycle: cython.longlong) -> cython.longlong:
         """Lets the port read in a cycle; returns the banks taken: bit 0 for even registers, bit 1 for odd ones."""
         taken: cython.longlong = self.deferred
@@ -221,7 +222,6 @@ class Port:
         return taken | bank
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def asks(self, cycle: cython.longlong) -> cython.bint:
         """Whether the address of a load would be read in this cycle, to which the sub-core has come."""
         if self.next_unread() != cycle:
@@ -230,30 +230,32 @@ class Port:
         return access.left == access.sent and not (access.instruction.slow or self.matrix.closed(1) & 1)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def is_granted(self, cycle: cython.longlong) -> cython.bint:
         """Lets one sub-core of the SM read the address of a load in a cycle; returns whether that is this one, which
         would. The others that would are put off by a cycle."""
         first: Port = self
-        asking: list = []
-        other: Port
-        for other in self.others:
+        asking: cython.longlong = 0  # bit k, if the kth of the others would
+        bit: cython.longlong = 1
+        other: Port = self.following
+        while other is not self:
             if other.next_unread() <= cycle:
                 other.core.settle(cycle)
                 if other.asks(cycle):
-                    asking.append(other)
+                    asking |= bit
                     if other.granted_at < first.granted_at:
                         first = other
+            other, bit = other.following, bit << 1
         first.granted_at = cycle
         if first is not self:
             self.put_off(self.read, 1)
-        for other in asking:
-            if other is not first:
+        while asking:
+            other = other.following
+            if asking & 1 and other is not first:
                 other.put_off(other.read, 1)
+            asking >>= 1
         return first is self
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def hold(self, cycle: cython.longlong) -> cython.void:
         """Lets accesses that are still in the read stages, which stand still, come a cycle later."""
         number: cython.longlong
@@ -264,7 +266,6 @@ class Port:
                 self.keep_order(number)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def keep_order(self, number: cython.longlong) -> cython.void:
         """Puts an access off that would read before it has come, or before the port is free."""
         access: Access = self.access(number)
@@ -273,14 +274,13 @@ class Port:
             self.put_off(number, cycles)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def put_off(self, number: cython.longlong, cycles: cython.longlong) -> cython.void:
         """Lets an access read what is left so many cycles later, and those behind it if they wait for that."""
         access: Access = self.access(number)
         access.next += cycles
         access.soonest += cycles
         access.until += cycles
-        self.read_later(access, cycles)
+        access.read_later(cycles)
         if number + 1 < self.made:
             self.keep_order(number + 1)
         else:
@@ -288,14 +288,6 @@ class Port:
         self.update_room()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def read_later(self, access: Access, cycles: cython.longlong) -> cython.void:
-        """Lets the warp of an access know that its registers are read so many cycles later."""
-        access.warp.read_later(access.instruction, access.read, cycles)
-        access.read += cycles
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def block_writes(self, cycle: cython.longlong, banks: cython.longlong) -> cython.void:
         """Notes that nothing can be written to these banks of the sub-core in a cycle."""
         before: cython.longlong = self.blocked_writes[cycle & 63]
@@ -305,14 +297,12 @@ class Port:
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def writes_blocked(self, cycle: cython.longlong) -> cython.longlong:
         """The banks to which nothing can be written in a cycle."""
         word: cython.longlong = self.blocked_writes[cycle & 63]
         return word & 3 if word >> 2 == cycle else 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what the port does next, in cycles relative to `now`."""
         rules: Rules = self.rules

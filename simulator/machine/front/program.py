@@ -17,6 +17,7 @@ from simulator.compiler.timed_code import StallReason
 from simulator.machine import outcomes
 
 NEVER = cython.declare(cython.longlong, outcomes.NEVER)
+ONE = cython.declare(cython.longlong, 1)  # to be moved up by more than the bits of a C integer
 BOARDS = cython.declare(cython.int, operation_parts.BOARDS)
 MOST_KINDS = cython.declare(cython.int, 62)  # instructions of loop overhead whose kind `Instruction.counter` can hold
 KEPT = cython.declare(cython.longlong, 8)  # bit of an operand that the next instruction need not read again
@@ -262,7 +263,6 @@ class Words:
         self.words = numbers([0]) * 4096
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def add(self, word: cython.longlong) -> cython.void:
         if self.count == self.room:
             self.grow()
@@ -270,7 +270,6 @@ class Words:
         self.count += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def grow(self) -> cython.void:
         longer = numbers(self.words) + numbers([0]) * self.room
         self.words, self.room = longer, 2 * self.room

@@ -18,7 +18,7 @@ from __future__ import annotations
 import cython
 
 from simulator.machine.front.access import Access
-from simulator.machine.front.program import NEVER, Instruction, Words
+from simulator.machine.front.program import NEVER, ONE, Instruction, Words
 from simulator.machine.front.rules import Rules
 from simulator.machine.front.sub_core import SubCore
 
@@ -34,6 +34,7 @@ class Returning:
         core, access: its sub-core, and its load.
         bank: that of the register, as a bit.
         place: whether it takes a place of those for loads that have begun; final: whether it is the load's last.
+        following: the one behind it.
         soonest, slot: in which slot it can leave the pipe, and in which it does.
     """
 
@@ -42,6 +43,7 @@ class Returning:
     bank: cython.longlong
     place: cython.int
     final: cython.bint
+    following: Returning
     soonest: cython.longlong
     slot: cython.longlong
 
@@ -52,7 +54,8 @@ class ReturnPath:
     """That of an SM.
 
     Attributes:
-        on_way: the registers that are on their way, in the order in which they leave the pipe.
+        first, last: of a chain of the registers on their way, in the order in which they leave the pipe; `count`: how
+            many.
         width: registers that leave it in a cycle; `loads`: places for registers of loads that have begun.
         ahead: cycles from the one in which a register leaves the pipe, at the earliest, until its value is there;
             `behind_write`: how many of these are behind the one in which it is written.
@@ -60,10 +63,14 @@ class ReturnPath:
         left: the last slot in which a register has left the pipe that is written.
         decided: the slot up to which is known what is written.
         served: the sub-core whose register was written last.
+        places: for loads that have begun, taken by registers on their way.
+        now: the cycle in which it is decided what is written.
     """
 
     rules: Rules
-    on_way: list
+    first: Returning
+    last: Returning
+    count: cython.longlong
     width: cython.longlong
     loads: cython.longlong
     ahead: cython.longlong
@@ -73,145 +80,179 @@ class ReturnPath:
     decided: cython.longlong
     cursor: cython.longlong
     served: cython.int
+    places: cython.longlong
+    now: cython.longlong
 
     def __init__(self, rules: Rules) -> None:
-        self.rules, self.on_way = rules, []
+        self.rules, self.first, self.last, self.count = rules, None, None, 0
         self.width = -(-rules.wavefronts // rules.cycles)
         self.loads = rules.loads * self.width
         self.ahead, self.behind_write = rules.latency - 1, rules.written
         self.wait = max(self.ahead, rules.lag + rules.freed)
-        self.left = self.decided = self.cursor = 0
+        self.left = self.decided = self.cursor = self.places = self.now = 0
         self.served = rules.sub_cores - 1
+
+    @cython.cfunc
+    @cython.inline
+    def cycle_of(self, slot: cython.longlong) -> cython.longlong:
+        """The cycle that a slot is in."""
+        return slot if self.width == 1 else slot // self.width
 
     # Loads that begin
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def fits_from(self, instruction: Instruction, cycle: cython.longlong) -> cython.longlong:
         """The first cycle, from this one on, in which there is room for the registers of an access."""
         count: cython.longlong = instruction.write_count
         left: cython.longlong = self.loads - (min(count, 1) if instruction.together else count)
-        if not count:
+        if not count or not self.count or self.places <= left:
             return cycle
-        k: cython.int
-        for k in range(len(self.on_way) - 1, -1, -1):
-            register: Returning = cython.cast(Returning, self.on_way[k])
-            free: cython.longlong = register.slot // self.width + self.rules.freed
-            if free <= cycle:
-                break
-            left -= register.place
-            if left < 0:
-                return free
-        return cycle
+        many: cython.longlong = self.places - left
+        register: Returning = self.first
+        while register.place < many and register.following is not None:
+            many -= register.place
+            register = register.following
+        return max(self.cycle_of(register.slot) + self.rules.freed, cycle)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def add(self, core: SubCore, access: Access, first: cython.longlong, last: cython.longlong) -> cython.void:
         """Lets the registers of a load come that has its first and last wavefront in these cycles."""
         instruction: Instruction = access.instruction
         count: cython.int = instruction.write_count
         step: cython.longlong = 0 if instruction.together else (last - first) // max(count - 1, 1)
-        at: cython.int = 0
-        found: cython.int = cython.cast(cython.int, len(self.on_way))  # where the first of them stands
+        soonest: cython.longlong = (last + 1 - (count - 1) * step) * self.width
+        before: Returning = None
+        if self.last is not None and self.last.soonest <= soonest:
+            before = self.last
+        left: cython.longlong = self.left
         k: cython.int
         register: Returning
+        other: Returning = self.first if before is None else None
         for k in range(count):
+            while other is not None and other.soonest <= soonest:
+                if k:
+                    left = other.slot = max(other.soonest, left + 1)
+                before, other = other, other.following
             register = Returning.__new__(Returning)
             register.core, register.access, register.bank = core, access, 1 << (instruction.writes[k] & 1)
             register.final = k == count - 1
             register.place = register.final or not instruction.together
-            register.soonest = register.slot = (last + 1 - (count - 1 - k) * step) * self.width
-            while at < len(self.on_way):
-                other: Returning = cython.cast(Returning, self.on_way[at])
-                if other.soonest > register.soonest:
-                    break
-                at += 1
-            self.on_way.insert(at, register)
-            found = min(found, at)
-        left: cython.longlong = self.left
-        if found:
-            before: Returning = cython.cast(Returning, self.on_way[found - 1])
-            left = max(left, before.slot)
-        for k in range(found, cython.cast(cython.int, len(self.on_way))):
-            register = self.on_way[k]
-            left = register.slot = max(register.soonest, left + 1)
+            self.places += register.place
+            register.soonest = register.slot = soonest
+            soonest += step * self.width
+            register.following = other
+            if before is None:
+                self.first = register
+            else:
+                left = max(left, before.slot)
+                before.following = register
+            if other is None:
+                self.last = register
+            left = register.slot = max(register.slot, left + 1)
+            before = register
+        self.count += count
+        while other is not None:
+            left = other.slot = max(other.soonest, left + 1)
+            other = other.following
 
     # What is written
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def due(self) -> cython.longlong:
         """The cycle in which it must be known what has been written."""
-        if not self.on_way:
+        if self.first is None:
             return NEVER
-        first: Returning = cython.cast(Returning, self.on_way[0])
-        return max(first.slot, self.decided) // self.width + self.wait
+        return self.cycle_of(max(self.first.slot, self.decided)) + self.wait
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def written_until(self, now: cython.longlong) -> cython.longlong:
         """The slot up to which it can be decided now what is written: registers whose places are free, where all
         sub-cores have come so far."""
         return min(now - self.ahead + self.behind_write, now - self.rules.lag - self.rules.freed + 1) * self.width
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def begin_writing(self) -> cython.void:
-        """Begins to decide what is written, from where that is known on."""
-        self.cursor = self.decided
+    def begin_writing(self, now: cython.longlong) -> cython.void:
+        """Begins to decide now what is written, from where that is known on."""
+        self.cursor, self.now = self.decided, now
 
     @cython.cfunc
     def write_next(self, until: cython.longlong) -> Returning:
         """Takes out the next register that is written before slot `until`, or None. Its `slot` becomes that in which it
         is written."""
-        while self.cursor < until and self.on_way:
+        while self.cursor < until and self.first is not None:
             slot: cython.longlong = self.cursor
-            place: cython.int = self.next_written(slot)
-            register: Returning = None
-            if place >= 0:
-                register = self.on_way.pop(place)
+            register: Returning = self.next_written(slot)
+            if register is not None:
                 self.served = register.core.number
                 self.left = max(self.left, register.slot)
                 register.slot = slot
             self.cursor = slot + 1
-            if self.on_way:
-                first: Returning = cython.cast(Returning, self.on_way[0])
-                self.cursor = max(self.cursor, first.slot)
+            if self.first is not None:
+                self.cursor = max(self.cursor, self.first.slot)
             if register is not None:
                 return register
         self.decided = max(self.decided, until)
         return None
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def next_written(self, slot: cython.longlong) -> cython.int:
-        """The place of the register that is written in a slot; -1 for none."""
-        found: cython.int = -1
+    def next_written(self, slot: cython.longlong) -> Returning:
+        """Takes out the register that is written in a slot; None for none."""
+        cycle: cython.longlong = self.cycle_of(slot) + self.ahead - self.behind_write
+        register: Returning = self.first
+        if register.following is None or register.following.slot > slot:
+            if register.slot > slot or not self.takes(register, cycle):
+                return None
+            self.take_out(register, None)
+            return register
+        found: Returning = None
+        found_behind: Returning = None
+        before: Returning = None
         turn: cython.int = self.rules.sub_cores
         seen: cython.longlong = 0
-        cycle: cython.longlong = slot // self.width + self.ahead - self.behind_write
-        k: cython.int
-        for k in range(cython.cast(cython.int, len(self.on_way))):
-            register: Returning = cython.cast(Returning, self.on_way[k])
-            if register.slot > slot:
-                break
+        while register is not None and register.slot <= slot:
             number: cython.int = register.core.number
             if not seen >> number & 1:
-                seen |= cython.cast(cython.longlong, 1) << number
-                its: cython.int = (number - self.served - 1 + 2 * self.rules.sub_cores) % self.rules.sub_cores
-                if its < turn and not register.bank & register.core.port.writes_blocked(cycle):
-                    found, turn = k, its
+                seen |= ONE << number
+                its: cython.int = number - self.served - 1
+                if its < 0:
+                    its += self.rules.sub_cores
+                if its < turn and self.takes(register, cycle):
+                    found, found_behind, turn = register, before, its
+            before, register = register, register.following
+        if found is not None:
+            self.take_out(found, found_behind)
         return found
 
     @cython.cfunc
-    @cython.exceptval(check=False)
+    @cython.inline
+    def takes(self, register: Returning, cycle: cython.longlong) -> cython.bint:
+        """Whether its sub-core takes a register in this cycle."""
+        core: SubCore = register.core
+        if core.port.read_cycle <= cycle:
+            core.settle(self.now)
+        return not register.bank & core.port.writes_blocked(cycle)
+
+    @cython.cfunc
+    def take_out(self, register: Returning, before: Returning | None) -> cython.void:
+        """Takes out a register that stands behind this one, or first."""
+        if before is None:
+            self.first = register.following
+        else:
+            before.following = register.following
+        if register.following is None:
+            self.last = before
+        register.following = None
+        self.count -= 1
+        self.places -= register.place
+
+    @cython.cfunc
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what comes next, in cycles and slots relative to `now`."""
         words.add(max(self.left - (now - self.rules.lag) * self.width, 0))
         words.add(self.served)
-        words.add(len(self.on_way))
-        register: Returning
-        for register in self.on_way:
+        words.add(self.count)
+        register: Returning = self.first
+        while register is not None:
             words.add(register.core.number)
             words.add(register.access.warp.place)
             words.add(register.access.pc)
@@ -221,3 +262,4 @@ class ReturnPath:
             words.add(register.access.ready - NEVER - register.core.port.made)
             words.add(register.soonest - now * self.width)
             words.add(register.slot - now * self.width)
+            register = register.following

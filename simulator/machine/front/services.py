@@ -55,6 +55,6 @@ def set_ages(front: Front, order: Any) -> None:
     """Lets the sub-cores have come to shared memory in this order, the first the longest ago."""
     age: cython.longlong = -len(order)
     for number in order:
-        core: SubCore = cython.cast(SubCore, front.cores[number])
+        core: SubCore = front.cores[number]
         core.port.taken_at = core.port.granted_at = age
         age += 1

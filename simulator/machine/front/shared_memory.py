@@ -20,11 +20,12 @@ from typing import Any
 
 import cython
 
-from simulator.machine.front.access import Access, Clock
+from simulator.machine.front.access import Access, AccessQueue, Clock
 from simulator.machine.front.port import Port
-from simulator.machine.front.program import NEVER, Instruction, Words, numbers
+from simulator.machine.front.program import NEVER, Instruction, Words
 from simulator.machine.front.return_path import Returning, ReturnPath
 from simulator.machine.front.rules import Rules
+from simulator.machine.front.senders import Senders
 from simulator.machine.front.sub_core import MOST_STORES, SubCore
 from simulator.machine.front.warp import Warp
 from simulator.machine.front.wavefronts import GAP, TAKEN, Wavefronts
@@ -36,8 +37,9 @@ class SharedMemory:
     """That of one SM.
 
     Attributes:
-        queue: the accesses that it has taken and that have not begun.
-        senders: cycles from which on another store can be sent, one for each of as many as are sent at a time.
+        port: that of its first sub-core.
+        queue: accesses that it has taken and that have not begun.
+        senders: what sends the values of stores.
         begun: the cycle in which the last access has begun.
         served: the cycle up to which it has been decided what is served; `tick`: when the next decision is due.
         busy: slots taken by accesses.
@@ -46,28 +48,28 @@ class SharedMemory:
     rules: Rules
     clock: Clock
     cores: list
+    port: Port
     wavefronts: Wavefronts
     path: ReturnPath
-    queue: list
-    senders: cython.longlong[::1]
+    queue: AccessQueue
+    senders: Senders
     begun: cython.longlong
     served: cython.longlong
     tick: cython.longlong
     busy: cython.longlong
-    token: cython.longlong
     observer: object
 
     def __init__(self, rules: Rules, clock: Clock, cores: Any, cta: Any, observer: Any) -> None:
         self.rules, self.clock, self.cores, self.observer = rules, clock, cores, observer
         self.wavefronts, self.path = Wavefronts(rules, cta, observer), ReturnPath(rules)
-        self.queue, self.senders = [], numbers([0] * rules.senders)
-        self.begun, self.served, self.tick, self.busy, self.token = NEVER, 0, NEVER, 0, 0
-        core: SubCore
+        self.queue, self.senders = AccessQueue(), Senders(rules)
+        self.begun, self.served, self.tick, self.busy = NEVER, 0, NEVER, 0
+        core: SubCore = cores[rules.sub_cores - 1]
+        last: Port = core.port
         for core in cores:
-            other: SubCore
-            for other in cores:
-                if other is not core:
-                    core.port.others.append(other.port)
+            last.following = core.port
+            last = core.port
+        self.port = last.following
 
     # From the sub-cores
 
@@ -90,7 +92,6 @@ class SharedMemory:
         return access
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def plan(self, cycle: cython.longlong) -> cython.void:
         """Plans to decide, not later than needed, what is served in a cycle."""
         self.tick = min(self.tick, cycle + self.rules.lag)
@@ -109,46 +110,16 @@ class SharedMemory:
     # What begins
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def stored(self, core: SubCore) -> cython.longlong:
-        """How many values the access has that the sub-core sends, if it is a store."""
-        instruction: Instruction = core.port.access(core.port.taken).instruction
-        return 0 if instruction.write_count else instruction.sent - 1
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def first_sender(self) -> cython.int:
-        """The sender that is free first."""
-        found: cython.int = 0
-        k: cython.int
-        for k in range(1, self.rules.senders):
-            if self.senders[k] < self.senders[found]:
-                found = k
-        return found
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def comes(self, core: SubCore) -> cython.longlong:
-        """When the SM can take the access that the sub-core sends: a store not while others send their values."""
-        soonest: cython.longlong = core.port.access(core.port.taken).soonest
-        return max(soonest, self.senders[self.first_sender()]) if self.stored(core) else soonest
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def can_take(self, core: SubCore) -> cython.bint:
-        """Whether the sub-core has an access, and the queue room for it."""
-        return core.port.taken < core.port.made and len(self.queue) < self.rules.waiting
-
-    @cython.cfunc
     @cython.exceptval(check=True)
     def serve(self, now: cython.longlong) -> cython.void:
         """Decides what is served up to `lag` cycles before now."""
         returns: cython.bint = self.path.due() <= now
-        core: SubCore
-        for core in self.cores:
-            if returns or core.port.read < core.port.made:
-                core.settle(now)
         until: cython.longlong = now - self.rules.lag
+        port: Port = self.port
+        for _ in range(self.rules.sub_cores):
+            if port.head is not None and port.head.soonest <= until and port.read < port.made:
+                port.core.settle(now)
+            port = port.following
         cycle: cython.longlong = self.next_decision(max(self.served, self.tick - self.rules.lag))
         while cycle <= until:
             self.take(cycle)
@@ -161,59 +132,52 @@ class SharedMemory:
         self.tick = min(cycle + self.rules.lag if cycle < NEVER else NEVER, self.path.due())
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def next_decision(self, cycle: cython.longlong) -> cython.longlong:
         """The first cycle, from this one on, in which an access can be taken or begin."""
         found: cython.longlong = NEVER
-        core: SubCore
-        for core in self.cores:
-            if self.can_take(core):
-                found = min(found, max(self.comes(core), cycle))
-        k: cython.int
-        self.token += 1
-        for k in range(cython.cast(cython.int, len(self.queue))):
-            access: Access = cython.cast(Access, self.queue[k])
-            if self.is_head(access, k, self.rules.reach):
+        if self.queue.count < self.rules.waiting:
+            port: Port = self.port
+            for _ in range(self.rules.sub_cores):
+                if port.head is not None and port.head.soonest < found:
+                    found = min(found, self.senders.comes(port.head))
+                port = port.following
+            if found <= cycle:
+                return cycle
+        k: cython.int = 0
+        access: Access = self.queue.first
+        self.queue.ask()
+        while access is not None:
+            head: cython.bint = self.queue.is_head(access, k, self.rules.reach)
+            k += 1
+            if head:
                 soonest: cython.longlong = max(access.warp.turn, access.behind, cycle)
                 if soonest < found:
                     soonest = self.path.fits_from(access.instruction, soonest)
                     if soonest < found:
                         found = min(found, self.wavefronts.free_from(soonest, cycle, not access.instruction.slow))
+            access = access.following
         return found
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def is_head(self, access: Access, place: cython.int, reach: cython.int) -> cython.bint:
-        """Whether an access waits for nothing but wavefronts: it is its warp's first in the queue (as asked from the
-        first place on), and a store or at the first `reach` places."""
-        if access.warp.seen == self.token:
-            return False
-        access.warp.seen = self.token
-        return place < reach or access.instruction.slow
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def take(self, cycle: cython.longlong) -> cython.void:
         """Takes an access into the queue: of the sub-cores that have one, from that which has waited longest."""
-        first: SubCore = None
-        core: SubCore
-        for core in self.cores:
+        if self.queue.count >= self.rules.waiting:
+            return
+        first: Port = None
+        port: Port = self.port
+        for _ in range(self.rules.sub_cores):
             if (
-                self.can_take(core)
-                and self.comes(core) <= cycle
-                and (first is None or core.port.taken_at < first.port.taken_at)
+                port.head is not None
+                and (first is None or port.taken_at < first.taken_at)
+                and self.senders.comes(port.head) <= cycle
             ):
-                first = core
+                first = port
+            port = port.following
         if first is None:
             return
-        values: cython.longlong = self.stored(first)
-        if values:
-            self.senders[self.first_sender()] = cycle + values * self.rules.port_cycles
-        port: Port = first.port
-        self.queue.append(port.access(port.taken))
-        port.taken += 1
-        port.taken_at = cycle
-        port.release(cycle + self.rules.lag)
+        self.senders.send(first.head, cycle)
+        self.queue.append(first.head)
+        first.pass_on(cycle, cycle + self.rules.lag)
 
     @cython.cfunc
     @cython.exceptval(check=True)
@@ -221,11 +185,14 @@ class SharedMemory:
         """Lets the first access begin that can in this cycle."""
         refused: Access = None
         reach: cython.int = self.rules.reach - (self.begun == cycle - 1)
-        k: cython.int
-        self.token += 1
-        for k in range(cython.cast(cython.int, len(self.queue))):
-            access: Access = cython.cast(Access, self.queue[k])
-            if not self.is_head(access, k, reach) or max(access.warp.turn, access.behind) > cycle:
+        k: cython.int = -1
+        before: Access = None
+        access: Access = None
+        self.queue.ask()
+        while k + 1 < self.queue.count:
+            before, access = access, self.queue.first if access is None else access.following
+            k += 1
+            if not self.queue.is_head(access, k, reach) or max(access.warp.turn, access.behind) > cycle:
                 continue
             if self.wavefronts.free_from(cycle, cycle, not access.instruction.slow) != cycle:
                 continue
@@ -237,7 +204,7 @@ class SharedMemory:
                 return
             if refused is not None:
                 refused.passed += 1
-            self.queue.pop(k)
+            self.queue.remove(access, before)
             self.begun = cycle
             self.begins(access, cycle)
             return
@@ -252,24 +219,24 @@ class SharedMemory:
             self.observer.resume(access.issue)
         last: cython.longlong = slots.place(cycle, access.count, cycle, not instruction.slow, TAKEN)
         access.warp.turn = last + self.rules.wavefront_interval
-        core: SubCore = cython.cast(SubCore, self.cores[access.warp.core])
+        core: SubCore = self.cores[access.warp.core]
         if instruction.write_count:
             self.path.add(core, access, slots.first_placed, last)
         else:
             self.done(core, access, last - -self.rules.cycles // self.rules.wavefronts)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def put_off_stores(self, cycle: cython.longlong) -> cython.void:
         """Puts off the stores that cannot be sent in this cycle, as others are."""
-        core: SubCore
-        for core in self.cores:
-            if core.port.taken < core.port.made:
-                access: Access = core.port.access(core.port.taken)
-                late: cython.longlong = self.comes(core) - access.soonest
-                if access.soonest <= cycle and late > 0:
+        port: Port = self.port
+        for _ in range(self.rules.sub_cores):
+            access: Access = port.head
+            if access is not None and access.values and access.soonest <= cycle:
+                late: cython.longlong = self.senders.comes(access) - access.soonest
+                if late > 0:
                     access.soonest += late
-                    core.port.read_later(access, late)
+                    access.read_later(late)
+            port = port.following
 
     # What arrives
 
@@ -278,14 +245,14 @@ class SharedMemory:
     def write(self, now: cython.longlong) -> cython.void:
         """Decides what registers of loads are written up to now."""
         until: cython.longlong = self.path.written_until(now)
-        self.path.begin_writing()
+        self.path.begin_writing(now)
         while True:
             register: Returning = self.path.write_next(until)
             if register is None:
                 return
             if register.final:
                 instruction: Instruction = register.access.instruction
-                arrives: cython.longlong = register.slot // self.path.width + self.path.ahead
+                arrives: cython.longlong = self.path.cycle_of(register.slot) + self.path.ahead
                 if instruction.together:  # those of a cycle come together
                     arrives -= (instruction.write_count - 1) // self.path.width
                 self.done(register.core, register.access, arrives + instruction.latency - self.rules.latency)
@@ -311,10 +278,7 @@ class SharedMemory:
     @cython.exceptval(check=True)
     def block(self, now: cython.longlong, cycles: cython.longlong) -> cython.longlong:
         """Takes `cycles` in one piece, behind all accesses that have issued; returns the first."""
-        ahead: cython.longlong = 0
-        access: Access
-        for access in self.queue:
-            ahead += access.count
+        ahead: cython.longlong = self.queue.wavefronts()
         core: SubCore
         number: cython.longlong
         for core in self.cores:
@@ -334,25 +298,27 @@ class SharedMemory:
             self.serve(self.tick)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what happens next, in cycles relative to `now`."""
         lag: cython.longlong = self.rules.lag
         self.wavefronts.state(words, max(now - lag, 0))
         self.path.state(words, now)
-        words.add(len(self.queue))
+        words.add(self.queue.count)
         words.add(self.begun - now + lag == -1 or self.begun - now + lag == 0)
-        for until in sorted([max(self.senders[k] - now + lag, 0) for k in range(self.rules.senders)]):
-            words.add(until)
+        self.senders.state(words, now - lag)
+        port: Port = self.port
+        other: Port
+        for _ in range(self.rules.sub_cores):  # the order in which they were taken, and granted
+            order: cython.int = 0
+            other = port.following
+            while other is not port:
+                order += (other.taken_at < port.taken_at) + 64 * (other.granted_at < port.granted_at)
+                other = other.following
+            words.add(order)
+            port = port.following
         core: SubCore
-        for order in (
-            sorted(self.cores, key=lambda core: core.taken_at()),
-            sorted(self.cores, key=lambda core: core.granted_at()),
-        ):
-            for core in order:
-                words.add(core.number)
-        access: Access
-        for access in self.queue:
+        access: Access = self.queue.first
+        while access is not None:
             core = self.cores[access.warp.core]
             words.add(core.number)
             words.add(access.warp.place)
@@ -361,3 +327,4 @@ class SharedMemory:
             words.add(access.ready - NEVER - core.port.made)
             words.add(access.passed)
             words.add(max(access.behind - now + lag, 0))
+            access = access.following

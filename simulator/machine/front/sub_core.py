@@ -16,11 +16,11 @@ from simulator.machine.front.program import (
     MOST_KINDS,
     NEVER,
     TCGEN05,
-    UNITS,
     Instruction,
     Words,
 )
 from simulator.machine.front.rules import Rules
+from simulator.machine.front.upkeep import Upkeep
 from simulator.machine.front.warp import Warp
 
 MOST_STORES = cython.declare(cython.longlong, 3)  # stores that a matrix instruction leaves a gap for, at most
@@ -44,7 +44,7 @@ class SubCore(Clocked):
     """One sub-core.
 
     Attributes:
-        number: in its SM; `cta`: its SM.
+        number: in its SM; `cta`: its SM; `following`: the next sub-core.
         tick: the cycle in which it looks at its warps next; NEVER if nothing makes it look.
         last_issue: the cycle of its last issue, in which it has issued `issues` instructions.
         pipes: by unit, what takes its instructions.
@@ -56,7 +56,9 @@ class SubCore(Clocked):
     rules: Rules
     number: cython.int
     cta: cython.int
+    following: SubCore
     warps: list
+    first: Warp
     count: cython.int
     pipes: list
     stores: cython.longlong
@@ -72,7 +74,7 @@ class SubCore(Clocked):
     def __init__(self, rules: Rules, clock: Clock, number: Any, cta: Any, unit_queue: UnitQueue) -> None:
         self.rules, self.number, self.cta, self.unit_queue = rules, number, cta, unit_queue
         self.clock, self.tick, self.last_issue, self.issues, self.width = clock, NEVER, -1, 0, rules.width
-        self.warps, self.count = [], 0
+        self.warps, self.count, self.first, self.following = [], 0, None, None
         self.stores = 0
         self.matrix = MatrixReads()
         self.port = Port(rules, self, self.matrix, number - rules.sub_cores)
@@ -82,37 +84,31 @@ class SubCore(Clocked):
         self.issued, self.picked_due = 0, False
         self.due_from = NEVER
 
-    @cython.cfunc
-    @cython.inline
-    def warp(self, place: cython.int) -> Warp:
-        return cython.cast(Warp, self.warps[place])
-
     # Pipes
 
     @cython.cfunc
     @cython.inline
     def pipe(self, unit: cython.int) -> Pipe:
-        return cython.cast(Pipe, self.pipes[unit])
+        return self.pipes[unit]
 
     @cython.cfunc
     @cython.inline
-    @cython.exceptval(check=False)
     def pipe_free(self, instruction: Instruction) -> cython.longlong:
         """The cycle from which the instruction's unit can take it."""
-        return self.pipe(instruction.unit).free_from(instruction)
+        pipe: Pipe = self.pipes[instruction.unit]
+        return pipe.free_from(instruction)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def unit_free(self, instruction: Instruction) -> cython.longlong:
         """The same, with the queue of the tcgen05 unit."""
         cycle: cython.longlong = self.pipe_free(instruction)
         return max(cycle, self.unit_queue.room_since) if instruction.unit == TCGEN05 else cycle
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def take(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Occupies the pipe of a matrix, integer, float or control instruction, which enters the read stages."""
-        self.pipe(instruction.unit).take(instruction, now)
+        pipe: Pipe = self.pipes[instruction.unit]
+        pipe.take(instruction, now)
         self.collector.enter(warp, instruction)
 
     # When a warp can issue
@@ -124,16 +120,7 @@ class SubCore(Clocked):
         pipe.busy += cycle - max(pipe.free, self.clock.now)
         pipe.free = cycle
 
-    def taken_at(self) -> Any:
-        """When the SM has taken its last access."""
-        return self.port.taken_at
-
-    def granted_at(self) -> Any:
-        """When it has read the last address of a load."""
-        return self.port.granted_at
-
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stalls(self, warp: Warp) -> cython.bint:
         """Whether the warp's next instruction finds no room in the queue of the tcgen05 unit."""
         return self.unit_queue.full and warp.next.unit == TCGEN05
@@ -144,13 +131,11 @@ class SubCore(Clocked):
         return max(self.pipe_free(warp.next), warp.operands_ready, warp.issue_not_before)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def next_issue(self, soonest: cython.longlong) -> cython.longlong:
         """The first cycle, from `soonest` on, in which a warp can issue; NEVER if all wait for others."""
         first: cython.longlong = NEVER
-        k: cython.int
-        for k in range(self.count):
-            warp: Warp = self.warp(k)
+        warp: Warp
+        for warp in self.warps:
             if warp.done or warp.blocked:
                 continue
             cycle: cython.longlong = max(warp.operands_ready, warp.issue_not_before)
@@ -163,7 +148,6 @@ class SubCore(Clocked):
         return first
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def able(self, warp: Warp, now: cython.longlong) -> cython.bint:
         """Whether the warp can issue its next instruction in this cycle."""
         if warp.issue_not_before > now or warp.operands_ready > now or warp.done or warp.blocked:
@@ -180,16 +164,17 @@ class SubCore(Clocked):
         self.settle(now)
         if self.collector.frozen:
             return None
-        k: cython.int
-        found: cython.bint = False
-        for k in range(self.count):
-            if self.able(self.warp(k), now):
-                found = True
-                break
-        if not found:
-            return None
+        warp: Warp
+        if self.due_from <= now:  # loop overhead issues in this cycle only if an instruction can, too
+            for warp in self.warps:
+                if self.able(warp, now):
+                    break
+            else:
+                return None
         while True:
             place: cython.int = self.pick(now, True)
+            if place < 0:
+                return None
             if not self.picked_due:
                 break
             self.issue_upkeep(place, now)
@@ -200,38 +185,36 @@ class SubCore(Clocked):
                 return None
         if self.issued_in(now) + 1 == self.width:
             self.postpone(now)
-        warp: Warp = self.warp(place)
+        warp = self.warps[place]
         self.policy.note(warp, now)
         self.policy.pass_on()
         self.note_hint(warp, warp.next.yields)
         return warp
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def pick(self, now: cython.longlong, with_able: cython.bint) -> cython.int:
         """The place of the warp that the policy prefers among those whose next instruction can issue (`with_able`) and
         those whose loop overhead is due; -1 for none. `picked_due` says whether it is its overhead that issues."""
-        best: cython.int = -1
+        best: Warp = None
         best_key: cython.longlong = NEVER
         best_due: cython.bint = False
-        n: cython.int = self.count
-        k: cython.int
-        for k in range(n):
-            warp: Warp = self.warp(k)
-            due: cython.bint = self.policy.hinted and warp.due == now
+        warp: Warp
+        for warp in self.warps:
+            due: cython.bint = self.policy.hinted and warp.upkeep.due == now
             if not due and not (with_able and self.able(warp, now)):
                 continue
-            goes_on: cython.bint = False
-            if k == self.policy.favourite:
-                goes_on = self.policy.goes_on(warp, due, self.pipe_free(warp.next), now)
-            key: cython.longlong = self.policy.rank(warp, goes_on)
+            if best is None:
+                best, best_due = warp, due
+                continue
+            if best_key == NEVER:
+                best_key = self.policy.key(best, best_due, self.pipe_free(best.next), now)
+            key: cython.longlong = self.policy.key(warp, due, self.pipe_free(warp.next), now)
             if key < best_key:
-                best, best_key, best_due = k, key, due
+                best, best_key, best_due = warp, key, due
         self.picked_due = best_due
-        return best
+        return -1 if best is None else best.place
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def note_hint(self, warp: Warp, hinted: cython.bint) -> cython.void:
         """Notes whether what the warp issues has the yield hint."""
         warp.gives_way = hinted
@@ -241,58 +224,53 @@ class SubCore(Clocked):
     # Loop overhead
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def issued_in(self, now: cython.longlong) -> cython.longlong:
         """How many instructions have issued in this cycle."""
         return self.issues if self.last_issue == now else 0
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def first_due(self) -> cython.longlong:
         """When the first overhead instruction of a warp is due."""
         first: cython.longlong = NEVER
-        k: cython.int
-        for k in range(self.count):
-            first = min(first, self.warp(k).due)
+        warp: Warp
+        for warp in self.warps:
+            first = min(first, warp.upkeep.due)
         self.due_from = first
         return first
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def issue_upkeep(self, place: cython.int, now: cython.longlong) -> cython.void:
         """Lets an overhead instruction of the warp issue in this cycle."""
-        warp: Warp = self.warp(place)
+        warp: Warp = self.warps[place]
         self.policy.note(warp, now)
-        seen: cython.int = warp.upkeep_seen
-        self.note_hint(warp, warp.upkeep[seen] & 1)
-        if seen < MOST_KINDS and warp.counter >> seen & 1:
-            self.collector.enter_operand(warp, warp.runs, 0, 0, warp.gives_way)
-        warp.end_upkeep()
+        upkeep: Upkeep = warp.upkeep
+        self.note_hint(warp, upkeep.entries[upkeep.seen] & 1)
+        if upkeep.seen < MOST_KINDS and upkeep.counter >> upkeep.seen & 1:
+            self.collector.enter_operand(warp, upkeep.runs, 0, 0, warp.gives_way)
+        upkeep.end()
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def postpone(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions that are due in this cycle come a cycle later."""
         if not self.policy.hinted or self.due_from > now:
             return
-        k: cython.int
-        for k in range(self.count):
-            if self.warp(k).due == now:
-                self.warp(k).put_off(1)
+        warp: Warp
+        for warp in self.warps:
+            if warp.upkeep.due == now:
+                warp.put_off(1)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def settle(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle, registers be read, and counts see what has
         issued."""
         if self.policy.hinted and self.due_from < now:
             self.settle_upkeep(now)
-        self.catch_up(now)
-        if self.policy.counting:
+        if self.port.read_cycle < now:
+            self.catch_up(now)
+        if self.policy.seen < self.policy.made:
             self.policy.see(now)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def settle_upkeep(self, now: cython.longlong) -> cython.void:
         """Lets overhead instructions issue that come before this cycle."""
         while True:
@@ -311,7 +289,6 @@ class SubCore(Clocked):
             self.postpone(cycle)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def catch_up(self, now: cython.longlong) -> cython.void:
         """Lets the read stages go on to this cycle; where they stand still, nothing issues, and the waits of all warps
         and for the pipes last a cycle longer."""
@@ -321,28 +298,25 @@ class SubCore(Clocked):
                 self.stand_still(cycle)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         """Lets nothing issue in this cycle."""
-        k: cython.int
-        for k in range(self.count):
-            self.warp(k).stand_still(cycle)
-        for k in range(UNITS):
-            self.pipe(k).stand_still(cycle)
+        warp: Warp
+        for warp in self.warps:
+            warp.stand_still(cycle)
+        pipe: Pipe
+        for pipe in self.pipes:
+            pipe.stand_still(cycle)
         self.policy.stand_still(cycle)
 
     # The state, for comparison
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """All that decides what this sub-core does next, in cycles relative to `now`, to which it has settled."""
         oldest: cython.longlong = now
         running: cython.int = 0
-        k: cython.int
         warp: Warp
-        for k in range(self.count):
-            warp = self.warp(k)
+        for warp in self.warps:
             if not warp.done:
                 running += 1
                 if not warp.blocked and warp.last < oldest:
@@ -352,7 +326,8 @@ class SubCore(Clocked):
         words.add(self.issues if self.last_issue >= now else 0)
         self.policy.state(words, now, running < 2)
         words.add(self.stores)
-        for k in range(UNITS):
-            self.pipe(k).state(words, now, oldest)
+        pipe: Pipe
+        for pipe in self.pipes:
+            pipe.state(words, now, oldest)
         self.collector.state(words, now)
         self.port.state(words, now)

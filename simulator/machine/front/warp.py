@@ -9,6 +9,7 @@ import cython
 from simulator.machine.front.program import (
     ALU,
     BOARDS,
+    BRANCH,
     DEPENDENCY,
     GLOBAL,
     NEVER,
@@ -24,8 +25,7 @@ from simulator.machine.front.program import (
     numbers,
 )
 from simulator.machine.front.rules import Rules
-from simulator.machine.observer import Stall
-from simulator.machine.reasons import BY_NUMBER
+from simulator.machine.front.upkeep import Upkeep
 
 
 @cython.final
@@ -60,9 +60,7 @@ class Warp:
             yet come later; else 0.
         turns: for each item, the position of its next execution in what differs between executions.
         costs: for each item its `Repeated` wavefronts, or None.
-        upkeep: loop overhead and NOPs behind its last instruction: twice the cycle of issue, and 1 with the yield hint;
-            of `upkeep_count`, the first `upkeep_seen` have issued. `counter`: bit p if the one at p compares the loop
-            counter, which reads the register `runs`.
+        upkeep: loop overhead and NOPs behind its last instruction.
         turn: when its next access to shared memory may begin; `behind`: when it may because of the warp's last access
             to global memory; `between`: whether it has sent something to shared memory since.
         outside_turn: when its next access to global memory may pass the pipe to shared memory.
@@ -104,12 +102,7 @@ class Warp:
     ended: cython.int
     turns: cython.longlong[::1]
     costs: list
-    upkeep: cython.longlong[::1]
-    upkeep_seen: cython.int
-    upkeep_count: cython.int
-    due: cython.longlong
-    counter: cython.longlong
-    runs: cython.longlong
+    upkeep: Upkeep
     turn: cython.longlong
     behind: cython.longlong
     between: cython.bint
@@ -136,8 +129,7 @@ class Warp:
         self.costs = [None] * program.count
         for at, by_warp in program.costs.items():
             self.costs[at] = by_warp.get(number)
-        self.upkeep = numbers([0]) * (program.longest_upkeep + 1)
-        self.upkeep_seen, self.upkeep_count, self.due, self.counter, self.runs = 0, 0, NEVER, 0, 0
+        self.upkeep = Upkeep(program.longest_upkeep)
         self.turn, self.behind, self.between, self.outside_turn, self.released_late = 0, 0, False, 0, 0
         self.stalls = numbers([0]) * REASONS
         self.next, self.seen = program.items[0], 0
@@ -177,7 +169,7 @@ class Warp:
             register = instruction.reads[k]
             cycle = self.ready[register]
             if cycle > passed:
-                producer = cython.cast(cython.int, self.producers[register])
+                producer = self.producers[register]
                 cycle += rules.extra[unit * UNITS + producer]
                 if producer == ALU:
                     cycle += instruction.forwarding_penalty
@@ -187,7 +179,7 @@ class Warp:
             register = instruction.writes[k]
             cycle = self.ready[register]
             if cycle > passed:
-                producer = cython.cast(cython.int, self.producers[register])
+                producer = self.producers[register]
                 if producer == SHARED and unit == SHARED:  # values arrive in order
                     cycle = 0
                 elif producer not in (SHARED, GLOBAL):
@@ -204,10 +196,19 @@ class Warp:
             cycle = self.branch_ready(self.program.items[self.ended - 1])
             if cycle > latest:
                 latest, source = cycle, SHARED
-        self.operands_ready, self.operands_reason = latest, cython.cast(cython.int, rules.produced_by[source])
+        self.operands_ready, self.operands_reason = latest, rules.produced_by[source]
 
     @cython.cfunc
-    @cython.exceptval(check=False)
+    def end_loop(self, end: LoopEnd, pc: cython.int) -> cython.void:
+        """Delays it at the end of a loop's body, at this place, until the loop overhead is done. The accesses that
+        its branch waits for may yet come later, so that waits for them as for operands."""
+        cycle: cython.longlong = self.starts[end.loop] + self.rules.loop_minimum
+        if cycle > self.issue_not_before:
+            self.issue_not_before, self.issue_not_before_reason = cycle, BRANCH
+        self.ended = pc + 1
+        self.starts[end.loop] = self.issue_not_before
+
+    @cython.cfunc
     def branch_ready(self, end: LoopEnd) -> cython.longlong:
         """When the branch at the end of a loop is done that waits for accesses."""
         latest: cython.longlong = 0
@@ -222,51 +223,19 @@ class Warp:
         return latest + end.branch
 
     @cython.cfunc
-    @cython.exceptval(check=False)
-    def begin_upkeep(self, instruction: Instruction, now: cython.longlong) -> cython.void:
-        """Notes the loop overhead and NOPs that issue behind an instruction that issues now."""
-        self.upkeep_seen, self.upkeep_count = 0, instruction.upkeep_count
-        self.counter, self.runs = instruction.counter, instruction.runs
-        k: cython.int
-        for k in range(instruction.upkeep_count):
-            self.upkeep[k] = 2 * now + instruction.upkeep[k]
-        self.due = self.upkeep[0] >> 1 if self.upkeep_count else NEVER
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def end_upkeep(self) -> cython.void:
-        """Notes that the overhead instruction that was due has issued."""
-        self.upkeep_seen += 1
-        self.due = self.upkeep[self.upkeep_seen] >> 1 if self.upkeep_seen < self.upkeep_count else NEVER
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def put_off(self, cycles: cython.longlong) -> cython.void:
         """Lets its overhead instructions and what follows come so many cycles later."""
-        k: cython.int
-        for k in range(self.upkeep_seen, self.upkeep_count):
-            self.upkeep[k] += 2 * cycles
-        if self.due < NEVER:
-            self.due += cycles
+        self.upkeep.put_off(cycles)
         self.issue_not_before += cycles
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def stand_still(self, cycle: cython.longlong) -> cython.void:
         """Lets compiled waits and overhead instructions that are not over by `cycle` come a cycle later. A jump waits
         only while it is in the read stages. A NOP with the yield hint that would issue in the next cycle comes later,
         but not what follows: that waits a cycle for the hint in any case."""
         begins: cython.longlong = self.issue_not_before
-        seen: cython.int = self.upkeep_seen
-        hinted: cython.bint = (
-            seen + 1 == self.upkeep_count and begins == cycle + 3 and self.upkeep[seen] == 2 * (cycle + 1) + 1
-        )
-        k: cython.int
-        for k in range(seen, self.upkeep_count):
-            if self.upkeep[k] >> 1 >= cycle:
-                self.upkeep[k] += 2
-        if seen < self.upkeep_count:
-            self.due = self.upkeep[seen] >> 1
+        hinted: cython.bint = begins == cycle + 3 and self.upkeep.is_last_hint(cycle + 1)
+        self.upkeep.stand_still(cycle)
         if cycle <= begins and not hinted and cycle <= self.jump_leaves:
             self.issue_not_before += 1
             if self.jump_leaves < NEVER:
@@ -275,10 +244,9 @@ class Warp:
             self.operands_not_before += 1
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def wavefronts(self) -> cython.longlong:
         """How many wavefronts this execution of its next instruction takes."""
-        repeated: Repeated = cython.cast(Repeated, self.costs[self.pc])
+        repeated: Repeated = self.costs[self.pc]
         if repeated.count == 1:
             return repeated.entries[0]
         position: cython.longlong = self.turns[self.pc]
@@ -319,7 +287,20 @@ class Warp:
         self.stalls[reason] += cycles
 
     @cython.cfunc
-    @cython.exceptval(check=False)
+    def sends(self, instruction: Instruction, read: cython.longlong, ready: cython.longlong) -> cython.void:
+        """Notes of an access that issues when its registers are read, and what stands for when its values are there."""
+        k: cython.int
+        for k in range(instruction.read_count):
+            self.pinned[instruction.reads[k]] = read
+        self.sent = read
+        if instruction.frees >= 0:
+            self.boards[instruction.frees] = read
+        if instruction.fills >= 0:
+            self.boards[instruction.fills] = ready
+        for k in range(instruction.write_count):
+            self.ready[instruction.writes[k]], self.producers[instruction.writes[k]] = ready, SHARED
+
+    @cython.cfunc
     def values_come(self, instruction: Instruction, before: cython.longlong, ready: cython.longlong) -> cython.void:
         """Notes when the values of an access are there; `before`: what has stood for that until now."""
         k: cython.int
@@ -330,7 +311,6 @@ class Warp:
             self.boards[instruction.fills] = ready
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def read_later(self, instruction: Instruction, read: cython.longlong, cycles: cython.longlong) -> cython.void:
         """Lets the registers of an access, which would have been read by `read`, be read so many cycles later."""
         k: cython.int
@@ -343,17 +323,3 @@ class Warp:
             self.boards[instruction.frees] += cycles
         if not self.done:
             self.prepare()
-
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def charge(
-        self, cycle: cython.longlong, until: cython.longlong, reason: cython.int, stalls: object
-    ) -> cython.longlong:
-        """Counts the cycles from `cycle` to before `until`, if there are any, for a reason; returns where the next
-        begins."""
-        if until <= cycle:
-            return cycle
-        self.stalls[reason] += until - cycle
-        if stalls is not None:
-            stalls.append(Stall(BY_NUMBER[reason], cycle, until))
-        return until

@@ -9,7 +9,6 @@ from simulator.machine.front.warp import Warp
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
 def add_warp(warp: Warp, words: Words, now: cython.longlong, accesses: cython.longlong) -> cython.void:
     """All that decides what it does next, in cycles relative to `now`, but for the counts of its loops.
 
@@ -55,13 +54,10 @@ def add_warp(warp: Warp, words: Words, now: cython.longlong, accesses: cython.lo
             words.add(k)
             words.add(warp.turns[k])
     words.add(-1)
-    for k in range(warp.upkeep_seen, warp.upkeep_count):
-        words.add(warp.upkeep[k] - 2 * now)
-    words.add(-1)
+    warp.upkeep.state(words, now)
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
 def add_registers(warp: Warp, words: Words, now: cython.longlong, accesses: cython.longlong) -> cython.void:
     """When its registers can be read and overwritten, and its scoreboards are free, relative to `now`."""
     margin: cython.longlong = warp.rules.margin

@@ -50,7 +50,6 @@ class Wavefronts:
         self.taken = bytearray(1 << 12)
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def make_room(self, until: cython.longlong, now: cython.longlong) -> cython.void:
         """Sees to it that all slots before `until` are in the ring: forgets those of `lag` cycles before `now`, and
         makes it longer where that is not enough."""
@@ -71,7 +70,6 @@ class Wavefronts:
             self.taken, self.size = ring, longer
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def find(self, slot: cython.longlong, load: cython.bint) -> cython.longlong:
         """The first slot from this one on in which a wavefront can begin; a load's can in a gap, too."""
         found: cython.longlong = slot
@@ -86,7 +84,6 @@ class Wavefronts:
         return found
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def free_from(self, cycle: cython.longlong, now: cython.longlong, load: cython.bint) -> cython.longlong:
         """The first cycle, from this one on, in which a wavefront can begin."""
         slot: cython.longlong = cycle * self.slots
@@ -146,7 +143,6 @@ class Wavefronts:
         return begin
 
     @cython.cfunc
-    @cython.exceptval(check=False)
     def state(self, words: Words, now: cython.longlong) -> cython.void:
         """Which slots are taken from cycle `now` on."""
         slot: cython.longlong

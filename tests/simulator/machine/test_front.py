@@ -20,6 +20,7 @@ from simulator.chip.config import config_names, load_config
 from simulator.compiler.timed_code import Periodic, TimedOperation
 from simulator.machine import engine
 from simulator.machine import front as interpreted_front
+from simulator.machine.observer import TimingObserver
 from simulator.resources import folder as data_folder
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
@@ -27,6 +28,7 @@ from simulator.studies.gemm.trace import kernel_trace
 from simulator.timing import run
 from simulator.timing.result import Timing
 from simulator.timing.run import executions, simulate
+from tests.benchmarks.bare_simpy import WARPS, Loop
 from tests.support import config_values
 from tests.support.cases import PROGRAMS, case_of, examples, exhaustive
 from tests.support.random_traces import random_trace
@@ -339,3 +341,17 @@ def test_a_front_of_other_sources_is_not_used(
     monkeypatch.setattr(engine, "digest", lambda: "of other sources")
     assert engine.compiled_front() is None
     assert "is not used: it was built from other sources; `python -m simulator.machine.build`" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["issue", "issued", "serve", "resume", "complete"])
+def test_what_an_observer_raises_ends_the_run(name: str) -> None:
+    """No function of the compiled front on the way swallows it."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError(name)
+
+    observer = TimingObserver()
+    setattr(observer, name, fail)
+    loop = Loop()
+    with pytest.raises(ZeroDivisionError, match=f"^{name}$"):
+        simulate(loop.config, [loop.code], WARPS, observer=observer)
