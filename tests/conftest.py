@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[EXHAUSTIVE] = "1"
     for name in ("COLUMNS", "LINES"):  # texts are as wide as they are; what asks for another width sets it
         os.environ.pop(name, None)
-    settings.register_profile("tcsim", max_examples=examples(100))
+    settings.register_profile("tcsim", max_examples=examples(100), deadline=None)  # of a machine that others use, too
     settings.load_profile("tcsim")
     processor_times.register(config)
 
