@@ -112,6 +112,7 @@ class Shape(Enum):
     IMMEDIATE = "immediate"  # a constant expression
     VALUE = "value"  # register or constant
     ADDRESS = "address"  # [%r0 + 16]
+    TENSOR = "tensor map and coordinates"  # [%rd0, {%r0, %r1}]
     MATRIX = "descriptor or address"  # %rd0, a constant, or [%r0 + 16]
     PREDICATE = "predicate"  # %p0, !%p0 or a constant
     PAIR = "register and predicate"  # %r0|%p0 or _|%p0

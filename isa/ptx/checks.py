@@ -18,6 +18,7 @@ from isa.ptx.instruction import (
     Register,
     Scalar,
     Sink,
+    TensorPlace,
     Types,
     Vector,
     declared,
@@ -131,6 +132,9 @@ def check_operand(role: Role, operand: Operand, text: str, start: int, types: Ty
                 raise IsaError(text, start, f"the barrier of another CTA returns no {role.name}", "_")
         case Predicate(register, _):
             _check_scalar(role, register, (1,) if role.predicates else widths, text, start, types)
+        case TensorPlace(_, coordinates):
+            for element in coordinates.elements:
+                _check_scalar(role, element, (32,), text, start, types)
         case Address(base, _) if base is not None and role.special and is_special(base.name):
             if not _is_whole(base.name):
                 raise IsaError(text, start, f"operand {role.name} cannot be [{base}]", "a register, or %laneid")

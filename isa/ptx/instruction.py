@@ -117,6 +117,17 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorPlace:
+    """`[base + offset, {%r0, %r1}]`: the address of a tensor map, and a place in its tensor, dimension 0 first."""
+
+    map: Address
+    coordinates: Vector
+
+    def __str__(self) -> str:
+        return f"{str(self.map)[:-1]}, {self.coordinates}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Predicate:
     """`%p0` or `!%p0`, read as an operand."""
 
@@ -127,7 +138,7 @@ class Predicate:
         return f"{'!' if self.negated else ''}{self.register}"
 
 
-Operand = Register | Sink | Immediate | Vector | Address | Predicate
+Operand = Register | Sink | Immediate | Vector | Address | TensorPlace | Predicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +226,8 @@ def register_names(operand: Operand) -> list[str]:
             return [element.name for element in elements if isinstance(element, Register)]
         case Address(base, _):
             return [base.name] if base else []
+        case TensorPlace(tensor, coordinates):
+            return register_names(tensor) + register_names(coordinates)
         case Predicate(register, _):
             return [register.name]
         case _:

@@ -17,6 +17,7 @@ from isa.ptx.instruction import (
     Register,
     Scalar,
     Sink,
+    TensorPlace,
     Types,
     Vector,
     declared,
@@ -48,6 +49,8 @@ def read_operand(cursor: Cursor, role: Role, types: Types | None = None) -> Oper
             return _pair(cursor, role)
         case Shape.ADDRESS:
             return _address(cursor)
+        case Shape.TENSOR:
+            return _tensor(cursor, role)
         case Shape.IMMEDIATE:
             return _immediate(cursor, role)
         case Shape.REGISTER:
@@ -232,6 +235,25 @@ def _immediate(cursor: Cursor, role: Role) -> Immediate:
 
 
 def _address(cursor: Cursor) -> Address:
+    address = _opened_address(cursor)
+    cursor.expect("]", "after an address")
+    return address
+
+
+def _tensor(cursor: Cursor, role: Role) -> TensorPlace:
+    """`[%rd0, {%r0, %r1}]`: PTX ISA 9.0, 9.7.9.27.1.2."""
+    tensor = _opened_address(cursor)
+    cursor.expect(",", "between a tensor map and the coordinates")
+    place = cursor.peek().place
+    coordinates = _vector(cursor, replace(role, shape=Shape.VECTOR))
+    assert isinstance(coordinates, Vector)
+    if any(isinstance(element, Immediate) and element.value < 0 for element in coordinates.elements):
+        cursor.fail(f"operand {role.name} has a constant below 0", "a register, or 0 and more", place)
+    cursor.expect("]", "after the coordinates")
+    return TensorPlace(tensor, coordinates)
+
+
+def _opened_address(cursor: Cursor) -> Address:
     cursor.expect("[", "before an address")
     token = cursor.next()
     if token.kind != "name" or token.text == "_":
@@ -243,7 +265,6 @@ def _address(cursor: Cursor) -> Address:
         offset = expression(cursor)
     elif cursor.peek().text == "-":
         cursor.fail("an address takes no '-'", f"[{token.text}+-16] for an offset of -16", cursor.peek().place)
-    cursor.expect("]", "after an address")
     return Address(Register(token.text), offset)
 
 

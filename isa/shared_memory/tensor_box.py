@@ -3,6 +3,7 @@
 `box` gives, for one copy, the place of every element in shared memory and in global memory; the executor, the tables and
 the drawings read it. Measured on an H200 (`measurements/tensor_maps`): a row of the box takes the whole width of the
 swizzle; the pattern follows the address in shared memory; elements outside the tensor are filled, and counted.
+A store writes 16 bytes whole if the first of them are inside.
 """
 
 from __future__ import annotations
@@ -40,7 +41,14 @@ class Box:
     bytes: int
 
 
-def box(tensor: TensorMap, start: Sequence[int], offsets: Sequence[int] = (), shared_address: int = 0) -> Box:
+def box(
+    tensor: TensorMap,
+    start: Sequence[int],
+    offsets: Sequence[int] = (),
+    shared_address: int = 0,
+    *,
+    writes: bool = False,
+) -> Box:
     """Returns the elements that a copy moves.
 
     Args:
@@ -48,6 +56,7 @@ def box(tensor: TensorMap, start: Sequence[int], offsets: Sequence[int] = (), sh
         start: coordinates of the box, dimension 0 first; of an im2col map the first channel and the first base pixel.
         offsets: im2col loads: what is added to the base pixels in W, H, D.
         shared_address: of the box in shared memory.
+        writes: whether the copy writes to the tensor: 16 bytes of which the first are inside are written whole.
 
     Raises:
         IsaError: slices interleave, whose order in shared memory is not measured.
@@ -61,6 +70,8 @@ def box(tensor: TensorMap, start: Sequence[int], offsets: Sequence[int] = (), sh
     pitch = tensor.swizzle or tensor.inner_bytes
     shared = shared_address + place // columns * pitch + place % columns * tensor.element.bytes
     size = np.array(tensor.size, np.int64)[:, None]
+    if writes:
+        size[0] = -(-size[0] * tensor.element.bytes // UNIT) * UNIT // tensor.element.bytes
     strides = np.array((tensor.element.bytes, *tensor.stride_bytes), np.int64)
     return Box(
         swizzled(shared, tensor.swizzle),

@@ -56,8 +56,22 @@ _INTEGER: dict[str, Update] = {
     "inc": lambda old, b: np.asarray(np.where(old >= b, 0, old + 1)).astype(old.dtype),
     "dec": lambda old, b: np.asarray(np.where((old == 0) | (old > b), b, old - 1)).astype(old.dtype),
 }
+
+
+def _extreme(choose: Any, negative: bool) -> Update:
+    """fmin or fmax, for which -0.0 is less than 0.0, as L2 has it: measured on an H200 (`measurements/tensor_maps`)."""
+
+    def update(old: Array, b: Array) -> Array:
+        zeros = (old == 0) & (b == 0)
+        sign = np.signbit(old) | np.signbit(b) if negative else np.signbit(old) & np.signbit(b)
+        zero = np.where(sign, -0.0, 0.0).astype(old.dtype)
+        return np.asarray(np.where(zeros, zero, choose(old, b)))
+
+    return update
+
+
 _FLOAT: dict[str, Update] = {
-    "add": lambda old, b: old + b, "min": _function(np.fmin), "max": _function(np.fmax),
+    "add": lambda old, b: old + b, "min": _extreme(np.fmin, True), "max": _extreme(np.fmax, False),
 }  # fmt: skip
 
 
@@ -68,7 +82,18 @@ def operation_of(form: Form) -> str:
 
 def element(form: Form) -> np.dtype[Any]:
     """The type in which an atomic operation computes."""
-    kind = form.type_name
+    return _element(form.type_name)
+
+
+def update_of(kind: str, operation: str, *, flushes: bool) -> tuple[Update, np.dtype[Any]]:
+    """What a reduction of global memory does for elements of a type, and the type in which it computes; `flushes`:
+    whether subnormal f32 are zeros."""
+    if flushes and operation == "add":
+        return _add_flushed, _element(kind)
+    return (_INTEGER if kind[0] in "us" else _FLOAT)[operation], _element(kind)
+
+
+def _element(kind: str) -> np.dtype[Any]:
     if kind.startswith("bf16"):
         import ml_dtypes  # type: ignore[import-untyped,unused-ignore] # some releases have no types
 

@@ -30,6 +30,7 @@ from simulator.execute import (
     memory,
     spaces,
     sync,
+    tensor_copies,
     video,
     warp,
 )
@@ -56,6 +57,7 @@ FAMILIES = (
     memory,
     spaces,
     sync,
+    tensor_copies,
     video,
     warp,
 )  # importing them registers them

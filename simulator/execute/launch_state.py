@@ -161,6 +161,10 @@ class LaunchState(CtaState):
         offset = address - SHARED if SHARED <= address < SHARED + WINDOW_BYTES else address
         return self.holders[warp // self.warps], offset
 
+    def window(self, address: int, warp: int) -> tuple[int, int]:
+        """The CTA of the batch whose shared memory a warp names by this address, and the offset there."""
+        return warp // self.warps, self.holder(address, warp)[1]
+
     def uses(self, address: int, warp: int, *, changes: bool, looks: bool = False) -> None:
         """As in `CtaState`: a use of an mbarrier races with the instruction that begins its life."""
         self.arrivals += not looks

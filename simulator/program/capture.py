@@ -19,6 +19,7 @@ from isa.errors import Error
 from simulator.errors import placed
 from simulator.files import complete, write_arrays
 from simulator.inputs import ArrayFile, InputError, read_text
+from simulator.program.capture_maps import CapturedMap, read_map
 
 Dim = tuple[int, int, int]
 SCALARS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "f32", "f64")
@@ -88,7 +89,7 @@ class Capture:
         buffers: by name.
         before, after: by name, the arrays of the buffers; `after` of the outputs alone. Empty if the capture has no
             data.
-        tensor_maps: as the file has them.
+        tensor_maps: what they say, and where they lie.
         counters: what the chip counted; empty if nothing.
     """
 
@@ -104,7 +105,7 @@ class Capture:
     buffers: Mapping[str, BufferSpec]
     before: Mapping[str, NDArray[Any]]
     after: Mapping[str, NDArray[Any]]
-    tensor_maps: Sequence[Any] = ()
+    tensor_maps: Sequence[CapturedMap] = ()
     counters: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -161,6 +162,7 @@ class _Reader:
         buffers = self.buffers()
         before, after = self.data(buffers)
         target = self.text("target", "sm_90a")
+        params = self.params(buffers)
         return Capture(
             self.path,
             self.beside("ptx"),
@@ -170,19 +172,23 @@ class _Reader:
             self.dim("block"),
             self.cluster(),
             self.number("dynamic_shared", self.content.get("dynamic_shared", 0), 1 << 20),
-            self.params(buffers),
+            params,
             buffers,
             before,
             after,
-            self.tensor_maps(),
+            self.tensor_maps(buffers, params),
             self.counters(),
         )
 
-    def tensor_maps(self) -> tuple[Any, ...]:
+    def tensor_maps(
+        self, buffers: Mapping[str, BufferSpec], params: Sequence[tuple[str, Any]]
+    ) -> tuple[CapturedMap, ...]:
         maps = self.content.get("tensor_maps") or []
-        if not isinstance(maps, list) or not all(isinstance(each, dict) for each in maps):
+        if not isinstance(maps, list):
             self.fail("tensor_maps", _cut(maps), "a list of objects, or null")
-        return tuple(maps)
+        sizes: dict[str | int, int] = {name: spec.bytes for name, spec in buffers.items()}
+        sizes |= {index: len(value) for index, (kind, value) in enumerate(params) if kind == "bytes"}
+        return tuple(read_map(f"tensor_maps[{i}]", entry, sizes, self.fail) for i, entry in enumerate(maps))
 
     def counters(self) -> dict[str, float]:
         counters = self.content.get("counters") or {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from isa.forms.mma import is_mma
-from isa.ptx.instruction import Address, Instruction, Operand, Predicate, Register, Vector
+from isa.ptx.instruction import Address, Instruction, Operand, Predicate, Register, TensorPlace, Vector
 from simulator.execute.cta_state import Executor
 from simulator.execute.dispatch import executor
 from simulator.execute.registry import of_operands_alone
@@ -169,6 +169,8 @@ def _names(operand: Operand) -> tuple[str, ...]:
             return (operand.name,)
         case Address():
             return () if operand.base is None else (operand.base.name,)
+        case TensorPlace():
+            return (*_names(operand.map), *_names(operand.coordinates))
         case Predicate():
             return (operand.register.name,)
         case Vector():

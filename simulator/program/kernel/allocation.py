@@ -12,7 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from isa.ptx.instruction import Address, Guard, Immediate, Operand, Pair, Predicate, Register, Scalar, Sink, Vector
+from isa.ptx.instruction import (
+    Address,
+    Guard,
+    Immediate,
+    Operand,
+    Pair,
+    Predicate,
+    Register,
+    Scalar,
+    Sink,
+    TensorPlace,
+    Vector,
+)
 from simulator.program.kernel.flow import Block, blocks_of
 from simulator.program.kernel.items import Item, Kernel, Operation, Switch
 from simulator.state.registers import Numbering, Sort, register_place
@@ -208,6 +220,11 @@ def _operand(operand: Operand, new: Mapping[str, str]) -> Operand:
             return Vector(tuple(_scalar(element, new) for element in operand.elements))
         case Address():
             return Address(None if operand.base is None else _register(operand.base, new), operand.offset)
+        case TensorPlace():
+            tensor, coordinates = _operand(operand.map, new), _operand(operand.coordinates, new)
+            assert isinstance(tensor, Address)
+            assert isinstance(coordinates, Vector)
+            return TensorPlace(tensor, coordinates)
         case Predicate():
             return Predicate(_register(operand.register, new), operand.negated)
         case Immediate() | Sink():

@@ -10,7 +10,7 @@ from isa import decode
 from isa.errors import IsaError
 from isa.forms.record import PTX
 from isa.ptx.checks import is_special
-from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register
+from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, TensorPlace
 from isa.ptx.module import Module
 from isa.ptx.module.scopes import UNDECLARED
 from simulator.program.kernel.allocation import allocated
@@ -175,6 +175,10 @@ class _Linker:
         if isinstance(operand, Address) and operand.base is not None:
             symbol = flat.symbols.get(operand.base.name.replace("$at$", "@"))
             return operand if symbol is None else Address(None, self._address(symbol) + operand.offset)
+        if isinstance(operand, TensorPlace):
+            tensor = self._placed(operand.map, flat)
+            assert isinstance(tensor, Address)
+            return TensorPlace(tensor, operand.coordinates)
         if isinstance(operand, Register) and operand.name in flat.symbols:
             return Immediate(self._address(flat.symbols[operand.name]))
         return operand

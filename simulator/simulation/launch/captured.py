@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from simulator.chip.config import Config
 from simulator.floating_point import guarded
 from simulator.memory_room import check_room
-from simulator.program.capture import Capture, CaptureError, read_capture
+from simulator.program.capture import Capture, read_capture
+from simulator.program.capture_maps import write_where_zero
 from simulator.simulation.launch.arguments import parameter_bytes
 from simulator.simulation.launch.batches import shared_storage
 from simulator.simulation.launch.launching import Options, run_launch
@@ -58,9 +59,6 @@ def launch(
     """
     if not isinstance(capture, Capture):
         capture = read_capture(capture)
-    if capture.tensor_maps:
-        reason = "the launch has tensor maps, which the kernels of Hopper and later read; they are not executed"
-        raise CaptureError(str(capture.path), "tensor_maps", reason, "a kernel for sm_80 to sm_89, or without them")
     function = Module(capture.ptx, fmad=fmad).get_function(capture.entry)
     placed = place(capture)
     params = parameter_bytes(function.kernel, placed.values)
@@ -85,6 +83,13 @@ def place(capture: Capture) -> Placed:
         if spec.name in capture.before:
             buffer.data[:] = capture.before[spec.name].reshape(-1).view(np.uint8)
     values = [memory[value].address if kind == "buffer" else value for kind, value in capture.params]
+    for tensor_map in capture.tensor_maps:
+        if tensor_map.param is None:
+            write_where_zero(memory[tensor_map.buffer].data, tensor_map)
+        else:
+            held = np.frombuffer(values[tensor_map.param], np.uint8).copy()
+            write_where_zero(held, tensor_map)
+            values[tensor_map.param] = held.tobytes()
     return Placed(memory, values)
 
 
