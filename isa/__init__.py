@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isa.descriptors.instruction import InstructionDescriptor
+    from isa.descriptors.tensor_map import TensorMap
     from isa.descriptors.zero_column_mask import ZeroColumnMask
     from isa.errors import Error, IsaError, UndefinedBehavior
     from isa.forms.mma import MmaForm, mma_forms
@@ -56,6 +57,7 @@ __all__ = [
     "SharedMemoryDescriptor",
     "Sparsity",
     "Target",
+    "TensorMap",
     "TmemAddress",
     "UndefinedBehavior",
     "ZeroColumnMask",
@@ -77,6 +79,7 @@ __all__ = [
 
 _NAMES_OF = {
     "isa.descriptors.instruction": ("InstructionDescriptor",),
+    "isa.descriptors.tensor_map": ("TensorMap",),
     "isa.descriptors.zero_column_mask": ("ZeroColumnMask",),
     "isa.errors": ("Error", "IsaError", "UndefinedBehavior"),
     "isa.forms.mma": ("MmaForm", "mma_forms"),

@@ -171,6 +171,12 @@ class TensorMap:
         return TYPE_OF_NAME[self.type]
 
     @property
+    def reach(self) -> int:
+        """Bytes from the first to the last of the tensor."""
+        steps = zip(self.size, (self.element.bytes, *self.stride_bytes), strict=True)
+        return self.element.bytes + sum((size - 1) * step for size, step in steps)
+
+    @property
     def inner_bytes(self) -> int:
         """Bytes of the box along dimension 0."""
         return (self.channels if self.im2col else self.box[0]) * self.element.bytes

@@ -143,6 +143,7 @@ class Role:
         sink: whether `_` may ("may") or must ("must") stand here, or for some registers of a vector ("part").
         variables, predicates: whether an address may name a variable; whether a predicate may stand for a value.
         first, dropped: whether ptxas keeps the first register of a vector in its place; whether it drops it all.
+        bare: whether ptxas takes an address without its brackets.
         wide_from: number of the target from which on an address takes no register of 16 bits; 0: all do.
     """
 
@@ -168,6 +169,7 @@ class Role:
     predicates: bool = False
     first: bool = False
     dropped: bool = False
+    bare: bool = False
     wide_from: int = 0
 
 

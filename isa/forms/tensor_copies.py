@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from isa.descriptors.tensor_map import ORDINALS, TYPES
 from isa.forms.record import Access, Role, Shape, Space, Time
-from isa.forms.rows import Qualifiers, Roles, Row, instruction, policy, shared_address
-from isa.targets import Availability
+from isa.forms.rows import Qualifiers, Roles, Row, instruction, policy, shared_address, typed_role
 
 _COPY, _REDUCE, _PREFETCH, _REPLACE = "9.7.9.27.1.2", "9.7.9.27.1.3", "9.7.9.27.1.4", "9.7.9.28"
 _DIMENSIONS = "{1d,2d,3d,4d,5d}"
@@ -29,7 +28,8 @@ def _tensor(qualifiers: Qualifiers) -> Role:
     """`[map, {c0, c1}]`: the address of the map, and a coordinate for each dimension; of rows that are gathered or
     scattered the column and four rows."""
     rows = {"tile::gather4", "tile::scatter4"} & set(qualifiers)
-    return Role("tensor", Shape.TENSOR, 5 if rows else dimensions(qualifiers), width=64, constants=("integer",))
+    count = 5 if rows else dimensions(qualifiers)
+    return Role("tensor", Shape.TENSOR, count, width=64, constants=("integer",), special=True)
 
 
 def _offsets(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -43,12 +43,17 @@ def _offsets(qualifiers: Qualifiers) -> tuple[Role, ...]:
     return (Role("offsets", Shape.VECTOR, count, constants=("integer",), width=16),)
 
 
+def _shared(name: str) -> Role:
+    """An address in shared memory. ptxas 13.0 takes %laneid in it, and a register of any type without brackets."""
+    return replace(shared_address(name), special=True, bare=True, wide_from=120)
+
+
 def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    mask = Role("mask", Shape.VALUE, constants=("integer",), width=16)
+    mask = Role("mask", Shape.VALUE, constants=("integer",), width=16, widths=(16,))
     return (
-        shared_address("to"),
+        _shared("to"),
         _tensor(qualifiers),
-        shared_address("mbarrier"),
+        _shared("mbarrier"),
         *_offsets(qualifiers),
         *((mask,) if "multicast::cluster" in qualifiers else ()),
         *policy(qualifiers),
@@ -56,7 +61,7 @@ def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _store(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return _tensor(qualifiers), shared_address("from"), *policy(qualifiers)
+    return _tensor(qualifiers), _shared("from"), *policy(qualifiers)
 
 
 def _prefetch(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -106,7 +111,7 @@ TENSOR_ROWS: tuple[Row, ...] = (
             ),
             _row(
                 f"{_LOAD}.{dims}.shared::cta.global{mode}{_DONE}{_HINT}", _load, _LOAD,
-                "8.6", targets, _COPY,
+                "8.6", targets if targets == "90+" else "100+", _COPY,
             ),
             _row(
                 f"{_LOAD}.{dims}.shared::cta.global{mode}{_DONE}.{{cta_group::1,cta_group::2}}{_HINT}", _load, _LOAD,
@@ -135,19 +140,19 @@ TENSOR_ROWS: tuple[Row, ...] = (
 )  # fmt: skip
 
 
-def _map(name: str = "address") -> Role:
-    return Role(name, Shape.ADDRESS, widths=(32, 64), variables=True)
+def _map() -> Role:
+    """The address of a map."""
+    return Role("address", Shape.ADDRESS, widths=(32, 64), variables=True, special=True)
 
 
 def _new_value(qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The address of the map, for fields of a dimension which one, and the new value: of codes a constant."""
     field = qualifiers[1]
-    address = Role("address", Shape.ADDRESS, widths=(32, 64), variables=True)
+    address = _map()
     codes = {"elemtype": len(TYPES), "interleave_layout": 3, "swizzle_mode": 4, "fill_mode": 2}
     if field in codes:
         return address, Role("value", Shape.IMMEDIATE, constants=("integer",), limit=codes[field])
-    bits = int(qualifiers[-1][1:])
-    value = Role("value", Shape.VALUE, constants=("integer",), width=bits, widths=(bits,))
+    value = typed_role("value", qualifiers[-1])
     if field not in ORDINALS:
         return address, value
     return address, Role("ordinal", Shape.IMMEDIATE, constants=("integer",), limit=ORDINALS[field]), value
@@ -160,7 +165,7 @@ def _replacement(fields: str, bits: int) -> Row:
     syntax = f"tensormap.replace.tile.{fields}{{.global,.shared::cta}}.b1024.b{bits}"
     row = instruction(
         syntax, _new_value, since="8.3", targets=_TARGETS_OF_REPLACE, section=_REPLACE, time=Time.STORE_GLOBAL,
-        name="tensormap.replace",
+        name="tensormap.replace", any_order=True,
     )  # fmt: skip
     return replace(row, always=("shared::cta",))
 
@@ -170,13 +175,8 @@ MAP_ROWS: tuple[Row, ...] = (
     _replacement(
         "{rank,box_dim,global_dim,element_stride,elemtype,interleave_layout,swizzle_mode,fill_mode}", 32
     ),
-    replace(
-        instruction(
-            "prefetch{.const,.param}.tensormap", lambda _: (_map(),), since="8.0", targets="90+", section="9.7.9.16",
-            time=Time.STORE_GLOBAL, name="prefetch", any_order=True,
-        ),
-        later=(),
+    instruction(
+        "prefetch{.const,.param}.tensormap", lambda _: (_map(),), since="8.0", targets="90+", section="9.7.9.16",
+        time=Time.STORE_GLOBAL, name="prefetch", any_order=True,
     ),
 )  # fmt: skip
-
-assert Availability(_FAMILY)

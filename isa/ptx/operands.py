@@ -47,6 +47,8 @@ def read_operand(cursor: Cursor, role: Role, types: Types | None = None) -> Oper
             return _vector(cursor, role)
         case Shape.PAIR | Shape.REGISTER_OR_PAIR:
             return _pair(cursor, role)
+        case Shape.ADDRESS if role.bare and cursor.peek().text != "[":
+            return _bare_address(cursor, role)
         case Shape.ADDRESS:
             return _address(cursor)
         case Shape.TENSOR:
@@ -240,15 +242,24 @@ def _address(cursor: Cursor) -> Address:
     return address
 
 
+def _bare_address(cursor: Cursor, role: Role) -> Address:
+    """A register without brackets in the place of an address."""
+    register = _register(cursor, role)
+    if is_special(register.name):
+        _refuse_special(cursor, role, Token("name", register.name, cursor.at))
+    cursor.remarks.append(f"ptxas takes operand {role.name} without brackets; PTX has [{register}]")
+    return Address(register)
+
+
 def _tensor(cursor: Cursor, role: Role) -> TensorPlace:
-    """`[%rd0, {%r0, %r1}]`: PTX ISA 9.0, 9.7.9.27.1.2."""
-    tensor = _opened_address(cursor)
-    cursor.expect(",", "between a tensor map and the coordinates")
+    """`[%rd0, {%r0, %r1}]`: PTX ISA 9.0, 9.7.9.27.1.2. ptxas 13.0 takes no offset of the map's address."""
     place = cursor.peek().place
+    tensor = _opened_address(cursor)
+    if tensor.offset:
+        cursor.fail(f"the map of operand {role.name} has an offset", f"[{tensor.base}, ...]", place)
+    cursor.expect(",", "between a tensor map and the coordinates")
     coordinates = _vector(cursor, replace(role, shape=Shape.VECTOR))
     assert isinstance(coordinates, Vector)
-    if any(isinstance(element, Immediate) and element.value < 0 for element in coordinates.elements):
-        cursor.fail(f"operand {role.name} has a constant below 0", "a register, or 0 and more", place)
     cursor.expect("]", "after the coordinates")
     return TensorPlace(tensor, coordinates)
 

@@ -23,7 +23,8 @@ CSV, JSON, Markdown, pictures (SVG, PNG, PDF, HTML).
 
 {choices.FORM}
 In place of FORM, `datapath` shows the data path layouts A to G of tcgen05 side by side, and `shared` a matrix in
-shared memory: its lines of 128 bytes, its banks, and what an instruction reads of it. Cells of the matrix view say
+shared memory: its lines of 128 bytes, its banks, and what an instruction reads of it; `tensormap` the box that a
+tensor copy brings there. Cells of the matrix view say
 T<lane> <register>[high:low]; those of the lane view say (row, column). PTX's figures of metadata write T_i for lane i
 of every four: i is the sparsity selector (T_2i, T_2i+1 where two lanes of four hold it). A of a sparse form is the
 stored matrix: the metadata says which logical column of its window each element is. Formulas divide like integers.
@@ -41,6 +42,7 @@ examples:
   tcsim layout shared --type f16 --rows 16 --columns 64 --swizzle 128B --read ldmatrix.x4
   tcsim layout shared --type f16 --rows 16 --columns 64 --pitch 128 --read ldmatrix.x4 --output conflicts.png
   tcsim layout shared --rows 128 --columns 64 --swizzle 128B --read tcgen05 --at 0,16
+  tcsim layout tensormap --map type=f16,size=256x256,stride=512,box=64x8,swizzle=128 --coordinates 64,3
   tcsim layout --metadata-format cutlass.sm90.k128 --type f16 --output atom.svg
   tcsim layout --palettes                                                         how far apart their colours are
   tcsim layout --check                                                            every printed formula, evaluated
@@ -95,6 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="evaluate every printed formula and compare the mapping")
     _configure_pictures(parser)
     _configure_shared(parser)
+    _configure_tensor_maps(parser)
     parser.add_argument(
         "--metadata-format",
         metavar="NAME",
@@ -140,6 +143,18 @@ def _configure_shared(parser: argparse.ArgumentParser) -> None:
     of.add_argument("--at", type=_place, metavar="ROW,K", help="from where on it reads (default 0,0)")
 
 
+def _configure_tensor_maps(parser: argparse.ArgumentParser) -> None:
+    of = parser.add_argument_group("tensormap", "what a tensor copy brings where in shared memory, from --start on")
+    of.add_argument(
+        "--map",
+        metavar="FIELDS",
+        help="type=f16,size=256x256,stride=512,box=64x64,swizzle=128 (dimension 0 first; also step, fill, lower, upper, "
+        "channels, pixels, address), or its 128 bytes in hexadecimal",
+    )
+    of.add_argument("--coordinates", type=_numbers, metavar="C0,C1,..", help="where the box begins (default 0 each)")
+    of.add_argument("--offsets", type=_numbers, metavar="W,H,..", help="offsets of an im2col load")
+
+
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim layout` with parsed options; returns the exit code."""
     if options.check or options.palettes:
@@ -153,6 +168,7 @@ def execute(options: argparse.Namespace) -> int:
         say("layout: FORM is missing; see 'tcsim layout --help'")
         return BAD
     parts: dict[str, Callable[[argparse.Namespace, str], str | Picture]] = {"datapath": _datapath, "shared": _shared}
+    parts["tensormap"] = _tensor_box
     special = _metadata_format if options.metadata_format is not None else parts.get(options.form)
     text = None if format in _BINARY else options.output
     written = [options.output] if format in _BINARY else []
@@ -185,9 +201,12 @@ def _checked(options: argparse.Namespace) -> str:
         if getattr(options, name) is not None:
             raise UnreadableError(f"--{name} says nothing of a {format}", f"a picture: {', '.join(_PICTURES)}")
     for name in _OF_SHARED if options.form != "shared" else ():
-        if getattr(options, name) is not None:
+        if getattr(options, name) is not None and (options.form, name) != ("tensormap", "start"):
             raise UnreadableError(f"--{name} is of matrices in shared memory", "tcsim layout shared")
-    if options.form in ("shared", "datapath"):
+    for name in ("map", "coordinates", "offsets") if options.form != "tensormap" else ():
+        if getattr(options, name) is not None:
+            raise UnreadableError(f"--{name} is of tensor maps", "tcsim layout tensormap")
+    if options.form in ("shared", "datapath", "tensormap"):
         for name in ("operand", "view", "metadata", "lane"):
             if getattr(options, name) not in (None, "all"):
                 raise UnreadableError(f"--{name} says nothing of {options.form}", "an opcode, or leave it out")
@@ -330,6 +349,28 @@ def _shared(options: argparse.Namespace, format: str) -> str | Picture:
     if format in ("json", "csv"):
         return layout.json() if format == "json" else layout.table().csv()
     return layout.text(markdown=format == "markdown")
+
+
+def _tensor_box(options: argparse.Namespace, format: str) -> str | Picture:
+    from simulator.layout.tensor_box import MAP, BoxLayout, read_map
+    from simulator.views.drawing.tensor_box import draw_box
+
+    if options.map is None:
+        raise UnreadableError("the tensor map is missing", f"--map {MAP}, or its 128 bytes in hexadecimal")
+    tensor = read_map(options.map)
+    start = tuple(options.coordinates or (0,) * tensor.rank)
+    layout = BoxLayout(tensor, start, tuple(options.offsets or ()), options.start or 0)
+    if format in _PICTURES:
+        return draw_box(layout, _palette(options), _size(options))
+    if format in ("json", "csv"):
+        return layout.json() if format == "json" else layout.table().csv()
+    return layout.text(markdown=format == "markdown")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"-?\d+(?:,-?\d+)*", text):
+        raise argparse.ArgumentTypeError(f"'{text}' are no coordinates; legal: whole numbers such as 0,64")
+    return tuple(map(int, text.split(",")))
 
 
 def _range(text: str) -> tuple[int | None, int]:

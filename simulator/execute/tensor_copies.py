@@ -175,13 +175,19 @@ def _checked(tensor: TensorMap, form: Form, start: tuple[int, ...], *, writes: b
         raise AddressError(reason, "interleave 0", rule=RULE)
 
 
-def _rounded_to_tf32(data: Bytes) -> Bytes:
+def rounded_to_tf32(data: Bytes) -> Bytes:
     """f32 rounded to the nearest TF32, ties to even; NaN becomes 0x7FFFE000. Measured: loads of both TF32 types do so."""
     words = np.ascontiguousarray(data).view("<u4")
     rounded = words.astype(np.uint64) + 0xFFF + (words >> 13 & 1) & 0xFFFFE000
     nan = words & 0x7FFFFFFF > 0x7F800000
     found: Bytes = np.where(nan, np.uint64(0x7FFFE000), rounded).astype("<u4").view(np.uint8)
     return found
+
+
+def filler(tensor: TensorMap) -> Bytes:
+    """uint8 [byte]: an element outside of the tensor."""
+    pattern = NAN if tensor.fill == "nan" else 0
+    return np.frombuffer(pattern.to_bytes(2, "little") * 4, np.uint8)[: tensor.element.bytes]
 
 
 # Loads
@@ -237,14 +243,13 @@ def _bring(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved) -> N
     inside, outside = moved
     data = machine.memory.read(inside.memory[None], inside.bytes)
     if tensor.type.startswith("tf32"):
-        data = _rounded_to_tf32(data.reshape(-1)).reshape(data.shape)
+        data = rounded_to_tf32(data.reshape(-1)).reshape(data.shape)
     actor = machine.actors(np.array([row], np.intp))
     if inside.shared.size:
         machine.shared.write(inside.shared[None], data, actor)
     if outside.size:
-        size = tensor.element.bytes
-        filler = np.frombuffer(NAN.to_bytes(2, "little") * 4, np.uint8)[:size] * (tensor.fill == "nan")
-        machine.shared.write(outside[None], np.broadcast_to(filler, (1, len(outside), size)).astype(np.uint8), actor)
+        data = filler(tensor)
+        machine.shared.write(outside[None], np.broadcast_to(data, (1, len(outside), len(data))).copy(), actor)
 
 
 def _arrived(machine: LaunchState, issuer: int, row: int, barrier: int, size: int) -> Fact:
@@ -297,9 +302,23 @@ def _send(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved, opera
         machine.memory.write(pieces.memory[None], data)
         return
     size = tensor.element.bytes
-    old = machine.memory.read(pieces.memory[None], pieces.bytes)
-    new = reduced(tensor.type, operation, old.reshape(-1, size), data.reshape(-1, size))
-    machine.memory.write(pieces.memory[None], new.reshape(data.shape))
+    for turn in turns(pieces):
+        old = machine.memory.read(pieces.memory[None, turn], pieces.bytes)
+        new = reduced(tensor.type, operation, old.reshape(-1, size), data[:, turn].reshape(-1, size))
+        machine.memory.write(pieces.memory[None, turn], new.reshape(old.shape))
+
+
+def turns(pieces: Pieces) -> list[NDArray[np.intp]]:
+    """The pieces in groups, one after the other, of which none has two at one address: where dimensions of a tensor
+    overlap, a reduction reads and writes an element more than once."""
+    order = np.argsort(pieces.memory, kind="stable")
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = np.diff(pieces.memory[order]) != 0
+    if fresh.all():
+        return [np.arange(len(order))]
+    places = np.arange(len(order))
+    turn = places - np.maximum.accumulate(np.where(fresh, places, 0))
+    return [order[turn == number] for number in range(int(turn.max()) + 1)]
 
 
 _WORDS = ("add", "min", "max", "and", "or", "xor")
@@ -319,12 +338,12 @@ def reduced(kind: str, operation: str, old: Bytes, new: Bytes) -> Bytes:
     a, b = (np.ascontiguousarray(data).view(element)[:, 0] for data in (old, new))
     with np.errstate(all="ignore"):
         found = np.ascontiguousarray(update(a, b).astype(element, copy=False))
-    if kind == "f64":
-        for each in (a, b):
-            found = np.where(np.isnan(each), each, found)
-    elif kind[0] not in "us":
-        words = found.view(f"<u{element.itemsize}")
-        words[np.isnan(found)] = (1 << 8 * element.itemsize - 1) - 1
+        if kind == "f64":
+            for each in (a, b):
+                found = np.where(np.isnan(each), each, found)
+        elif kind[0] not in "us":
+            words = found.view(f"<u{element.itemsize}")
+            words[np.isnan(found)] = (1 << 8 * element.itemsize - 1) - 1
     data: Bytes = found[:, None].view(np.uint8)
     return data
 

@@ -25,6 +25,9 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
             return "{" + ", ".join(str(legal[choose(len(legal))]) for legal in role.choices) + "}"
         case Shape.VECTOR:
             return "{" + ", ".join(f"{prefix}{choose(200)}" for _ in range(role.count)) + "}"
+        case Shape.TENSOR:
+            parts = [f"%r{choose(200)}" if choose(4) else str(choose(1000)) for _ in range(role.count)]
+            return f"[{register}, {{{', '.join(parts)}}}]"
         case Shape.ADDRESS:
             return f"[{register}]" if choose(2) else f"[{register}+{16 * choose(64)}]"
         case Shape.IMMEDIATE if role.choices:

@@ -113,7 +113,8 @@ class Function:
         Args:
             grid, block: CTAs and threads, up to three numbers, x first.
             args: one for each parameter: a numpy array (a buffer, whose address is passed and which is written in
-                place), a number of the parameter's type, or the bytes of a structure.
+                place), a number of the parameter's type, the bytes of a structure, or an `isa.TensorMap` with its
+                array, as a tuple: the map of that array, which is a buffer, too.
             shared_mem: dynamic shared memory of a CTA in bytes.
             cluster: CTAs of a cluster, up to three numbers, x first; None: as the kernel's directives demand, or one.
             config: the chip whose time is reported; None: values alone, as the module's own target gives them.
@@ -129,13 +130,20 @@ class Function:
         memory, given = DeviceMemory(), [_unmasked(value) for value in args]
         arrays: list[tuple[str, NDArray[Any]]] = []
         values: list[Any] = []
-        check_room(sum(one.nbytes for one in given if isinstance(one, np.ndarray)), "the buffers of the launch")
+        flat = [part for value in given for part in (value if isinstance(value, tuple) else (value,))]
+        check_room(sum(one.nbytes for one in flat if isinstance(one, np.ndarray)), "the buffers of the launch")
         names = names or [parameter.name for parameter in self.kernel.parameters]
         for index, value in enumerate(given):
             name = names[index] if index < len(names) else f"argument {index}"
             if isinstance(value, np.ndarray) and value.ndim:
                 values.append(_placed(memory, name, value))
                 arrays.append((name, value))
+            elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], np.ndarray):
+                known = next((memory[other].address for other, array in arrays if array is value[1]), None)
+                if known is None:
+                    known = _placed(memory, name, value[1])
+                    arrays.append((name, value[1]))
+                values.append(_encoded(value[0], known, value[1], name))
             else:
                 values.append(plain(value))
         params = parameter_bytes(self.kernel, values)
@@ -146,6 +154,18 @@ class Function:
             if array.flags.writeable:
                 array.view(np.uint8).reshape(-1)[:] = data if array.ndim else data[0]
         return report.with_arrays(dict(arrays))
+
+
+def _encoded(tensor: Any, address: int, array: NDArray[Any], name: str) -> bytes:
+    """The 128 bytes of a tensor map of an array at an address."""
+    from isa.descriptors.tensor_map import TensorMap
+
+    if not isinstance(tensor, TensorMap):
+        raise LaunchError(f"{described(tensor)} beside the array of '{name}'", "an isa.TensorMap", rule="launch-arguments")
+    if (last := tensor.reach) > array.nbytes:
+        reason = f"the tensor of '{name}' reaches over {last} bytes, its array has {array.nbytes}"
+        raise LaunchError(reason, "sizes and strides within the array", rule="launch-arguments")
+    return tensor.encode(address)
 
 
 def _unmasked(value: Any) -> Any:

@@ -65,8 +65,8 @@ def _memory(layout: SharedLayout, shades: tuple[str, ...]) -> Panel:
         cells,
         [f"0x{start:04x}" for start, _ in layout.lines],
         heads,
-        _width(cells),
-        _height(cells),
+        cell_width(cells),
+        cell_height(cells),
         corner="byte\\banks",
         ticks=(8, 0),
         attributes=data(panel="memory"),
@@ -105,8 +105,8 @@ def _matrix(layout: SharedLayout, shades: tuple[str, ...]) -> Panel:
         cells,
         labels,
         heads,
-        _width(cells),
-        _height(cells),
+        cell_width(cells),
+        cell_height(cells),
         corner="\\".join(names),
         ticks=(8, 0),
         attributes=data(panel="matrix"),
@@ -130,8 +130,8 @@ def _phases(layout: SharedLayout, shades: tuple[str, ...]) -> Panel:
         cells,
         labels,
         [f"{_BANKS * i}-{_BANKS * i + 3}" for i in range(LINE_BYTES // UNIT)],
-        max(40.0, _width(cells)),
-        _height(cells),
+        max(40.0, cell_width(cells)),
+        cell_height(cells),
         corner="read\\banks",
         attributes=data(panel="reads"),
     )
@@ -151,10 +151,10 @@ def _phase(layout: SharedLayout, phase: Phase, shades: tuple[str, ...]) -> list[
     return row
 
 
-def _width(cells: list[list[Cell | None]]) -> float:
+def cell_width(cells: list[list[Cell | None]]) -> float:
     longest = max((len(words) for line in cells for cell in line if cell for words in cell.lines), default=1)
     return max(30.0, longest * SIZE * GLYPH + 6)
 
 
-def _height(cells: list[list[Cell | None]]) -> float:
+def cell_height(cells: list[list[Cell | None]]) -> float:
     return 11.0 * max((len(cell.lines) for line in cells for cell in line if cell), default=1) + 3

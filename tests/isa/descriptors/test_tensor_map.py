@@ -1,0 +1,79 @@
+"""Tensor maps against the driver, and what `tensormap.replace` changes against an H200."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isa.descriptors.tensor_map import PROMOTIONS, SWIZZLES, TYPES, TensorMap
+from isa.errors import IsaError
+from tests.golden.compare_tensor_maps import stored, wrong_maps, wrong_replacements
+from tests.support.cases import exhaustive
+
+TENSOR = TensorMap("f16", size=(256, 256), stride_bytes=(512,), box=(64, 64), swizzle=128)
+
+
+def test_the_driver_judges_and_encodes_alike() -> None:
+    assert list(wrong_maps(stored("encoded")["maps"][:3000])) == []
+
+
+@exhaustive
+def test_the_driver_judges_and_encodes_all_alike() -> None:
+    assert list(wrong_maps(stored("encoded")["maps"])) == []
+
+
+def test_the_chip_replaces_fields_alike() -> None:
+    assert list(wrong_replacements(stored("replaced"))) == []
+
+
+@st.composite
+def tensor_maps(draw: st.DrawFn) -> TensorMap:
+    """Legal tiled maps."""
+    draws = random.Random(draw(st.integers(0, 1 << 32)))
+    kind, rank, swizzle = draws.choice(TYPES), draws.randint(1, 5), draws.choice(SWIZZLES)
+    inner = draws.randint(1, (swizzle or 256) // 16) * 16 // kind.bytes
+    box = [min(inner, 256), *(draws.randint(1, 4) for _ in range(rank - 1))]
+    return TensorMap(
+        kind.name, [draws.randint(1, 1 << 32) for _ in box], [draws.randrange(1 << 36) * 16 for _ in box[1:]], box,
+        [draws.randint(1, 8) for _ in box], swizzle, l2_promotion=draws.choice(PROMOTIONS),
+        fill="nan" if kind.floating and draws.random() < 0.5 else "zeros", address=draws.randrange(1 << 44) * 16,
+    )  # type: ignore[arg-type] # lists stand for tuples  # fmt: skip
+
+
+@given(tensor_maps())
+def test_maps_decode_to_themselves(tensor: TensorMap) -> None:
+    assert TensorMap.decode(tensor.encode()) == tensor
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "operand"),
+    [
+        ({"type": "f17"}, "no type of a tensor: 'f17'", "type"),
+        ({"size": (256,)}, "stride_bytes has 1 numbers", "stride_bytes"),
+        ({"stride_bytes": (500,)}, "stride of dimension 1 is 500 bytes", "stride_bytes"),
+        ({"box": (128, 64)}, "a row of the box has 256 bytes", "box"),
+        ({"box": (60, 64)}, "a row of the box has 120 bytes", "box"),
+        ({"box": (64, 257)}, "box[1] is 257", "box"),
+        ({"swizzle": 96}, "swizzle 96", "swizzle"),
+        ({"type": "u16", "fill": "nan"}, "elements of u16 cannot be NaN", "fill"),
+        ({"address": 8}, "address 0x8", "address"),
+        ({"element_stride": (1, 9)}, "element_stride[1] is 9", "element_stride"),
+    ],
+)
+def test_refused_maps_say_what_and_where(changes: dict[str, object], reason: str, operand: str) -> None:
+    fields = {"type": "f16", "size": (256, 256), "stride_bytes": (512,), "box": (64, 64), "swizzle": 128}
+    with pytest.raises(IsaError) as raised:
+        TensorMap(**{**fields, **changes})  # type: ignore[arg-type] # what is wrong on purpose
+    assert (raised.value.reason, raised.value.operand, raised.value.rule) == (reason, operand, "tensor-map")
+
+
+def test_bytes_without_a_meaning_are_refused() -> None:
+    data = bytearray(TENSOR.encode())
+    data[8] |= 0x70  # eight dimensions
+    with pytest.raises(IsaError, match="the map says 8 dimensions"):
+        TensorMap.decode(bytes(data))
+    with pytest.raises(IsaError, match="not a tensor map"):
+        TensorMap.decode(bytes(64))

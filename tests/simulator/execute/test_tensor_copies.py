@@ -1,0 +1,119 @@
+"""Tensor copies against an H200: random boxes of random maps, loads, im2col loads, stores and reductions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import simulator
+from isa.descriptors.tensor_map import TensorMap
+from isa.shared_memory.tensor_box import box
+from simulator.execute.tensor_copies import move
+from tests.golden.compare_tensor_maps import COPIES, stored, wrong_copies
+from tests.support.cases import exhaustive
+
+PTX = """.version 8.3
+.target sm_90a
+.address_size 64
+.visible .entry copy(.param .align 64 .b8 map[128], .param .u64 out, .param .u32 c0, .param .u32 c1, .param .u32 op) {{
+.reg .pred %p<4>;
+.reg .b32 %r<16>;
+.reg .b64 %rd<8>;
+.shared .align 1024 .b8 tile[4096];
+.shared .align 8 .b64 bar;
+ld.param.u32 %r1, [c0];
+ld.param.u32 %r2, [c1];
+ld.param.u64 %rd2, [out];
+mov.b64 %rd0, map;
+cvta.param.u64 %rd1, %rd0;
+mov.u32 %r3, tile;
+mov.u32 %r4, bar;
+mov.u32 %r5, %tid.x;
+setp.eq.u32 %p1, %r5, 0;
+@%p1 mbarrier.init.shared::cta.b64 [%r4], 1;
+bar.sync 0;
+@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], {bytes};
+@%p1 {copy}
+WAIT:
+mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4], 0;
+@!%p2 bra WAIT;
+mad.lo.u32 %r6, %r5, 4, %r3;
+ld.shared.u32 %r7, [%r6];
+mul.wide.u32 %rd3, %r5, 4;
+add.s64 %rd3, %rd3, %rd2;
+st.global.u32 [%rd3], %r7;
+ret;
+}}
+"""
+LOAD = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r3], [%rd1, {%r1, %r2}], [%r4];"
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_are_those_of_the_chip(name: str) -> None:
+    cases = stored(name)
+    some = np.linspace(0, len(cases["records"]) - 1, 100).astype(int).tolist()
+    assert list(wrong_copies(cases, some)) == []
+
+
+@exhaustive
+@pytest.mark.parametrize("name", COPIES)
+def test_all_copies_are_those_of_the_chip(name: str) -> None:
+    assert list(wrong_copies(stored(name))) == []
+
+
+def test_boxes_within_the_tensor_take_a_short_way_to_the_same_places() -> None:
+    cases, compared = stored("tiles"), 0
+    for record in cases["records"][:400]:
+        tensor = TensorMap.decode(record["map"].tobytes())
+        start = tuple(record["start"][: tensor.rank].tolist())
+        whole = box(tensor, start)
+        if whole.inside.all():
+            pieces = move(tensor, start, (), 0).inside
+            spread = [places[:, None] + np.arange(pieces.bytes) for places in pieces[:2]]
+            each = [places[:, None] + np.arange(whole.bytes) for places in (whole.shared, whole.memory)]
+            assert all((mine.ravel() == theirs.ravel()).all() for mine, theirs in zip(spread, each, strict=True))
+            compared += pieces.bytes == 16
+    assert compared > 20
+
+
+DATA = np.arange(16 * 64, dtype=np.uint16).reshape(16, 64)
+FIELDS = {"type": "u16", "size": (64, 16), "stride_bytes": (128,), "box": (64, 8), "swizzle": 128}
+
+
+def launched(start: tuple[int, int], copy: str = LOAD, **changes: object) -> np.ndarray:
+    """uint16 [8, 64]: what is in shared memory after a copy of a 16 x 64 tensor."""
+    fields: dict[str, object] = {**FIELDS, **changes}
+    tensor, out = TensorMap(**fields), np.zeros(256, np.uint32)  # type: ignore[arg-type] # fields of one map
+    kernel = simulator.Module(PTX.format(copy=copy, bytes=tensor.box_bytes)).get_function("copy")
+    kernel(1, 256, ((tensor, DATA.copy()), out, *(np.int32(each) for each in start), np.int32(0)))
+    return out.view(np.uint16).reshape(8, 64)
+
+
+def test_a_launch_loads_a_swizzled_box_and_waits_for_its_bytes() -> None:
+    rows = launched((0, 3)).reshape(8, 8, 8)  # row, 16 bytes, element
+    for row in range(8):
+        assert (rows[row, np.arange(8) ^ row].ravel() == DATA[3 + row]).all()
+    assert (launched((0, 12))[4:] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("start", "changes", "reason"),
+    [
+        ((4, 0), {}, "the innermost coordinate 4 is not a multiple of 16 bytes (u16): the chip stops"),
+        ((0, 0), {"size": (64, 1, 16), "stride_bytes": (128, 128), "box": (64, 1, 8)}, "a 2d copy of a tensor map of 3"),
+    ],
+)
+def test_what_the_chip_refuses_names_the_thread(start: tuple[int, int], changes: dict[str, object], reason: str) -> None:
+    with pytest.raises(simulator.Error, match=reason.replace("(", r"\(").replace(")", r"\)")) as raised:
+        launched(start, **changes)
+    assert "CTA (0, 0, 0), warp 0, lane 0" in str(raised.value)
+
+
+def test_a_map_reaches_no_further_than_its_array() -> None:
+    with pytest.raises(simulator.Error, match="reaches over 4096 bytes, its array has 2048"):
+        launched((0, 0), size=(64, 32))
+
+
+def test_every_thread_would_copy() -> None:
+    with pytest.raises(simulator.Error, match=r"by 32 threads of warp 0: each would copy"):
+        launched((0, 0), copy="mov.u32 %r9, 0;\n" + LOAD)
