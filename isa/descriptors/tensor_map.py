@@ -1,8 +1,8 @@
 """Tensor maps: what the copy engine is told of a tensor in global memory, as fields and as NVIDIA's 128 bytes.
 
 PTX calls the object a tensor-map and leaves its bytes open (PTX ISA 9.0, 5.5.8). The places of the fields and what the
-driver refuses are measured: 120,000 random calls of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, driver 580 on an
-H200, of which `TensorMap` decides every one alike and encodes every legal one to the same bytes
+driver refuses are measured: 120,000 random calls of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, driver 580 on
+an H200, of which `TensorMap` decides every one alike and encodes every legal one to the same bytes
 (`measurements/tensor_maps`). What `tensormap.replace` changes is measured, too (4,000 calls).
 """
 
@@ -10,8 +10,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
+from isa.descriptors.tensor_map_fields import (
+    ADDRESS,
+    ALIGNMENT,
+    ALIGNMENTS,
+    BOX,
+    BOX_BYTES,
+    CORNER_BITS,
+    ELEMENT_STRIDES,
+    FILL,
+    FILLS,
+    IM2COL,
+    INTERLEAVE,
+    INTERLEAVES,
+    LOWER,
+    PIXELS,
+    PROMOTION,
+    PROMOTIONS,
+    RANK,
+    SIZES,
+    STRIDES,
+    STRIDES_HIGH,
+    SWIZZLE,
+    SWIZZLES,
+    TF32,
+    TYPE,
+    TYPE_OF_CODE,
+    TYPE_OF_NAME,
+    TYPES,
+    UPPER,
+    Place,
+    TensorType,
+)
 from isa.errors import IsaError
 
 BYTES = 128
@@ -19,82 +51,10 @@ RULE = "tensor-map"
 MOST_BYTES = 233472  # of a box in shared memory; measured: the driver's limit, 228 KB
 
 
-class TensorType(NamedTuple):
-    """The type of a tensor's elements.
-
-    Attributes:
-        name: as `tensormap.replace` spells it, without the dot.
-        bytes: of one element.
-        code: in the map.
-        tf32: whether the map's bit for TF32 is set.
-        driver: number of its `CUtensorMapDataType`.
-        floating: whether elements outside the tensor can be NaN.
-    """
-
-    name: str
-    bytes: int
-    code: int
-    tf32: int
-    driver: int
-    floating: bool
-
-
-TYPES = (
-    TensorType("u8", 1, 0, 0, 0, False),
-    TensorType("u16", 2, 1, 0, 1, False),
-    TensorType("u32", 4, 2, 0, 2, False),
-    TensorType("s32", 4, 3, 0, 3, False),
-    TensorType("u64", 8, 4, 0, 4, False),
-    TensorType("s64", 8, 5, 0, 5, False),
-    TensorType("f16", 2, 6, 0, 6, True),
-    TensorType("f32", 4, 7, 0, 7, True),
-    TensorType("f32.ftz", 4, 8, 0, 10, True),
-    TensorType("f64", 8, 9, 0, 8, True),
-    TensorType("bf16", 2, 10, 0, 9, True),
-    TensorType("tf32", 4, 7, 1, 11, True),
-    TensorType("tf32.ftz", 4, 8, 1, 12, True),
-)  # in the order of the immediates of tensormap.replace .elemtype: PTX ISA 9.0, 9.7.9.28
-TYPE_OF_NAME = {kind.name: kind for kind in TYPES}
-_TYPE_OF_CODE = {(kind.code, kind.tf32): kind for kind in TYPES}
-TYPE_OF_DRIVER = {kind.driver: kind for kind in TYPES}
-INTERLEAVES = (0, 16, 32)  # bytes of a slice; by code
-SWIZZLES = (0, 32, 64, 128)  # bytes of a row of the pattern; by code
-PROMOTIONS = (0, 64, 128, 256)  # bytes that L2 fetches; by code
-FILLS = ("zeros", "nan")  # by code
-_CORNER_BITS = {3: 16, 4: 8, 5: 5}  # of an im2col corner, by rank
-_ALIGNMENT = (16, 256, 512, 1024)  # of the box in shared memory, by code of the swizzle: the map's last word
-
-
-@dataclass(frozen=True)
-class Place:
-    """A run of bits of the map: its first bit, and how many."""
-
-    low: int
-    width: int
-
-    def get(self, word: int) -> int:
-        """The bits of a map of 1,024 bits."""
-        return word >> self.low & (1 << self.width) - 1
-
-    def put(self, word: int, value: int) -> int:
-        """The map with these bits set to the lowest bits of a value."""
-        mask = (1 << self.width) - 1
-        return word & ~(mask << self.low) | (value & mask) << self.low
-
-
-ADDRESS, IM2COL, RANK, TYPE = Place(0, 64), Place(64, 1), Place(68, 3), Place(71, 4)
-INTERLEAVE, SWIZZLE, FILL, TF32, PROMOTION = Place(75, 2), Place(77, 2), Place(79, 1), Place(80, 1), Place(81, 2)
-STRIDES = tuple(Place(96 + 32 * index, 32) for index in range(4))  # bits 4 to 35 of the bytes
-STRIDES_HIGH = tuple(Place(224 + 4 * index, 4) for index in range(4))  # bits 36 to 39
-SIZES = tuple(Place(256 + 32 * index, 32) for index in range(5))  # less 1
-ELEMENT_STRIDES = tuple(Place(416 + 3 * index, 3) for index in range(5))  # less 1
-BOX = tuple(Place(440 + 8 * index, 8) for index in range(5))  # less 1; im2col: the first alone, the channels
-LOWER, UPPER, PIXELS = Place(448, 16), Place(464, 16), Place(480, 10)  # corners; pixels less 1
-BOX_BYTES, ALIGNMENT = Place(512, 24), Place(576, 16)
-
-
 def _refuse(text: object, reason: str, legal: str, operand: str) -> IsaError:
-    return IsaError(str(text), -1, reason, legal, section="CUDA driver API, cuTensorMapEncode", rule=RULE, operand=operand)
+    return IsaError(
+        str(text), -1, reason, legal, section="CUDA driver API, cuTensorMapEncode", rule=RULE, operand=operand
+    )
 
 
 @dataclass(frozen=True)
@@ -122,7 +82,7 @@ class TensorMap:
         fill: what lies outside the tensor: "zeros" or "nan".
         lower, upper: im2col: corners of the box of base pixels, of W, H, D.
         channels, pixels: im2col: elements of dimension 0, and how many pixels a copy moves.
-        address: of the first element, a multiple of 16 below 2^48.
+        address: of the first element, a multiple of 16 below 2^57.
 
     Raises:
         IsaError: the driver refuses such a map.
@@ -237,8 +197,10 @@ class TensorMap:
 
     def _range_problems(self) -> Iterator[IsaError]:
         unit = 32 if self.interleave == 32 else 16
-        if self.address % unit or not 0 <= self.address < 1 << 48:
-            yield _refuse(hex(self.address), f"address {self.address:#x}", f"a multiple of {unit} below 2^48", "address")
+        if self.address % unit or not 0 <= self.address < 1 << 57:
+            yield _refuse(
+                hex(self.address), f"address {self.address:#x}", f"a multiple of {unit} below 2^57", "address"
+            )
         yield from _outside(self.size, 1, 1 << 32, "size")
         yield from _outside(self.element_stride, 1, 8, "element_stride")
         for index, stride in enumerate(self.stride_bytes):
@@ -260,7 +222,7 @@ class TensorMap:
         if self.inner_bytes * self.pixels > MOST_BYTES:
             reason = f"{self.pixels} pixels of {self.inner_bytes} bytes"
             yield _refuse(self.pixels, reason, f"at most {MOST_BYTES} bytes", "pixels")
-        half = 1 << _CORNER_BITS[self.rank] - 1
+        half = 1 << CORNER_BITS[self.rank] - 1
         for name in ("lower", "upper"):
             yield from _outside(getattr(self, name), -half, half - 1, name)
         first = 0 if self.interleave else 1  # measured: the driver looks one dimension too low where slices interleave
@@ -292,7 +254,7 @@ class TensorMap:
         kind, swizzle = self.element, SWIZZLES.index(self.swizzle)
         yield from ((RANK, self.rank - 1), (TYPE, kind.code), (TF32, kind.tf32), (SWIZZLE, swizzle))
         yield from ((INTERLEAVE, INTERLEAVES.index(self.interleave)), (FILL, FILLS.index(self.fill)))
-        yield from ((PROMOTION, PROMOTIONS.index(self.l2_promotion)), (ALIGNMENT, _ALIGNMENT[swizzle]))
+        yield from ((PROMOTION, PROMOTIONS.index(self.l2_promotion)), (ALIGNMENT, ALIGNMENTS[swizzle]))
         for index, stride in enumerate(self.stride_bytes):
             yield from ((STRIDES[index], stride >> 4), (STRIDES_HIGH[index], stride >> 36))
         yield from zip(SIZES, (size - 1 for size in self.size), strict=False)
@@ -305,7 +267,7 @@ class TensorMap:
             yield BOX_BYTES, total
             return
         yield from ((IM2COL, 1), (BOX[0], self.channels - 1), (PIXELS, self.pixels - 1), (BOX_BYTES, self.box_bytes))
-        width = _CORNER_BITS[self.rank]
+        width = CORNER_BITS[self.rank]
         for place, corner in ((LOWER, self.lower), (UPPER, self.upper)):
             yield place, sum((value & (1 << width) - 1) << width * index for index, value in enumerate(corner))
 
@@ -323,25 +285,25 @@ class TensorMap:
         if len(data) != BYTES:
             raise _refuse(f"{len(data)} bytes", "not a tensor map", f"{BYTES} bytes", "")
         word = int.from_bytes(data, "little")
-        rank, kind = RANK.get(word) + 1, _TYPE_OF_CODE.get((TYPE.get(word), TF32.get(word)))
+        rank, kind = RANK.get(word) + 1, TYPE_OF_CODE.get((TYPE.get(word), TF32.get(word)))
         if rank > 5 or (IM2COL.get(word) and rank < 3):
             raise _refuse(rank, f"the map says {rank} dimensions", "1 to 5, of im2col 3 to 5", "rank")
         if kind is None or INTERLEAVE.get(word) == 3:
             code, name = (TYPE.get(word), "type") if kind is None else (3, "interleave")
             raise _refuse(code, f"no {name} has code {code}", "bytes that the driver or tensormap.replace made", name)
-        values: dict[str, Any] = dict(
-            type=kind.name,
-            size=[place.get(word) + 1 for place in SIZES[:rank]],
-            stride_bytes=[
+        values: dict[str, Any] = {
+            "type": kind.name,
+            "size": [place.get(word) + 1 for place in SIZES[:rank]],
+            "stride_bytes": [
                 STRIDES[index].get(word) << 4 | STRIDES_HIGH[index].get(word) << 36 for index in range(rank - 1)
             ],
-            element_stride=[place.get(word) + 1 for place in ELEMENT_STRIDES[:rank]],
-            swizzle=SWIZZLES[SWIZZLE.get(word)],
-            interleave=INTERLEAVES[INTERLEAVE.get(word)],
-            l2_promotion=PROMOTIONS[PROMOTION.get(word)],
-            fill=FILLS[FILL.get(word)],
-            address=ADDRESS.get(word),
-        )
+            "element_stride": [place.get(word) + 1 for place in ELEMENT_STRIDES[:rank]],
+            "swizzle": SWIZZLES[SWIZZLE.get(word)],
+            "interleave": INTERLEAVES[INTERLEAVE.get(word)],
+            "l2_promotion": PROMOTIONS[PROMOTION.get(word)],
+            "fill": FILLS[FILL.get(word)],
+            "address": ADDRESS.get(word),
+        }
         if IM2COL.get(word):
             corners = ((name, place.get(word)) for name, place in (("lower", LOWER), ("upper", UPPER)))
             values |= {name: _corner(value, rank) for name, value in corners}
@@ -370,7 +332,7 @@ def _words(values: Sequence[int]) -> str:
 
 def _corner(word: int, rank: int) -> list[int]:
     """The signed numbers of a corner, lowest first."""
-    width = _CORNER_BITS[rank]
+    width = CORNER_BITS[rank]
     numbers = [word >> width * index & (1 << width) - 1 for index in range(rank - 2)]
     return [number - (number >> width - 1 << width) for number in numbers]
 
@@ -411,6 +373,11 @@ def replaced(data: bytes, name: str, value: int, ordinal: int = 0) -> bytes:
             if kind.tf32:  # measured: the bit is set, and never cleared
                 word = TF32.put(word, 1)
         case _:
-            places_of_codes = {"rank": RANK, "interleave_layout": INTERLEAVE, "swizzle_mode": SWIZZLE, "fill_mode": FILL}
+            places_of_codes = {
+                "rank": RANK,
+                "interleave_layout": INTERLEAVE,
+                "swizzle_mode": SWIZZLE,
+                "fill_mode": FILL,
+            }
             word = places_of_codes[name].put(word, value)
     return word.to_bytes(BYTES, "little")

@@ -135,15 +135,13 @@ class Role:
         special: whether special registers may be read; in an address %laneid, but not %tid.x.
         multiple, positive: a constant must be a multiple of this; whether it must be greater than 0.
         choices: for each element of a vector (for a constant alone: first) the constants that are legal.
-        spare: further registers of a vector that ptxas takes, and drops.
-        width: bits of its registers.
+        spare, width: further registers of a vector that ptxas takes, and drops; bits of its registers.
         widths: widths that registers are held to; empty: to `width`, and not at all where that is 32.
         type: data type of its registers where `widths` is given, e.g. "f32"; "" for an integer or an address.
         packs: whether a vector of two registers of 32 bits may stand for one of 64.
         sink: whether `_` may ("may") or must ("must") stand here, or for some registers of a vector ("part").
         variables, predicates: whether an address may name a variable; whether a predicate may stand for a value.
-        first, dropped: whether ptxas keeps the first register of a vector in its place; whether it drops it all.
-        bare: whether ptxas takes an address without its brackets.
+        first, dropped, bare: whether ptxas keeps the first register of a vector; drops it; takes no brackets.
         wide_from: number of the target from which on an address takes no register of 16 bits; 0: all do.
     """
 

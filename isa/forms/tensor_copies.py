@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isa.descriptors.tensor_map import ORDINALS, TYPES
+from isa.descriptors.tensor_map import ORDINALS
+from isa.descriptors.tensor_map_fields import TYPES
 from isa.forms.record import Access, Role, Shape, Space, Time
 from isa.forms.rows import Qualifiers, Roles, Row, instruction, policy, shared_address, typed_role
 
@@ -81,7 +82,9 @@ def _row(syntax: str, roles: Roles, name: str, since: str, targets: str, section
         syntax, roles, since=since, targets=targets, section=section, time=Time.COPY, name=name,
         access=_to_global if writes else _from_global,
     )  # fmt: skip
-    spaces = tuple(place for place, slot in enumerate(row.slots) if slot[0] in ("shared::cluster", "shared::cta", "global"))
+    spaces = tuple(
+        place for place, slot in enumerate(row.slots) if slot[0] in ("shared::cluster", "shared::cta", "global")
+    )
     return replace(row, sequence=spaces, always=("shared::cta", "shared::cluster", "cluster", "L2::cache_hint"))
 
 

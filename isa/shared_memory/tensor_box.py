@@ -1,8 +1,8 @@
 """Which byte of a tensor lands where in shared memory: the one mapping of tensor copies.
 
-`box` gives, for one copy, the place of every element in shared memory and in global memory; the executor, the tables and
-the drawings read it. Measured on an H200 (`measurements/tensor_maps`): a row of the box takes the whole width of the
-swizzle; the pattern follows the address in shared memory; elements outside the tensor are filled, and counted.
+`box` gives, for one copy, the place of every element in shared memory and in global memory; the executor, the tables
+and the drawings read it. Measured on an H200 (`measurements/tensor_maps`): a row of the box takes the whole width of
+the swizzle; the pattern follows the address in shared memory; elements outside the tensor are filled, and counted.
 A store writes 16 bytes whole if the first of them are inside.
 """
 
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.descriptors.tensor_map import SWIZZLES, TensorMap
+from isa.descriptors.tensor_map import TensorMap
+from isa.descriptors.tensor_map_fields import SWIZZLES
 from isa.errors import IsaError
 
 RULE = "tensor-copy"
@@ -73,10 +74,11 @@ def box(
     if writes:
         size[0] = -(-size[0] * tensor.element.bytes // UNIT) * UNIT // tensor.element.bytes
     strides = np.array((tensor.element.bytes, *tensor.stride_bytes), np.int64)
+    inside: NDArray[np.bool_] = np.logical_and.reduce((index >= 0) & (index < size), axis=0)
     return Box(
         swizzled(shared, tensor.swizzle),
         tensor.address + strides @ index,
-        ((index >= 0) & (index < size)).all(axis=0),
+        inside,
         index,
         tensor.element.bytes,
     )

@@ -1,6 +1,6 @@
 """Writes the CUDA program that executes one tensor copy of any kind, and one tensormap.replace of any field.
 
-    python measurements/tensor_maps/copies_kernel.py copies.cu && nvcc -arch=sm_90a -cubin -o copies.cubin copies.cu
+python -m measurements.tensor_maps.copies_kernel copies.cu && nvcc -arch=sm_90a -cubin -o copies.cubin copies.cu
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ struct Case { int kind, rank, bytes, operation, c[5], o[3], read_back; };
 extern __shared__ __align__(1024) unsigned char memory[];
 extern "C" __global__ void copy(const CUtensorMap* map, const Case* k, const unsigned char* given, unsigned char* out,
                                 int* done) {
-  unsigned s = (unsigned)__cvta_generic_to_shared(memory), bar = s + %d;
+  unsigned s = (unsigned)__cvta_generic_to_shared(memory), bar = s + SIZE;
   int t = threadIdx.x;
-  for (int i = t; i < %d; i += blockDim.x) memory[i] = k->kind < 2 ? (0xA0 | (i & 15)) : given[i & 16383];
-  if (!t) asm volatile("mbarrier.init.shared::cta.b64 [%%0], 1; fence.mbarrier_init.release.cluster;" :: "r"(bar));
+  for (int i = t; i < SIZE; i += blockDim.x) memory[i] = k->kind < 2 ? (0xA0 | (i & 15)) : given[i & 16383];
+  if (!t) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1; fence.mbarrier_init.release.cluster;" :: "r"(bar));
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   int c0 = k->c[0], c1 = k->c[1], c2 = k->c[2], c3 = k->c[3], c4 = k->c[4];
   short o0 = k->o[0], o1 = k->o[1], o2 = k->o[2];
   if (!t) {
-    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%%0], 128;" :: "l"(map) : "memory");
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
     if (k->kind < 2)
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%%0], %%1;" :: "r"(bar), "r"(k->bytes) : "memory");
-""" % (SHARED_BYTES, SHARED_BYTES)
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(k->bytes) : "memory");
+""".replace("SIZE", str(SHARED_BYTES))
 _TAIL = """    if (k->kind < 2) {
       int ok = 0;
       for (int i = 0; i < 200000 && !ok; i++)
@@ -78,12 +78,16 @@ def _copies() -> Iterator[str]:
         if rank > 2:
             places = "{" + ", ".join(f"%{3 + rank + axis}" for axis in range(rank - 2)) + "}"
             offsets = ", ".join(f'"h"(o{axis})' for axis in range(rank - 2))
-            text = f'"{load.format(rank, "im2col", third)}, {places};" :: "r"(s), "l"(map), "r"(bar), {given}, {offsets}'
+            text = (
+                f'"{load.format(rank, "im2col", third)}, {places};" :: "r"(s), "l"(map), "r"(bar), {given}, {offsets}'
+            )
             yield _case(IM2COL, rank, "", text)
         store = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%0, {second}], [%1];"
         yield _case(STORE, rank, "", f'"{store}" :: "l"(map), "r"(s), {given}')
         for number, name in enumerate(OPERATIONS):
-            reduce = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.tile.bulk_group [%0, {second}], [%1];"
+            reduce = (
+                f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.tile.bulk_group [%0, {second}], [%1];"
+            )
             yield _case(REDUCE, rank, f" && k->operation == {number}", f'"{reduce}" :: "l"(map), "r"(s), {given}')
 
 

@@ -1,15 +1,15 @@
 """Executes random tensor copies on a GPU: loads, im2col loads, stores and reductions, one launch each.
 
-    python measurements/tensor_maps/copies_kernel.py copies.cu && nvcc -arch=sm_90a -cubin -o copies.cubin copies.cu
-    python measurements/tensor_maps/measure_copies.py copies.cubin KINDS COUNT SEED copies.npz
+    python -m measurements.tensor_maps.copies_kernel copies.cu && nvcc -arch=sm_90a -cubin -o copies.cubin copies.cu
+    python -m measurements.tensor_maps.measure_copies copies.cubin KINDS COUNT SEED copies.npz
 
-KINDS: letters of load, im2col, store, reduce, e.g. "lllsr" draws loads three times as often. Needs a GPU of sm_90; 9,000
-copies take 20 s. Maps, types, operations and coordinates are drawn as the chip takes them (`REDUCED`, `legal_start`);
-with "x" before the letters coordinates and operations are drawn freely, and each copy that ends in an illegal
-instruction ends its process, which is started again (1 s each).
+KINDS: letters of load, im2col, store, reduce, e.g. "lllsr" draws loads three times as often. Needs a GPU of sm_90;
+9,000 copies take 20 s. Maps, types, operations and coordinates are drawn as the chip takes them (`REDUCED`,
+`legal_start`); with "x" before the letters coordinates and operations are drawn freely, and each copy that ends in an
+illegal instruction ends its process, which is started again (1 s each).
 
-Written: `records` (fields, result 0 or the driver's error), `data` (of loads the bytes of shared memory from `at` on; of
-others the changed bytes of the pool, after their places as u32), `pool`, `given` (what shared memory held).
+Written: `records` (fields, result 0 or the driver's error), `data` (of loads the bytes of shared memory from `at` on;
+of others the changed bytes of the pool, after their places as u32), `pool`, `given` (what shared memory held).
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from copies_kernel import IM2COL, LOAD, OPERATIONS, REDUCE, SHARED_BYTES, STORE
-from driver import Driver, DriverError
-from measure_encoding import TYPE_BYTES
+from measurements.tensor_maps.copies_kernel import IM2COL, LOAD, OPERATIONS, REDUCE, SHARED_BYTES, STORE
+from measurements.tensor_maps.driver import Driver, DriverError
+from measurements.tensor_maps.measure_encoding import TYPE_BYTES
 
 KINDS = {"l": LOAD, "i": IM2COL, "s": STORE, "r": REDUCE}
 POOL = 1 << 17
@@ -120,7 +119,9 @@ def run(cubin: str, kinds: str, count: int, seed: int, target: str) -> None:
     function = driver.function(cubin, "copy", SHARED_BYTES + 64)
     places = {name: driver.allocate(size) for name, size in (("map", 256), ("case", 256), ("given", 16384))}
     places |= {name: driver.allocate(size) for name, size in (("out", 65536), ("done", 64), ("pool", POOL))}
-    pool, given, records, data, at = words(POOL), words(16384), [], [], 0
+    pool, given, at = words(POOL), words(16384), 0
+    records: list[Any] = []
+    data: list[Any] = []
     driver.write(places["given"], given)
     while len(records) < count:
         found = drawn(draw, kinds, places["pool"])
@@ -170,7 +171,16 @@ def main(cubin: str, kinds: str, count: int, seed: int, target: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         while (missing := count - sum(len(part["records"]) for part in parts)) > 0:
             part = str(Path(folder) / f"{len(parts)}.npz")
-            command = [sys.executable, __file__, cubin, kinds, str(missing), str(seed * 1000 + len(parts)), part, "once"]
+            command = [
+                sys.executable,
+                __file__,
+                cubin,
+                kinds,
+                str(missing),
+                str(seed * 1000 + len(parts)),
+                part,
+                "once",
+            ]
             subprocess.run(command, check=True)
             with np.load(part) as archive:
                 parts.append({name: archive[name] for name in archive.files})

@@ -1,6 +1,6 @@
 """Asks the driver for random tensor maps: which it refuses, and which 128 bytes it makes of the others.
 
-    python measurements/tensor_maps/measure_encoding.py COUNT SEED maps.npz
+    python -m measurements.tensor_maps.measure_encoding COUNT SEED maps.npz
 
 Needs a GPU and its driver, and numpy; takes 15 s for 100,000 maps. About half of the maps have one or two fields moved
 to or over a limit. Written: `maps`, one record a map (fields as given, `code`: 0 or the driver's error, `bytes`).
@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import random
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from driver import Driver
+from measurements.tensor_maps.driver import Driver
 
 TYPE_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4, 1, 1, 1)  # by CUtensorMapDataType
 RECORD = np.dtype([

@@ -1,6 +1,6 @@
 """Executes tensormap.replace on random maps: the 128 bytes before and after.
 
-    python measurements/tensor_maps/measure_replacement.py copies.cubin COUNT SEED replaced.npz
+    python -m measurements.tensor_maps.measure_replacement copies.cubin COUNT SEED replaced.npz
 
 Needs a GPU of sm_90; the cubin is that of `measure_copies.py`. Written: `before`, `after` (uint8 [case, 128]), `field`
 (index into `names`), `value` (uint64), `names` (name of the field, ordinal or code, whether that is the code).
@@ -11,14 +11,13 @@ from __future__ import annotations
 import ctypes as c
 import random
 import sys
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from copies_kernel import SHARED_BYTES, fields
-from driver import Driver
-from measure_encoding import legal_map
+from measurements.tensor_maps.copies_kernel import SHARED_BYTES, fields
+from measurements.tensor_maps.driver import Driver
+from measurements.tensor_maps.measure_encoding import legal_map
 
 
 def main(cubin: str, count: int, seed: int, target: str) -> None:
@@ -26,7 +25,9 @@ def main(cubin: str, count: int, seed: int, target: str) -> None:
     driver, draw, names = Driver(), random.Random(seed), list(fields())
     function = driver.function(cubin, "change", SHARED_BYTES + 64)
     here, there = driver.allocate(128), driver.allocate(128)
-    before, after, chosen, values = [], [], [], []
+    before: list[Any] = []
+    after: list[Any] = []
+    chosen, values = list[int](), list[int]()
     while len(before) < count:
         code, encoded = driver.encode(legal_map(draw))
         if code:

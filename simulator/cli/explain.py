@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from simulator.layout import FormLayout, Selection
 
 DESCRIPTION = f"""\
-Where one element of D comes from: every product, the lanes that hold its factors, and the metadata bits that chose it. In place of
-FORM, `tensormap` explains a tensor map of --map: its fields and NVIDIA's 128 bytes.
+Where one element of D comes from: every product, the lanes that hold its factors, and the metadata bits that chose it.
+In place of FORM, `tensormap` explains a tensor map of --map: its fields and NVIDIA's 128 bytes.
 
 {choices.FORM}
 Without metadata the rows of B that a stored element may meet are listed; with metadata there is one.

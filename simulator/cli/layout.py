@@ -148,8 +148,8 @@ def _configure_tensor_maps(parser: argparse.ArgumentParser) -> None:
     of.add_argument(
         "--map",
         metavar="FIELDS",
-        help="type=f16,size=256x256,stride=512,box=64x64,swizzle=128 (dimension 0 first; also step, fill, lower, upper, "
-        "channels, pixels, address), or its 128 bytes in hexadecimal",
+        help="type=f16,size=256x256,stride=512,box=64x64,swizzle=128 (dimension 0 first; also step, fill, lower, "
+        "upper, channels, pixels, address), or its 128 bytes in hexadecimal",
     )
     of.add_argument("--coordinates", type=_numbers, metavar="C0,C1,..", help="where the box begins (default 0 each)")
     of.add_argument("--offsets", type=_numbers, metavar="W,H,..", help="offsets of an im2col load")

@@ -70,7 +70,7 @@ def _threads(machine: CtaState, warps: Warps, what: str, readers: list[Reader]) 
 
 
 def _place(instruction: Instruction) -> tuple[Reader, Reader]:
-    """Functions that read the address of a tensor map, and the coordinates as signed numbers [warp, dimension, lane]."""
+    """Functions that read the address of a tensor map, and the coordinates, signed, [warp, dimension, lane]."""
     place = instruction["tensor"]
     assert isinstance(place, TensorPlace)
     read = reader(place.coordinates)
@@ -176,7 +176,7 @@ def _checked(tensor: TensorMap, form: Form, start: tuple[int, ...], *, writes: b
 
 
 def rounded_to_tf32(data: Bytes) -> Bytes:
-    """f32 rounded to the nearest TF32, ties to even; NaN becomes 0x7FFFE000. Measured: loads of both TF32 types do so."""
+    """f32 rounded to the nearest TF32, ties to even; NaN becomes 0x7FFFE000. Measured: loads of both TF32 types."""
     words = np.ascontiguousarray(data).view("<u4")
     rounded = words.astype(np.uint64) + 0xFFF + (words >> 13 & 1) & 0xFFFFE000
     nan = words & 0x7FFFFFFF > 0x7F800000
@@ -334,7 +334,9 @@ def reduced(kind: str, operation: str, old: Bytes, new: Bytes) -> Bytes:
     """What a reduction writes, uint8 [element, byte]. Measured on an H200: types with .ftz flush subnormal operands and
     results; NaN is all ones but for the sign, of f64 the operand that is NaN, the new one first; a minimum or maximum
     of a number and NaN is the number."""
-    update, element = update_of(kind.split(".")[0].replace("tf32", "f32"), operation, flushes=kind.endswith("ftz"))
+    update, element = update_of(
+        kind.split(".", maxsplit=1)[0].replace("tf32", "f32"), operation, flushes=kind.endswith("ftz")
+    )
     a, b = (np.ascontiguousarray(data).view(element)[:, 0] for data in (old, new))
     with np.errstate(all="ignore"):
         found = np.ascontiguousarray(update(a, b).astype(element, copy=False))
@@ -353,7 +355,7 @@ def reduced(kind: str, operation: str, old: Bytes, new: Bytes) -> Bytes:
 
 @prepares("tensormap.replace")
 def replace_field(instruction: Instruction, form: Form) -> Executor:
-    """tensormap.replace: changes a field of the 128 bytes of a map in global or shared memory. PTX ISA 9.0, 9.7.9.28."""
+    """tensormap.replace: changes a field of a map in global or shared memory. PTX ISA 9.0, 9.7.9.28."""
     field, space = form.qualifiers[1], space_of(form)
     ordinal, value = instruction.by_role.get("ordinal", Immediate(0)), instruction["value"]
     assert isinstance(instruction["address"], Address)
@@ -369,7 +371,9 @@ def replace_field(instruction: Instruction, form: Form) -> Executor:
             actor = machine.actors(np.array([thread.row], np.intp))
             places = places + (state.window(address, thread.row)[1] if shared else address)
             before = state.shared.read(places, UNIT, actor)[0] if shared else state.memory.read(places, UNIT)
-            after = np.frombuffer(replaced(before.tobytes(), field, given, ordinal.value), np.uint8).reshape(before.shape)
+            after = np.frombuffer(replaced(before.tobytes(), field, given, ordinal.value), np.uint8).reshape(
+                before.shape
+            )
             if shared:
                 state.shared.write(places, after, actor)
             else:

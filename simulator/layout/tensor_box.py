@@ -1,9 +1,9 @@
 """Which bytes of a tensor a copy brings where in shared memory: text, CSV, JSON, and the cells of the picture.
 
-    >>> from isa.descriptors.tensor_map import TensorMap
-    >>> tensor = TensorMap("f16", size=(256, 256), stride_bytes=(512,), box=(64, 8), swizzle=128)
-    >>> BoxLayout(tensor, (0, 0)).line(1)[0].coordinates  # row 1: its second 16 bytes come first
-    (8, 1)
+>>> from isa.descriptors.tensor_map import TensorMap
+>>> tensor = TensorMap("f16", size=(256, 256), stride_bytes=(512,), box=(64, 8), swizzle=128)
+>>> BoxLayout(tensor, (0, 0)).line(1)[0].coordinates  # row 1: its second 16 bytes come first
+(8, 1)
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isa.descriptors.tensor_map import BYTES, TYPE_OF_NAME, TensorMap
+from isa.descriptors.tensor_map import BYTES, TensorMap
+from isa.descriptors.tensor_map_fields import TYPE_OF_NAME
 from isa.errors import IsaError
 from isa.shared_memory.tensor_box import RULE, UNIT, Box, box, broken_rules, extent
 from simulator.state.shared import LINE_BYTES
@@ -210,6 +211,10 @@ def name_of(unit: Unit | None) -> str:
 def explained(tensor: TensorMap) -> str:
     """A map in words, with its 128 bytes."""
     data = np.frombuffer(tensor.encode(), np.uint8)
-    rows = [f"  {start:3d}  " + " ".join(f"{byte:02x}" for byte in data[start : start + 16]) for start in range(0, 80, 16)]
-    reach = f"a copy counts {tensor.box_bytes} bytes on its mbarrier, and reaches over {extent(tensor)} of shared memory"
+    rows = [
+        f"  {start:3d}  " + " ".join(f"{byte:02x}" for byte in data[start : start + 16]) for start in range(0, 80, 16)
+    ]
+    reach = (
+        f"a copy counts {tensor.box_bytes} bytes on its mbarrier, and reaches over {extent(tensor)} of shared memory"
+    )
     return "\n".join((str(tensor), reach, "bytes (those from 80 on are 0)", *rows, f"source: {SOURCE}")) + "\n"

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from isa.descriptors.tensor_map import BYTES, FILLS, INTERLEAVES, PROMOTIONS, SWIZZLES, TYPE_OF_DRIVER, TensorMap
+from isa.descriptors.tensor_map import BYTES, TensorMap
+from isa.descriptors.tensor_map_fields import FILLS, INTERLEAVES, PROMOTIONS, SWIZZLES, TYPE_OF_DRIVER
 from isa.errors import IsaError
 
 Fail = Callable[[str, str, str], NoReturn]  # the key, what is wrong, what would be right
@@ -41,13 +42,13 @@ def read_map(key: str, entry: Any, sizes: Mapping[str | int, int], fail: Fail) -
     if not isinstance(entry, dict):
         fail(key, str(entry)[:60], '{"param": 0, "data_type": 6, "rank": 2, ...}')
     numbers = {name: _number(f"{key}.{name}", entry.get(name, default), fail) for name, default in _NUMBERS.items()}
-    rank, place = numbers["rank"], "" if "buffer" not in entry else entry["buffer"]
+    rank, place = numbers["rank"], entry.get("buffer", "")
     holder: str | int = place or _number(f"{key}.param", entry.get("param", 0), fail)
     if holder not in sizes:
         fail(f"{key}.{'buffer' if place else 'param'}", f"no bytes {holder!r}", ", ".join(map(str, sizes)) or "bytes")
     if not 0 <= numbers["offset"] <= sizes[holder] - BYTES:
         fail(f"{key}.offset", str(numbers["offset"]), f"0 to {sizes[holder] - BYTES}")
-    codes = {
+    codes: dict[str, tuple[Any, str]] = {
         "type": (TYPE_OF_DRIVER, "data_type"), "interleave": (INTERLEAVES, "interleave"),
         "swizzle": (SWIZZLES, "swizzle"), "l2_promotion": (PROMOTIONS, "l2_promotion"), "fill": (FILLS, "fill"),
     }  # fmt: skip
@@ -56,7 +57,7 @@ def read_map(key: str, entry: Any, sizes: Mapping[str | int, int], fail: Fail) -
         code = numbers[said]
         if not (code in table if isinstance(table, dict) else 0 <= code < len(table)):
             fail(f"{key}.{said}", str(code), f"0 to {len(table) - 1}")
-        values[name] = table[code].name if isinstance(table, dict) else table[code]  # type: ignore[index]
+        values[name] = table[code].name if isinstance(table, dict) else table[code]
     counts = {"size": rank, "stride_bytes": rank - 1, "element_stride": rank}
     if entry.get("im2col") or "pixels" in entry:
         counts |= {"lower": rank - 2, "upper": rank - 2}

@@ -16,15 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.descriptors.tensor_map import (
-    FILLS,
-    INTERLEAVES,
-    PROMOTIONS,
-    SWIZZLES,
-    TYPE_OF_DRIVER,
-    TensorMap,
-    replaced,
-)
+from isa.descriptors.tensor_map import TensorMap, replaced
+from isa.descriptors.tensor_map_fields import FILLS, INTERLEAVES, PROMOTIONS, SWIZZLES, TYPE_OF_DRIVER
 from isa.errors import IsaError
 from isa.forms.tensor_copies import REDUCTIONS
 from isa.shared_memory.tensor_box import broken_rules

@@ -87,7 +87,7 @@ def place(capture: Capture) -> Placed:
         if tensor_map.param is None:
             write_where_zero(memory[tensor_map.buffer].data, tensor_map)
         else:
-            held = np.frombuffer(values[tensor_map.param], np.uint8).copy()
+            held = np.frombuffer(bytes(values[tensor_map.param]), np.uint8).copy()
             write_where_zero(held, tensor_map)
             values[tensor_map.param] = held.tobytes()
     return Placed(memory, values)

@@ -161,7 +161,9 @@ def _encoded(tensor: Any, address: int, array: NDArray[Any], name: str) -> bytes
     from isa.descriptors.tensor_map import TensorMap
 
     if not isinstance(tensor, TensorMap):
-        raise LaunchError(f"{described(tensor)} beside the array of '{name}'", "an isa.TensorMap", rule="launch-arguments")
+        raise LaunchError(
+            f"{described(tensor)} beside the array of '{name}'", "an isa.TensorMap", rule="launch-arguments"
+        )
     if (last := tensor.reach) > array.nbytes:
         reason = f"the tensor of '{name}' reaches over {last} bytes, its array has {array.nbytes}"
         raise LaunchError(reason, "sizes and strides within the array", rule="launch-arguments")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isa.descriptors.tensor_map import PROMOTIONS, SWIZZLES, TYPES, TensorMap
+from isa.descriptors.tensor_map import TensorMap
+from isa.descriptors.tensor_map_fields import PROMOTIONS, SWIZZLES, TYPES
 from isa.errors import IsaError
 from tests.golden.compare_tensor_maps import stored, wrong_maps, wrong_replacements
 from tests.support.cases import exhaustive
@@ -37,10 +38,10 @@ def tensor_maps(draw: st.DrawFn) -> TensorMap:
     inner = draws.randint(1, (swizzle or 256) // 16) * 16 // kind.bytes
     box = [min(inner, 256), *(draws.randint(1, 4) for _ in range(rank - 1))]
     return TensorMap(
-        kind.name, [draws.randint(1, 1 << 32) for _ in box], [draws.randrange(1 << 36) * 16 for _ in box[1:]], box,
-        [draws.randint(1, 8) for _ in box], swizzle, l2_promotion=draws.choice(PROMOTIONS),
+        kind.name, tuple(draws.randint(1, 1 << 32) for _ in box), tuple(draws.randrange(1 << 36) * 16 for _ in box[1:]),
+        tuple(box), tuple(draws.randint(1, 8) for _ in box), swizzle, l2_promotion=draws.choice(PROMOTIONS),
         fill="nan" if kind.floating and draws.random() < 0.5 else "zeros", address=draws.randrange(1 << 44) * 16,
-    )  # type: ignore[arg-type] # lists stand for tuples  # fmt: skip
+    )  # fmt: skip
 
 
 @given(tensor_maps())

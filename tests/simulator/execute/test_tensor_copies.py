@@ -45,7 +45,9 @@ st.global.u32 [%rd3], %r7;
 ret;
 }}
 """
-LOAD = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r3], [%rd1, {%r1, %r2}], [%r4];"
+LOAD = (
+    "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r3], [%rd1, {%r1, %r2}], [%r4];"
+)
 
 
 @pytest.mark.parametrize("name", COPIES)
@@ -100,12 +102,18 @@ def test_a_launch_loads_a_swizzled_box_and_waits_for_its_bytes() -> None:
     ("start", "changes", "reason"),
     [
         ((4, 0), {}, "the innermost coordinate 4 is not a multiple of 16 bytes (u16): the chip stops"),
-        ((0, 0), {"size": (64, 1, 16), "stride_bytes": (128, 128), "box": (64, 1, 8)}, "a 2d copy of a tensor map of 3"),
+        (
+            (0, 0),
+            {"size": (64, 1, 16), "stride_bytes": (128, 128), "box": (64, 1, 8)},
+            "a 2d copy of a tensor map of 3",
+        ),
     ],
 )
-def test_what_the_chip_refuses_names_the_thread(start: tuple[int, int], changes: dict[str, object], reason: str) -> None:
+def test_what_the_chip_refuses_names_the_thread(
+    start: tuple[int, int], changes: dict[str, object], reason: str
+) -> None:
     with pytest.raises(simulator.Error, match=reason.replace("(", r"\(").replace(")", r"\)")) as raised:
-        launched(start, **changes)
+        launched(start, LOAD, **changes)
     assert "CTA (0, 0, 0), warp 0, lane 0" in str(raised.value)
 
 
