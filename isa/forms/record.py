@@ -127,8 +127,7 @@ class Role:
         name: operand letter as in PTX.
         shape: how it is written.
         count: registers in it.
-        output: whether the instruction writes it.
-        optional: whether it may be left out.
+        output, optional: whether the instruction writes it; whether it may be left out.
         limit, lax: an immediate is 0 .. limit - 1 (0: any); so many of the last of these are undefined all the same.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
             (0d3FF0000000000000), "float" (1.0, any other), "decimal" (1.0 as f64), "low word" (of the f64 of 1.0).
