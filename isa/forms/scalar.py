@@ -1,5 +1,5 @@
 """The table of the instructions that compute in registers, each lane for itself or together with the others of its
-warp: moves, arithmetic, logic, comparisons, conversions, shuffles, elect and mapa."""
+warp: moves, arithmetic, logic, comparisons, conversions, shuffles, elect, mapa and getctarank."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ def _move(qualifiers: Qualifiers) -> tuple[Role, ...]:
     kind = qualifiers[-1]
     special = kind[0] in "us" or kind == "pred"
     return typed_role("d", kind), replace(typed_role("a", kind), special=special)
+
+
+def _rank_of(qualifiers: Qualifiers) -> tuple[Role, ...]:
+    """The operands of getctarank: a rank of 32 bits, and an address as wide as the type."""
+    return typed_role("d", "u32"), typed_role("a", qualifiers[-1])
 
 
 def _scalar(
@@ -52,7 +57,11 @@ SCALAR_ROWS: tuple[Row, ...] = (
         "elect.sync", "d:pair, membermask:u32", since="8.0", targets="90+", section="9.7.13.10", time=Time.INTEGER
     ),
     instruction(
-        "mapa{.shared::cluster}.u32", "d, a, b:32", any_order=True,
+        "mapa{.shared::cluster}.{u32,u64}", "d, a, b:32", any_order=True,
         since="7.8", targets="90+", section="9.7.9.23", time=Time.INTEGER,
+    ),
+    instruction(
+        "getctarank{.shared::cluster}.{u32,u64}", _rank_of, any_order=True,
+        since="7.8", targets="90+", section="9.7.9.24", time=Time.INTEGER,
     ),
 )  # fmt: skip

@@ -117,6 +117,16 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnAddress(Address):
+    """The address of a variable in shared memory, linked: an offset in that of the thread's own CTA."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnOffset(Immediate):
+    """The same as a value: what `mov.u32 %r0, variable` gives."""
+
+
+@dataclass(frozen=True, slots=True)
 class TensorPlace:
     """`[base + offset, {%r0, %r1}]`: the address of a tensor map, and a place in its tensor, dimension 0 first."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import IsaError
-from isa.forms.record import SPECIAL_REGISTERS
+from isa.forms.record import SPECIAL_REGISTERS, Form
 from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
@@ -158,6 +158,11 @@ class CtaState:
             return (self,)
         return (self, self.peer) if self.rank == 0 else (self.peer, self)
 
+    @property
+    def cluster_size(self) -> int:
+        """How many CTAs the cluster has."""
+        return len(self.ctas)
+
     def note_compared(self, found: Apart, instructions: int) -> None:
         """Counts instructions whose D was compared with the exact results of their operands."""
         self.apart += found
@@ -241,6 +246,14 @@ class CtaState:
             )
         return self.ctas[rank], offset
 
+    def own_window(self, warps: Warps) -> NDArray[np.int64]:
+        """int64 [warp, 1]: where the shared memory of each warp's CTA begins among the addresses of its cluster. In
+        traces it is 0: only what mapa gives is in that window."""
+        return np.zeros((len(warps), 1), np.int64)
+
+    def check_own(self, form: Form, where: NDArray[np.int64], warps: Warps) -> None:
+        """Nothing: in traces an address in another CTA is out of bounds."""
+
     def holder(self, address: int, warp: int) -> tuple[Holder, int]:
         """The CTA in whose shared memory an mbarrier lies that a warp names by this address, and its offset there;
         AddressError as `located`."""
@@ -254,8 +267,7 @@ class CtaState:
             looks: whether it does nothing but look.
         """
 
-    @staticmethod
-    def mapped(addresses: Bits, ranks: Bits) -> Bits:
+    def mapped(self, addresses: Bits, ranks: Bits) -> Bits:
         """.shared::cluster addresses of the places in CTAs `ranks` that have these offsets, uint32; an address in
         another CTA gives its offset."""
         return np.uint32(CLUSTER_WINDOW) | ranks << np.uint32(_RANK_BIT) | addresses & np.uint32((1 << _RANK_BIT) - 1)

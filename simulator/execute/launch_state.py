@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import IsaError
+from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
@@ -18,7 +19,8 @@ from simulator.state.device_memory import DeviceMemory
 from simulator.state.local_memory import LocalMemory
 from simulator.state.mbarrier import SIZE, Clocks, Mbarriers
 from simulator.state.registers import WARP_SIZE, Lanes, Numbering, Warps
-from simulator.state.windows import SHARED, WINDOW_BYTES
+from simulator.state.shared import AddressError
+from simulator.state.windows import RANK_BIT, SHARED, WINDOW_BYTES
 
 Dim = tuple[int, int, int]
 
@@ -53,6 +55,25 @@ class Geometry:
     def warps(self) -> int:
         """Warps of a CTA; the last one may lack threads."""
         return -(-self.threads // WARP_SIZE)
+
+    def whole_clusters(self, ctas: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All CTAs of the clusters of which some are given, cluster by cluster, in each by rank."""
+        places, clusters = (
+            _split(np.arange(self.ctas), self.grid),
+            [a // b for a, b in zip(self.grid, self.cluster, strict=True)],
+        )
+        of, inside = ([part[axis] for axis in range(3)] for part in self._parts(places))
+        number = of[0] + clusters[0] * (of[1] + clusters[1] * of[2])
+        rank = inside[0] + self.cluster[0] * (inside[1] + self.cluster[1] * inside[2])
+        order = np.lexsort((rank, number))
+        kept: NDArray[np.int64] = order[np.isin(number[order], number[ctas])]
+        return kept
+
+    def _parts(self, places: tuple[Bits, Bits, Bits]) -> tuple[list[Bits], list[Bits]]:
+        """For places in the grid, the cluster's and those within the cluster."""
+        sizes = [np.uint32(size) for size in self.cluster]
+        pairs = list(zip(places, sizes, strict=True))
+        return [place // size for place, size in pairs], [place % size for place, size in pairs]
 
     def cta(self, number: NDArray[np.int64]) -> tuple[Bits, Bits, Bits]:
         """%ctaid of CTAs by their number: x is counted first."""
@@ -157,19 +178,74 @@ class LaunchState(CtaState):
         return found
 
     def holder(self, address: int, warp: int) -> tuple[CtaBarriers, int]:
-        """As in `CtaState`: the warp's own CTA, also by a generic address."""
+        """As in `CtaState`: the CTA of the warp's cluster that the address names, also a generic one."""
         offset = address - SHARED if SHARED <= address < SHARED + WINDOW_BYTES else address
-        return self.holders[warp // self.warps], offset
+        own = warp // self.warps
+        if not self.clustered:
+            return self.holders[own], offset
+        shared = self.shared
+        assert isinstance(shared, LaunchShared)
+        shared.check_ranks(np.array([[offset]]), np.array([warp], np.intp))
+        first = own // shared.cluster * shared.cluster
+        return self.holders[first + (offset >> RANK_BIT)], offset & ((1 << RANK_BIT) - 1)
 
-    def window(self, address: int, warp: int) -> tuple[int, int]:
-        """The CTA of the batch whose shared memory a warp names by this address, and the offset there."""
-        return warp // self.warps, self.holder(address, warp)[1]
+    # Clusters
+
+    @cached_property
+    def clustered(self) -> bool:
+        """Whether clusters have more than one CTA: addresses in shared memory have the rank of their CTA then."""
+        return self.cluster_size > 1
+
+    def own_window(self, warps: Warps) -> NDArray[np.int64]:
+        """As in `CtaState`: the rank of each warp's CTA, from `RANK_BIT` on. Measured on an H200: the address of a
+        variable has it."""
+        if not self.clustered:
+            return np.zeros((len(warps), 1), np.int64)
+        ranks = self._constants["%cluster_ctarank"][warps].astype(np.int64)
+        return ranks << RANK_BIT
+
+    def check_own(self, form: Form, where: NDArray[np.int64], warps: Warps) -> None:
+        """Raises AddressError for addresses in another CTA that a form without .shared::cluster accesses, which ends in
+        an illegal instruction. Measured on an H200."""
+        if not self.clustered or "shared::cluster" in form.qualifiers:
+            return
+        far = (where >> RANK_BIT != self.own_window(warps) >> RANK_BIT) & self.threads(warps)
+        if far.any():
+            reason = (
+                f"'{form.opcode}' at {int(where[far][0]):#x}, in shared memory of CTA {int(where[far][0]) >> RANK_BIT}"
+            )
+            raise AddressError(f"{reason} of the cluster", ".shared::cluster", rule="shared-memory-bounds")
+
+    @property
+    def cluster_size(self) -> int:
+        """As in `CtaState`."""
+        return int(np.prod(self.batch.geometry.cluster))
+
+    def mapped(self, addresses: Bits, ranks: Bits) -> Bits:
+        """As in `CtaState`, of offsets (uint32) or generic addresses (uint64)."""
+        kind = addresses.dtype.type
+        cleared = addresses & ~kind(0xFF << RANK_BIT)
+        found: Bits = cleared | ranks.astype(kind) << kind(RANK_BIT) if self.clustered else addresses
+        return found
+
+    def multicast(self, address: int, warp: int, mask: int) -> list[int]:
+        """The addresses of the same place in the CTAs of a warp's cluster that a 16-bit mask names by their rank."""
+        within = self.holder(address, warp)[1]
+        size = self.cluster_size
+        if mask >> size or not mask:
+            raise AddressError(
+                f"multicast to the CTAs {mask:#x} of a cluster of {size}", f"0x1 to {(1 << size) - 1:#x}"
+            )
+        return [within | rank << RANK_BIT for rank in range(size) if mask >> rank & 1]
 
     def uses(self, address: int, warp: int, *, changes: bool, looks: bool = False) -> None:
         """As in `CtaState`: a use of an mbarrier races with the instruction that begins its life."""
         self.arrivals += not looks
         assert isinstance(self.shared, LaunchShared)
-        races = self.shared.touch("write" if changes else "read", self.holder(address, warp)[1], SIZE, warp)
+        offset = self.holder(address, warp)[1]
+        if self.clustered:
+            offset = address & ((1 << 32) - 1)
+        races = self.shared.touch("write" if changes else "read", offset, SIZE, warp)
         if races:
             self.note_undefined("shared-memory-race", races, f"{races} bytes")
 
@@ -197,8 +273,7 @@ class LaunchState(CtaState):
         """Offsets [row, ...] in the shared memory of each row's CTA as places in `shared.data`, which holds those of
         all CTAs."""
         assert isinstance(self.shared, LaunchShared)
-        base = self.shared.base(warps)
-        return offsets + base.reshape(-1, *[1] * (offsets.ndim - 1))
+        return self.shared.places(offsets, warps)
 
     def check_written(self, warps: Warps, where: NDArray[np.int64], size: int) -> None:
         """Notes bytes of shared memory that are read and that nothing has written."""
@@ -311,7 +386,7 @@ def launch_state(
     geometry = batch.geometry
     return LaunchState(
         Columns(batch.rows, numbering),
-        LaunchShared(shared_bytes, len(batch.ctas), geometry.warps, checked),
+        LaunchShared(shared_bytes, len(batch.ctas), geometry.warps, checked, int(np.prod(geometry.cluster))),
         geometry.warps,
         target,
         arithmetic=arithmetic,

@@ -96,6 +96,7 @@ def load(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = read_addresses(machine, warps)
+        machine.check_own(form, where, warps)
         if machine.active is None or not machine.checked:
             where = filled(machine, where)
             data, races = machine.shared.read(where, size, machine.actors(warps))
@@ -120,6 +121,7 @@ def store(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where, data = read_addresses(machine, warps), read(machine, warps)
+        machine.check_own(form, where, warps)
         if machine.active is None:
             races = machine.shared.write(where, data, machine.actors(warps))
         else:

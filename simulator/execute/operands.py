@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.ptx.instruction import Address, Immediate, Operand, Predicate, Register, Scalar, Sink, Vector
+from isa.ptx.instruction import (
+    Address,
+    Immediate,
+    Operand,
+    OwnAddress,
+    OwnOffset,
+    Predicate,
+    Register,
+    Scalar,
+    Sink,
+    Vector,
+)
 from simulator.execute.cta_state import CtaState
 from simulator.state.registers import SORT_OF_BITS, WARP_SIZE, Lanes, Place, Sort, Warps, register_place
 from simulator.state.shared import Addresses
@@ -57,7 +68,8 @@ def scalar(part: Scalar, machine: CtaState, warps: Warps, sort: Sort = Sort.WORD
     """
     if isinstance(part, Immediate):
         value = part.value != 0 if sort is Sort.PREDICATE else part.value & ((1 << sort.bits) - 1)
-        return np.full((len(warps), WARP_SIZE), value, sort.dtype)
+        found = np.full((len(warps), WARP_SIZE), value, sort.dtype)
+        return found + machine.own_window(warps).astype(sort.dtype) if isinstance(part, OwnOffset) else found
     assert isinstance(part, Register)
     place = register_place(part.name)
     values = machine.special(part.name, warps) if place is None else _own(place, machine, warps)
@@ -115,14 +127,15 @@ def addresses(operand: Operand) -> Callable[[CtaState, Warps], Addresses]:
     """A function that reads the byte addresses int64 [warp, lane] of an address operand: modulo 2^32, or modulo 2^64
     where its register has 64 bits."""
     assert isinstance(operand, Address)
-    base, offset = operand.base, operand.offset
+    base, offset, own = operand.base, operand.offset, isinstance(operand, OwnAddress)
     sort = Sort.WORD
     if base is not None and (place := register_place(base.name)) is not None:
         sort = place.sort
 
     def read(machine: CtaState, warps: Warps) -> Addresses:
         if base is None:
-            return np.full((len(warps), WARP_SIZE), offset, np.int64)
+            where = np.full((len(warps), WARP_SIZE), offset, np.int64)
+            return where + machine.own_window(warps) if own else where
         return (scalar(base, machine, warps, sort).astype(np.int64) + offset) & 0xFFFFFFFF
 
     def read_wide(machine: CtaState, warps: Warps) -> Addresses:

@@ -17,11 +17,11 @@ from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import FetchKind
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, load, loader, store, storer, write_some
-from simulator.execute.operands import addresses, writer
+from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import Array, computes, prepares
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.state.shared import AddressError, Addresses
-from simulator.state.windows import LOCAL, PARAM, SHARED, WINDOW_BYTES
+from simulator.state.windows import LOCAL, PARAM, RANK_BIT, SHARED, WINDOW_BYTES
 
 Bytes = NDArray[np.uint8]
 Read = Callable[[LaunchState, Addresses, int, Warps], Bytes]
@@ -231,6 +231,24 @@ def is_in_space(form: Form) -> Callable[[Array], Array]:
         return constant if space == "const" else ~np.logical_or.reduce(list(inside.values()))
 
     return inquire
+
+
+@prepares("isspacep.shared", "isspacep.shared::cta")
+def is_own(instruction: Instruction, form: Form) -> Executor:
+    """isspacep.shared: whether a generic address lies in the shared memory of the thread's own CTA, which is one of a
+    cluster. PTX ISA 9.0, 9.7.9.19; measured on an H200."""
+    read, write = reader(instruction["a"], form.role("a").width), writer(instruction["d"], 1)
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        where = read(machine, warps)[:, 0].astype(np.uint64) - np.uint64(SHARED)
+        inside = where < np.uint64(WINDOW_BYTES)
+        if machine.cluster_size > 1:
+            own = (machine.own_window(warps) >> RANK_BIT).astype(np.uint64)
+            inside &= where >> np.uint64(RANK_BIT) == own
+        write(machine, warps, inside[:, None])
+        return NOTHING
+
+    return run
 
 
 @prepares("prefetch", "prefetchu", "applypriority", "discard", "membar", "nanosleep", "griddepcontrol", "pmevent")

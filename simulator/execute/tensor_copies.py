@@ -32,6 +32,7 @@ from simulator.state.global_memory import LINE_BYTES
 from simulator.state.mbarrier import joined
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError, Addresses
+from simulator.state.windows import SHARED, WINDOW_BYTES
 
 Bytes = NDArray[np.uint8]
 Array = NDArray[Any]
@@ -221,25 +222,26 @@ def _load(instruction: Instruction, form: Form) -> Executor:
             to, barrier, *masks = rest[len(offsets) :]
             tensor = tensor_at(state, address)
             _checked(tensor, form, start, writes=False)
-            for row, own_to, own_barrier in _receivers(state, thread.row, to, barrier, masks):
-                moved = move(tensor, start, offsets, own_to)
-                _bring(state, row, tensor, moved)
-                facts[rows[thread.row]] = _arrived(state, thread.row, row, own_barrier, tensor.box_bytes)
+            places = [(_in_window(to), barrier)]
+            if masks:
+                many = [state.multicast(each, thread.row, masks[0]) for each in (to, barrier)]
+                places = list(zip(*many, strict=True))
+            for each, at in places:
+                _bring(state, thread.row, tensor, move(tensor, start, offsets, each))
+                facts[rows[thread.row]] = _arrived(state, thread.row, at, tensor.box_bytes)
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts))
 
     return run
 
 
-def _receivers(machine: LaunchState, row: int, to: int, barrier: int, masks: list[int]) -> list[tuple[int, int, int]]:
-    """Who gets a box: a warp of each CTA that does, and the offsets of box and mbarrier in its shared memory."""
-    _, offset = machine.window(to, row)
-    _, at = machine.window(barrier, row)
-    return [(row, offset, at)]
+def _in_window(address: int) -> int:
+    """An address in shared memory, of a generic one or of one in its window."""
+    return address - SHARED if SHARED <= address < SHARED + WINDOW_BYTES else address
 
 
 def _bring(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved) -> None:
-    """Writes a box to the shared memory of a warp's CTA."""
+    """Writes a box to shared memory, of a warp's own CTA or another of its cluster."""
     inside, outside = moved
     data = machine.memory.read(inside.memory[None], inside.bytes)
     if tensor.type.startswith("tf32"):
@@ -252,13 +254,13 @@ def _bring(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved) -> N
         machine.shared.write(outside[None], np.broadcast_to(data, (1, len(outside), len(data))).copy(), actor)
 
 
-def _arrived(machine: LaunchState, issuer: int, row: int, barrier: int, size: int) -> Fact:
-    """Counts the bytes of a box on the mbarrier at an offset in the shared memory of a warp's CTA; returns the fact."""
-    holder = machine.holders[row // machine.warps]
-    phase = holder.mbarriers.at(barrier)
-    phase.released = joined(phase.released, machine.release(issuer))  # seen by whoever sees the phase complete
-    holder.mbarriers.complete(barrier, size)
-    return BulkFacts((holder.number, barrier), size, -(-size // LINE_BYTES))
+def _arrived(machine: LaunchState, row: int, barrier: int, size: int) -> Fact:
+    """Counts the bytes of a box that a warp has asked for on an mbarrier; returns the fact."""
+    holder, offset = machine.holder(barrier, row)
+    phase = holder.mbarriers.at(offset)
+    phase.released = joined(phase.released, machine.release(row))  # seen by whoever sees the phase complete
+    holder.mbarriers.complete(offset, size)
+    return BulkFacts((holder.number, offset), size, -(-size // LINE_BYTES))
 
 
 # Stores and reductions
@@ -284,7 +286,7 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
                 reason = f"a reduction by .{operation} of a tensor of {tensor.type}: the chip stops with an illegal "
                 legal = ", ".join(REDUCED[tensor.type]) or "none for this type"
                 raise AddressError(f"{reason}instruction", legal, rule=RULE)
-            box_of = move(tensor, tuple(start), (), state.window(source, thread.row)[1], writes=True)
+            box_of = move(tensor, tuple(start), (), _in_window(source), writes=True)
             _send(state, thread.row, tensor, box_of, operation)
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
@@ -369,7 +371,7 @@ def replace_field(instruction: Instruction, form: Form) -> Executor:
             shared = space == "shared" or WINDOWS["shared"] <= address < WINDOWS["shared"] + (1 << 32)
             places: Addresses = np.arange(0, BYTES, UNIT, dtype=np.int64)[None]
             actor = machine.actors(np.array([thread.row], np.intp))
-            places = places + (state.window(address, thread.row)[1] if shared else address)
+            places = places + (_in_window(address) if shared else address)
             before = state.shared.read(places, UNIT, actor)[0] if shared else state.memory.read(places, UNIT)
             after = np.frombuffer(replaced(before.tobytes(), field, given, ordinal.value), np.uint8).reshape(
                 before.shape

@@ -1,4 +1,4 @@
-"""Executes instructions by which the threads of a warp exchange data: elect and shuffles; also mapa, of a cluster."""
+"""Executes instructions by which the threads of a warp exchange data: elect and shuffles; also mapa and getctarank."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from simulator.execute.operands import predicate, reader, writer
 from simulator.execute.registry import Array, prepares
 from simulator.state.registers import LANE, WARP_SIZE, Lanes, Warps
 from simulator.state.shared import AddressError
+from simulator.state.windows import RANK_BIT
 
 
 @prepares("elect.sync")
@@ -101,15 +102,30 @@ def _check_members(machine: CtaState, masks: Array, source: Array, active: Array
 
 @prepares("mapa")
 def map_address(instruction: Instruction, form: Form) -> Executor:
-    """mapa: the address of the same place in another CTA. PTX ISA 9.0, 9.7.9.23."""
-    address, rank, write = reader(instruction["a"]), reader(instruction["b"]), writer(instruction["d"])
+    """mapa: the address of the same place in another CTA, as an offset or (without .shared::cluster) a generic one. PTX
+    ISA 9.0, 9.7.9.23."""
+    bits = form.width
+    address, rank, write = reader(instruction["a"], bits), reader(instruction["b"]), writer(instruction["d"], bits)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         addresses, every_rank = address(machine, warps), rank(machine, warps)
         ranks = every_rank[:, 0][machine.threads(warps)]
-        if ranks.size and int(ranks.max()) >= len(machine.ctas):
-            raise AddressError(f"mapa to CTA {int(ranks.max())}", f"0 to {len(machine.ctas) - 1}")
+        if ranks.size and int(ranks.max()) >= machine.cluster_size:
+            raise AddressError(f"mapa to CTA {int(ranks.max())}", f"0 to {machine.cluster_size - 1}")
         write(machine, warps, machine.mapped(addresses, every_rank))
+        return NOTHING
+
+    return run
+
+
+@prepares("getctarank")
+def rank_of_address(instruction: Instruction, form: Form) -> Executor:
+    """getctarank: the rank of the CTA in whose shared memory an address lies. PTX ISA 9.0, 9.7.9.24."""
+    address, write = reader(instruction["a"], form.width), writer(instruction["d"])
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        where = address(machine, warps).astype(np.uint64) & np.uint64(0xFFFFFFFF)
+        write(machine, warps, (where >> np.uint64(RANK_BIT)).astype(np.uint32))
         return NOTHING
 
     return run

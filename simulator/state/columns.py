@@ -6,7 +6,7 @@ array (or takes the one that it is given), so a copy from one register to anothe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from simulator.state.registers import WARP_SIZE, Lanes, Numbering, RegisterFile, Sort, Warps
 from simulator.state.shared import LINE_BYTES, AddressError, Addresses, History, SharedMemory
 from simulator.state.typed_views import gather, scatter
+from simulator.state.windows import RANK_BIT
+
+_WITHIN = (1 << RANK_BIT) - 1  # bits of an address within the shared memory of a CTA
 
 
 class Columns(RegisterFile):
@@ -77,10 +80,14 @@ class LaunchShared(SharedMemory):
         stride: bytes from one CTA's memory to the next: whole lines, so that banks stay what they are.
         histories: for each CTA who touched each byte last; empty where races are not looked for.
         written: bool [byte]: which bytes have been written; empty where nobody asks.
+        cluster: CTAs of a cluster, which stand side by side. Of more than one, addresses have the rank of the CTA from
+            `RANK_BIT` on, and may name another CTA than the warp's own.
+        ended: gives bool [CTA]: those of which no thread is left, or none that does more than exit.
     """
 
-    def __init__(self, size: int, ctas: int, warps_each: int, checked: bool) -> None:
-        self.size, self.warps_each = size, warps_each
+    def __init__(self, size: int, ctas: int, warps_each: int, checked: bool, cluster: int = 1) -> None:
+        self.size, self.warps_each, self.cluster = size, warps_each, cluster
+        self.ended: Callable[[], NDArray[np.bool_]] = lambda: np.zeros(ctas, np.bool_)
         self.stride = -(-size // LINE_BYTES) * LINE_BYTES
         self.data: NDArray[np.uint8] = np.zeros(self.stride * ctas, np.uint8)
         self.histories = [History(size, warps_each) for _ in range(ctas)] if checked else []
@@ -90,19 +97,29 @@ class LaunchShared(SharedMemory):
         """int64 [warp, 1]: where the memory of each warp's CTA begins in `data`."""
         return (warps // self.warps_each * self.stride).astype(np.int64)[:, None]
 
+    def places(self, addresses: Addresses, warps: Warps) -> Addresses:
+        """Addresses int64 [warp, ...] as places in `data`."""
+        shape = (-1, *[1] * (addresses.ndim - 1))
+        if self.cluster == 1:
+            return addresses + self.base(warps).reshape(shape)
+        first = warps // self.warps_each // self.cluster * self.cluster
+        cta = first.reshape(shape) + (addresses >> RANK_BIT)
+        found: Addresses = (addresses & _WITHIN) + cta * self.stride
+        return found
+
     def read(self, addresses: Addresses, width: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
         """Bytes uint8 [warp, access, width] at `addresses` [warp, access] of each warp's CTA, and how many of them race
         with another warp's write."""
-        self._check(addresses, width)
-        data = gather(self.data, addresses + self.base(warps), width)
+        self._check(addresses, width, warps)
+        data = gather(self.data, self.places(addresses, warps), width)
         return data, self._raced("read", addresses, width, warps) if self.histories else 0
 
     def write(self, addresses: Addresses, values: NDArray[np.uint8], warps: Warps) -> int:
         """Writes uint8 [warp, access, width]; returns how many bytes race with another warp's access."""
         width = values.shape[-1]
-        self._check(addresses, width)
+        self._check(addresses, width, warps)
         races = self._raced("write", addresses, width, warps) if self.histories else 0
-        places = addresses + self.base(warps)
+        places = self.places(addresses, warps)
         scatter(self.data, places, values)
         if self.written.size:
             self.written[places[..., None] + np.arange(width)] = True
@@ -112,7 +129,7 @@ class LaunchShared(SharedMemory):
         """How many bytes of an access nothing has written."""
         if not self.written.size:
             return 0
-        return int((~self.written[(addresses + self.base(warps))[..., None] + np.arange(width)]).sum())
+        return int((~self.written[self.places(addresses, warps)[..., None] + np.arange(width)]).sum())
 
     def synchronise(self, warps: Warps) -> None:
         """Notes that these warps have passed a barrier together, those of each CTA by themselves."""
@@ -144,13 +161,19 @@ class LaunchShared(SharedMemory):
     def _raced(self, kind: str, addresses: Addresses, width: int, warps: Warps) -> int:
         races = 0
         for cta, own in self._by_cta(warps):
-            places = addresses[own][..., None] + np.arange(width)
+            if self.cluster > 1:  # accesses of other CTAs are not looked at
+                mine = addresses[own] >> RANK_BIT == cta % self.cluster
+                own = own[mine.all(axis=tuple(range(1, mine.ndim)))]
+            places = (addresses[own] & _WITHIN if self.cluster > 1 else addresses[own])[..., None] + np.arange(width)
             races += getattr(self.histories[cta], kind)(places, warps[own] % self.warps_each)
         return races
 
-    def _check(self, addresses: Addresses, width: int) -> None:
+    def _check(self, addresses: Addresses, width: int, warps: Warps | None = None) -> None:
         if not addresses.size:
             return
+        if self.cluster > 1 and warps is not None:
+            self.check_ranks(addresses, warps)
+            addresses = addresses & _WITHIN
         if int(addresses.min()) < 0 or int(addresses.max()) + width > self.size:
             bad = int(addresses[(addresses < 0) | (addresses + width > self.size)].ravel()[0])
             raise AddressError(
@@ -162,3 +185,20 @@ class LaunchShared(SharedMemory):
             bad = int(addresses[addresses % width != 0].ravel()[0])
             reason = f"misaligned access to {width} bytes at shared[{bad}]"
             raise AddressError(reason, f"a multiple of {width}", rule="misaligned-address")
+
+    def check_ranks(self, addresses: Addresses, warps: Warps) -> None:
+        """Raises AddressError for addresses in a CTA that the cluster does not have, or that has ended."""
+        ranks = addresses >> RANK_BIT
+        low, high = int(ranks.min()), int(ranks.max())
+        if low < 0 or high >= self.cluster:
+            wrong = low if low < 0 else high
+            reason = f"an address in shared memory of CTA {wrong} of a cluster of {self.cluster}"
+            raise AddressError(reason, f"ranks 0 to {self.cluster - 1}", rule="shared-memory-bounds")
+        shape, own = (-1, *[1] * (ranks.ndim - 1)), warps // self.warps_each
+        if (ranks == (own % self.cluster).reshape(shape)).all():
+            return
+        gone = self.ended()[(own // self.cluster * self.cluster).reshape(shape) + ranks]
+        if gone.any():
+            reason = f"an access to shared memory of CTA {int(ranks[gone][0])} of the cluster, which has exited"
+            legal = "barrier.cluster before a CTA exits whose shared memory others use"
+            raise AddressError(reason, legal, rule="peer-exited")

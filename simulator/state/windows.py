@@ -11,6 +11,7 @@ SHARED = 1 << 60  # + the offset in the shared memory of the thread's own CTA
 LOCAL = 1 << 61  # + the offset in the thread's own local memory
 PARAM = (1 << 60) + (1 << 59)  # + the offset in the kernel's parameters
 WINDOW_BYTES = 1 << 32
+RANK_BIT = 24  # of an address in shared memory: from here on the rank of its CTA in the cluster; measured on an H200
 MODULE_BASE = 1 << 56  # .global and .const variables of a module
 CODE_BASE = 1 << 57  # functions of a module, 16 bytes each: what a pointer to one is
 FREE_BASE = 1 << 45  # buffers whose capture does not say where they lay

@@ -219,7 +219,7 @@ def _operand(operand: Operand, new: Mapping[str, str]) -> Operand:
         case Vector():
             return Vector(tuple(_scalar(element, new) for element in operand.elements))
         case Address():
-            return Address(None if operand.base is None else _register(operand.base, new), operand.offset)
+            return operand if operand.base is None else Address(_register(operand.base, new), operand.offset)
         case TensorPlace():
             tensor, coordinates = _operand(operand.map, new), _operand(operand.coordinates, new)
             assert isinstance(tensor, Address)

@@ -10,7 +10,17 @@ from isa import decode
 from isa.errors import IsaError
 from isa.forms.record import PTX
 from isa.ptx.checks import is_special
-from isa.ptx.instruction import Address, Guard, Immediate, Instruction, Operand, Register, TensorPlace
+from isa.ptx.instruction import (
+    Address,
+    Guard,
+    Immediate,
+    Instruction,
+    Operand,
+    OwnAddress,
+    OwnOffset,
+    Register,
+    TensorPlace,
+)
 from isa.ptx.module import Module
 from isa.ptx.module.scopes import UNDECLARED
 from simulator.program.kernel.allocation import allocated
@@ -23,6 +33,8 @@ from simulator.state.registers import Sort, register_place
 
 _WORD = re.compile(r"(?<![\w$.%@])[A-Za-z_$][\w$@]*")
 _SUM = re.compile(r"(?<![\w$.@])(\d+)\s*\+\s*(\d+)")
+_SEPARATOR = re.compile(r",(?![^{}\[\]]*[}\]])")
+_SHARED = ("shared", "extern")  # spaces of symbols that lie in shared memory
 _GUARD = re.compile(r"@(!?)(\S+)")
 
 
@@ -147,7 +159,9 @@ class _Linker:
         instruction = decode(f"{guard}{opcode} {operands};", self.module.target, self.ptx, self.types)
         if not used:
             return instruction
-        return replace(instruction, operands=tuple(self._placed(each, flat) for each in instruction.operands))
+        placed = [self._placed(each, flat) for each in instruction.operands]
+        texts = [*_SEPARATOR.split(flat.operands), *[""] * len(placed)]
+        return replace(instruction, operands=tuple(_own(*each, flat) for each in zip(placed, texts, strict=False)))
 
     def _named(self, flat: Flat) -> tuple[str, list[Symbol]]:
         """The operands with numbers for the names of variables outside of brackets; and the variables that occur."""
@@ -174,7 +188,10 @@ class _Linker:
     def _placed(self, operand: Operand, flat: Flat) -> Operand:
         if isinstance(operand, Address) and operand.base is not None:
             symbol = flat.symbols.get(operand.base.name.replace("$at$", "@"))
-            return operand if symbol is None else Address(None, self._address(symbol) + operand.offset)
+            if symbol is None:
+                return operand
+            kind = OwnAddress if symbol.space in _SHARED else Address
+            return kind(None, self._address(symbol) + operand.offset)
         if isinstance(operand, TensorPlace):
             tensor = self._placed(operand.map, flat)
             assert isinstance(tensor, Address)
@@ -182,6 +199,15 @@ class _Linker:
         if isinstance(operand, Register) and operand.name in flat.symbols:
             return Immediate(self._address(flat.symbols[operand.name]))
         return operand
+
+
+def _own(operand: Operand, text: str, flat: Flat) -> Operand:
+    """A number that stands for the address of a variable in shared memory, told from other numbers."""
+    if not isinstance(operand, Immediate):
+        return operand
+    symbols = [flat.symbols[word] for word in _WORD.findall(text) if word in flat.symbols]
+    shared = any(symbol.space in _SHARED for symbol in symbols)
+    return OwnOffset(operand.value, operand.style) if shared else operand
 
 
 def _check_declared(name: str, flat: Flat) -> None:

@@ -109,3 +109,66 @@ class LaunchBarriers:
                     f"at barrier {number}"
                 )
         return lines
+
+
+@dataclass
+class ClusterBarriers:
+    """The barriers of the clusters of a batch: barrier.cluster. PTX ISA 9.0, 9.7.13.3.
+
+    A phase is complete when every thread of the cluster has arrived in it, or has exited.
+
+    Attributes:
+        rows: warps of the batch.
+        each: warps of a cluster.
+        phase: int32 [cluster]: phases that are complete.
+        arrived: bool [row, lane]: threads that have arrived in the present phase.
+        since: int32 [row, lane]: the phase in which a thread arrived that it has not waited for; -1: there is none.
+        waiting: bool [row, lane]: threads that wait for that phase.
+    """
+
+    rows: int
+    each: int
+    phase: NDArray[np.int32] = field(init=False)
+    arrived: Lanes = field(init=False)
+    since: NDArray[np.int32] = field(init=False)
+    waiting: Lanes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.phase = np.zeros(self.rows // self.each, np.int32)
+        self.arrived = np.zeros((self.rows, WARP_SIZE), np.bool_)
+        self.since = np.full((self.rows, WARP_SIZE), -1, np.int32)
+        self.waiting = np.zeros((self.rows, WARP_SIZE), np.bool_)
+
+    @property
+    def _own(self) -> NDArray[np.int32]:
+        """int32 [row, 1]: the phase of each row's cluster."""
+        return np.repeat(self.phase, self.each)[:, None]
+
+    def arrive(self, lanes: Lanes) -> Lanes:
+        """Lets threads arrive; returns those, bool [row, lane], that have arrived already without waiting."""
+        again: Lanes = lanes & (self.since >= 0)
+        self.since = np.where(lanes, self._own, self.since)
+        self.arrived |= lanes
+        return again
+
+    def complete(self, live: Lanes) -> None:
+        """Completes the phases in which all threads of a cluster that have not exited have arrived."""
+        lacking = (live & ~self.arrived).reshape(len(self.phase), -1).any(axis=1)
+        done = ~lacking & self.arrived.reshape(len(self.phase), -1).any(axis=1)
+        if done.any():
+            self.phase += done
+            self.arrived &= ~np.repeat(done, self.each)[:, None]
+
+    def passing(self, lanes: Lanes) -> Lanes:
+        """bool [row, lane]: those of some threads whose phase is complete; they have waited for it then."""
+        through: Lanes = lanes & (self.since >= 0) & (self.since < self._own)
+        self.since = np.where(through, -1, self.since)
+        self.waiting &= ~through
+        return through
+
+    def describe(self, row: int, live: Lanes) -> str:
+        """What a cluster's barrier lacks, in words."""
+        cluster = row // self.each
+        own = slice(cluster * self.each, (cluster + 1) * self.each)
+        missing = int((live[own] & ~self.arrived[own]).sum())
+        return f"barrier.cluster lacks the arrival of {missing} threads of the cluster"

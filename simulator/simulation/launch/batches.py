@@ -121,6 +121,8 @@ def batches(setup: Setup, ctas: NDArray[np.int64] | None = None) -> list[NDArray
     geometry = setup.geometry
     ctas = np.arange(geometry.ctas) if ctas is None else ctas
     each = int(np.prod(geometry.cluster))
+    if each > 1:
+        ctas = geometry.whole_clusters(ctas)
     row_bytes = 128 * max(setup.kernel.numbering.words_each, 1)
     rows = max(min(ROWS, REGISTER_BYTES // row_bytes), 1)
     size = max(rows // geometry.warps // each * each, each)

@@ -17,7 +17,17 @@ from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
 from simulator.execute.registry import prepare
 from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, SystemCall, Trap, Unsupported
-from simulator.simulation.launch.meetings import awaiting, barrier, executed, looking, mask_of, named, settle, together
+from simulator.simulation.launch.meetings import (
+    awaiting,
+    barrier,
+    cluster_barrier,
+    executed,
+    looking,
+    mask_of,
+    named,
+    settle,
+    together,
+)
 from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, taken, whole
 from simulator.simulation.launch.system import system_call
 from simulator.simulation.launch.threads import AWAY, Group
@@ -26,10 +36,8 @@ NOT_IN_LAUNCHES = ("tcgen05", "tmem")  # tables of instructions whose state is t
 
 
 def only_in_traces(form: Form) -> bool:
-    """Whether traces execute a form and launches do not: what works on Tensor Memory or a cluster."""
-    if "shared::cluster" in form.qualifiers and (form.time is Time.MBARRIER or form.access is None):
-        return True
-    return form.time.table in NOT_IN_LAUNCHES or form.time is Time.CLUSTER_BARRIER or "bulk" in form.qualifiers
+    """Whether traces execute a form and launches do not: what works on Tensor Memory."""
+    return form.time.table in NOT_IN_LAUNCHES
 
 
 def prepared(kernel: Kernel) -> Code:
@@ -65,7 +73,7 @@ def not_executed(kernel: Kernel) -> list[tuple[int, str, str]]:
     for item in kernel.items:
         if isinstance(item, Unsupported):
             found.append((item.line, item.text, item.reason))
-        elif isinstance(item, Operation) and item.instruction.form.time is not Time.BARRIER:
+        elif isinstance(item, Operation) and item.instruction.form.time not in (Time.BARRIER, Time.CLUSTER_BARRIER):
             try:
                 _executor(item)
             except Error as error:
@@ -153,6 +161,8 @@ def _stopping(item: Item, reason: str, legal: str) -> Step:
 def _operation(item: Operation, meets: dict[int, Executor]) -> Step:
     if item.instruction.form.time is Time.BARRIER:
         return barrier(item)
+    if item.instruction.form.time is Time.CLUSTER_BARRIER:
+        return cluster_barrier(item)
     try:
         execute = _executor(item)
     except Error as error:

@@ -257,3 +257,39 @@ def barrier(item: Operation) -> Step:
         return PARTED
 
     return step
+
+
+def cluster_barrier(item: Operation) -> Step:
+    """barrier.cluster.arrive, and wait, at which threads wait for all of their cluster. PTX ISA 9.0, 9.7.13.3."""
+    instruction = item.instruction
+    waits = "wait" in instruction.form.qualifiers
+
+    def step(run: Run, group: Group, place: int) -> int:
+        lanes = taken(run, group, instruction.guard)
+        if not lanes.any():
+            return place + 1
+        members, cluster = whole(group, lanes, len(run.threads.exists)), run.cluster
+        if run.note is not None:
+            run.note(place, group.rows, group.lanes, Outcome())
+        wrong = members & (cluster.since < 0) if waits else cluster.arrive(members)
+        if wrong.any():
+            row = int(wrong.any(axis=1).argmax())
+            reason, legal = (
+                ("barrier.cluster.wait by threads that have not arrived", "barrier.cluster.arrive before it")
+                if waits
+                else (
+                    "barrier.cluster.arrive by threads that have arrived already",
+                    "barrier.cluster.wait between them",
+                )
+            )
+            raise run.error(item, reason, legal, row=row, rule="barrier-use")
+        cluster.complete(run.threads.live)
+        run.threads.move(group.members, run.code.rank[place + 1])
+        if waits:
+            waiting = members & ~cluster.passing(members)
+            cluster.waiting |= waiting
+            run.threads.wait(waiting, run.code.rank[place + 1])
+        run.release()
+        return PARTED
+
+    return step

@@ -17,12 +17,13 @@ from isa.ptx.instruction import Guard
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import Writer, place_of
-from simulator.program.kernel import Item, Kernel
-from simulator.simulation.launch.barriers import LaunchBarriers
+from simulator.program.kernel import Exit, Item, Kernel
+from simulator.simulation.launch.barriers import ClusterBarriers, LaunchBarriers
 from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.threads import Group, Threads, all_lanes
 from simulator.simulation.launch.watch import Watch
+from simulator.state.columns import LaunchShared
 from simulator.state.registers import LANE, WARP_SIZE, Lanes, Sort, Warps
 from simulator.tables import runs_in_words
 
@@ -76,7 +77,12 @@ class Run:
         everyone: Warps = registers.everyone
         self.threads = Threads(everyone, state.batch.exists, code.rank[0])
         self.barriers = LaunchBarriers(len(everyone), state.warps)
+        size = int(np.prod(state.batch.geometry.cluster))
+        self.cluster = ClusterBarriers(len(everyone), state.warps * size)
         self.counts = [0] * len(code.steps)
+        if state.clustered and isinstance(state.shared, LaunchShared):
+            self._exits = [code.rank[i.index] for i in code.kernel.items if isinstance(i, Exit) and i.guard is None]
+            state.shared.ended = self._ended
         self.pending: list[Reduction] = []
         self.arrivals, self.idle = 0, 0  # of threads at mbarriers; looks at these since the last
         self.watching: Lanes = np.zeros_like(self.threads.exists)  # threads that have looked in vain since
@@ -136,14 +142,32 @@ class Run:
 
     def release(self) -> bool:
         """Lets the threads go on whose barrier is complete; returns whether there are any."""
+        at_clusters = self._release_clusters()
         free = self.barriers.released(self.threads.live)
         if not free.any():
-            return False
+            return at_clusters
         self.state.synchronise(np.flatnonzero(free.any(axis=1)))
         for pending in list(self.pending):
             self._deliver(pending, free & pending.members)
         self.threads.release(free)
         return True
+
+    def _release_clusters(self) -> bool:
+        """Lets the threads go on that wait at a cluster's barrier whose phase is complete; whether there are any."""
+        if not self.cluster.waiting.any():
+            return False
+        self.cluster.complete(self.threads.live)
+        free = self.cluster.passing(self.cluster.waiting.copy())
+        if free.any():
+            self.state.synchronise(np.flatnonzero(free.any(axis=1)))
+            self.threads.release(free)
+        return bool(free.any())
+
+    def _ended(self) -> Lanes:
+        """bool [CTA]: those of which no thread is left, or none that does more than exit."""
+        over = ~self.threads.live | np.isin(self.threads.at, self._exits)
+        ended: Lanes = over.reshape(-1, self.state.warps * WARP_SIZE).all(axis=1)
+        return ended
 
     def _deliver(self, pending: Reduction, threads: Lanes) -> None:
         """Writes the result of bar.red into the threads that its barrier has let go."""
@@ -168,6 +192,11 @@ class Run:
         if len(stuck):
             self._unmet(int(stuck[0]))
         lines = self.barriers.describe(cta)
+        if self.cluster.waiting[row].any():
+            lane = int(self.cluster.waiting[row].argmax())
+            item = kernel.items[self.code.place_of[int(threads.back[row, lane])] - 1]
+            reason = f"deadlock: {'; '.join([self.cluster.describe(row, threads.live), *lines])}"
+            raise self.error(item, reason, "an arrival of every thread that has not exited", row=row, rule="deadlock")
         done = np.flatnonzero(~threads.live[cta * state.warps : (cta + 1) * state.warps].any(axis=1)).tolist()
         ended = f"; warps {', '.join(map(str, done))} have exited" if done else ""
         lane = int((self.barriers.waiting[row] > 0).argmax())

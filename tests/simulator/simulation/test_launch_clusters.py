@@ -207,10 +207,3 @@ def test_clusters_of_a_capture(
     for verb in ("launch", "check"):
         code, _, err = tcsim(verb, str(path))
         assert (code, err.count("\n")) == ((0, 0) if cluster else (2, 1)), err
-
-
-def test_addresses_in_other_ctas_are_refused_with_their_line() -> None:
-    """Their shared memory is not there yet: an address that `mapa` gave was one of nobody."""
-    text = module().replace("mov.u32 %r1, %ctaid.x;", "mapa.shared::cluster.u32 %r7, %r6, 1;\nmov.u32 %r1, %ctaid.x;")
-    with pytest.raises(LaunchError, match=r"line 9: .*'mapa.shared::cluster.u32' is executed in traces"):
-        run(text, (4,), cluster=2)
