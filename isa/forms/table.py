@@ -18,13 +18,16 @@ from isa.forms.synchronisation import BARRIER_ROWS, FENCE_ROWS, KERNEL_BARRIER_R
 from isa.forms.tcgen05 import MMA_NAMES, tcgen05_mma_opcodes
 from isa.forms.tcgen05_rows import TCGEN05_ROWS
 from isa.forms.warp import WARP_ROWS
+from isa.forms.wgmma import WGMMA_ROWS
 
 PLAIN_ROWS: tuple[Row, ...] = (
     *MEMORY_ROWS, *SCALAR_ROWS, *PLAIN_INTEGER_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS, *BARRIER_ROWS
 )  # fmt: skip
 FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
 # What kernels have besides: more spellings than can be listed
-KERNEL_ROWS: tuple[Row, ...] = (*THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS, *KERNEL_MBARRIER_ROWS)
+KERNEL_ROWS: tuple[Row, ...] = (
+    *THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS, *KERNEL_MBARRIER_ROWS, *WGMMA_ROWS
+)  # fmt: skip
 FAMILIES = ("tcgen05", "mbarrier", "fence")
 
 # The first part of every opcode; then the parts that come first and keep their order

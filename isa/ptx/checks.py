@@ -112,6 +112,13 @@ def check_operand(role: Role, operand: Operand, text: str, start: int, types: Ty
         case Vector((first, *others)) if role.first:
             loose = any(isinstance(element, Immediate) for element in others)  # makes the vector one of no type
             _check_scalar(replace(role, type="b32") if loose else role, first, widths, text, start, types)
+        case Vector(elements) if role.vector_type:
+            for element in elements:
+                if isinstance(element, Sink):
+                    raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
+                _check_scalar(replace(role, type="b32", widths=(32,)), element, (32,), text, start, types)
+            _check_fragment(role, operand, text, start, types)
+            _check_vector_type(role, operand, text, start, types)
         case Vector(elements):
             for element in elements:
                 if role.widths and isinstance(element, Sink) and not role.sink:
@@ -214,3 +221,17 @@ def _check_fragment(role: Role, vector: Vector, text: str, start: int, types: Ty
             text, start, f"operand {role.name} has the integer {integers[0]} beside {other}",
             "0f00000000, or an integer register",
         )  # fmt: skip
+
+
+def _check_vector_type(role: Role, vector: Vector, text: str, start: int, types: Types | None) -> None:
+    """A vector with a register of type b32, or with an integer constant, has no type and serves everywhere; any other
+    has the type of its registers, which must be the operand's. ptxas 13.0, stated nowhere."""
+    said = [declared(element.name, types) for element in vector.elements if isinstance(element, Register)]
+    kinds = {"b32" if kind is None else kind.type for kind in said}
+    kinds |= {
+        "f32" if constant.style == "float" else "b32" for constant in vector.elements if isinstance(constant, Immediate)
+    }
+    legal = {"u32", "s32"} if role.vector_type == "s32" else {role.vector_type}
+    if "b32" not in kinds and "b32" not in legal and not kinds <= legal:
+        given = " and ".join(sorted(kinds))
+        raise IsaError(text, start, f"operand {role.name} has registers of type {given}", f"%r0, or type {min(legal)}")

@@ -32,6 +32,7 @@ from simulator.execute import (
     sync,
     video,
     warp,
+    wgmma,
 )
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Fact, Idle
@@ -58,6 +59,7 @@ FAMILIES = (
     sync,
     video,
     warp,
+    wgmma,
 )  # importing them registers them
 
 

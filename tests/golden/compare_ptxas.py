@@ -23,6 +23,7 @@ from isa.forms.record import PTX
 
 VERDICTS = Path(__file__).with_name("ptxas_mma_sp.csv.gz")
 THREADS = Path(__file__).with_name("ptxas_threads.csv.gz")
+WGMMA = Path(__file__).with_name("ptxas_wgmma.csv.gz")
 
 
 class Judged(NamedTuple):
@@ -43,6 +44,12 @@ def thread_verdicts() -> list[dict[str, str]]:
     """The recorded rows of the other families: a text, one target, the PTX version, whether ptxas takes it,
     and why that counts for nothing ("random", "crash", "no code"; "" where it counts)."""
     with gzip.open(THREADS, "rt", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def wgmma_verdicts() -> list[dict[str, str]]:
+    """The recorded rows of wgmma, as those of `thread_verdicts`."""
+    with gzip.open(WGMMA, "rt", newline="") as file:
         return list(csv.DictReader(file))
 
 

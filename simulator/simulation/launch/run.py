@@ -81,6 +81,7 @@ class Run:
         self.arrivals, self.idle = 0, 0  # of threads at mbarriers; looks at these since the last
         self.watching: Lanes = np.zeros_like(self.threads.exists)  # threads that have looked in vain since
         self.printed = ""  # by printf
+        self.gathered: dict[int, Lanes] = {}  # by place, threads that wait there for others of their warpgroup
         self.looks = 0  # how often threads have looked for what others write, since these had a turn
 
     def run(self) -> None:
