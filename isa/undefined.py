@@ -76,8 +76,9 @@ RULES: dict[str, Rule] = {
         "Tensor Memory has lanes 0 to 127 and columns 0 to 511", "PTX ISA 9.0, 9.7.16.1 (Tensor Memory addressing)"
     ),
     "uneven-operand": Rule(
-        "an address or a number of a .sync.aligned instruction must be the same in the whole warp",
-        "PTX ISA 9.0, 9.7.16",
+        "an address or a number of a .sync.aligned instruction must be the same in the whole warp, of wgmma in the "
+        "whole warpgroup",
+        "PTX ISA 9.0, 9.7.15.5.1.2, 9.7.16",
     ),
     "tmem-copies-differ": Rule(
         "copies of A, of metadata or of scale factors in Tensor Memory must be the same",

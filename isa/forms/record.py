@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import cached_property, lru_cache
 
+from isa.forms.access import Access as Access  # noqa: PLC0414 - other modules take it from here
+from isa.forms.access import Space as Space  # noqa: PLC0414
 from isa.fragments.registers import Fragment
 from isa.targets import Availability, Target
 
@@ -76,33 +78,6 @@ class Time(Enum):
     FENCE = "fence", Unit.SYNC, "fence"
     WGMMA = "wgmma", Unit.TENSOR, "wgmma"  # wgmma.mma_async
     WGMMA_SYNC = "wgmma wait", Unit.SYNC, "wgmma"  # wgmma.fence, commit_group, wait_group
-
-
-class Space(Enum):
-    """The memories that an instruction can access."""
-
-    SHARED = "shared"
-    GLOBAL = "global"
-    TENSOR = "tensor memory"
-
-
-@dataclass(frozen=True)
-class Access:
-    """What an instruction does to memory.
-
-    Attributes:
-        space: which memory; of a copy to shared memory the one that it reads.
-        bytes: bytes that each lane gets or gives; 0 where an operand says it.
-        write: whether it writes there.
-        row_bytes: bytes that lie at each address; as many as `bytes` unless lanes read rows for one another.
-        addresses: how many lanes give an address.
-    """
-
-    space: Space
-    bytes: int
-    write: bool = False
-    row_bytes: int = 0
-    addresses: int = 32
 
 
 class Shape(Enum):

@@ -49,6 +49,13 @@ class WgmmaDescriptor(MatrixDescriptor):
     CROSSES_ROWS: ClassVar[bool] = True
 
 
+def of_hopper(descriptor: MatrixDescriptor) -> WgmmaDescriptor:
+    """The descriptor of Hopper that names the same matrix as one of Blackwell; IsaError for a swizzle that Hopper
+    lacks."""
+    names = ("start_address", "leading_offset", "stride_offset", "base_offset", "swizzle")
+    return WgmmaDescriptor(**{name: getattr(descriptor, name) for name in names})
+
+
 @lru_cache(maxsize=2048)
 def unit_addresses_of(word: int, major: str, lines: int, units: int) -> Integers:
     """As `isa.shared_memory.layout.unit_addresses`, of the descriptor that is this word; an array that is not to be

@@ -1,9 +1,9 @@
 """What the matrix descriptors of Hopper and Blackwell share: swizzles, the fields of a matrix, and which byte holds an
 element.
 
-Sources: PTX ISA 9.0, 9.7.15.5.1.2 and 9.7.16.3 (strides, canonical layouts); CUTLASS include/cute/arch,
-mma_sm90_desc.hpp and mma_sm100_desc.hpp, and atom/mma_traits_sm90_gmma.hpp. Strides, starts inside the pattern, base offsets and what follows
-a row of a swizzle: measured on an NVIDIA H100, November 2026 (tests/golden/launches/wgmma_*), where random ones agree.
+Sources: PTX ISA 9.0, 9.7.15.5.1.2 and 9.7.16.3 (strides, canonical layouts); CUTLASS, include/cute: mma_sm90_desc.hpp,
+mma_sm100_desc.hpp and mma_traits_sm90_gmma.hpp. Strides, starts inside the pattern, base offsets and what follows
+the row of a swizzle: measured on an NVIDIA H100, November 2026 (tests/golden/launches/wgmma_*), with random values.
 """
 
 from __future__ import annotations

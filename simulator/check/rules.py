@@ -234,7 +234,7 @@ UNDEFINED_FIXES: dict[str, str] = {
     "tmem-copies-differ": (
         "the same words in every copy: tcgen05.cp with .warpx2 or .warpx4, or a tcgen05.st by each warp"
     ),
-    "uneven-operand": "the same value in all lanes of the warp",
+    "uneven-operand": "the same value in all lanes of the warp or warpgroup",
     "shared-memory-race": "bar.sync between the two accesses",
     "read-before-write": "write the register first",
     "shared-memory-bounds": "an address within .shared",

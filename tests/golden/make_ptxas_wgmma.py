@@ -115,7 +115,9 @@ def changed(text: str, generator: random.Random) -> str:
             vectors = [number for number, operand in enumerate(operands) if operand.startswith("{")]
             for number in vectors[-1:]:
                 parts = operands[number].strip("{}").split(", ")
-                parts[generator.randrange(len(parts))] = generator.choice(("%f9", "7", "%rd9", "%rs9", "_", "0f3F800000"))
+                parts[generator.randrange(len(parts))] = generator.choice(
+                    ("%f9", "7", "%rd9", "%rs9", "_", "0f3F800000")
+                )
                 operands[number] = "{" + ", ".join(parts[: generator.choice((len(parts), len(parts), 2))]) + "}"
     return f"{'.'.join([first, second, *qualifiers])} {', '.join(operands)}".rstrip() + ";"
 

@@ -3,8 +3,6 @@ for the others of their warpgroup. PTX ISA 9.0, 9.7.15.1 (warpgroup)."""
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -54,33 +52,8 @@ def _execute(run: Run, group: Group, item: Operation, execute: Executor) -> None
 def _whole_groups(here: Lanes, warps: int, size: int) -> NDArray[np.bool_]:
     """bool [row]: whether every thread of the row's warpgroup is here; `warps` of a CTA that are left over are in
     none."""
-    groups = warps // size
     present = here.all(axis=1).reshape(-1, warps)
-    found = np.zeros_like(present)
-    together = present[:, : groups * size].reshape(-1, groups, size).all(axis=2)
+    found, groups = np.zeros_like(present), warps // size
+    together = present[:, : groups * size].reshape(len(present), groups, size).all(axis=2)
     found[:, : groups * size] = np.repeat(together, size, axis=1)
     return found.ravel()
-
-
-def incomplete(run: Run) -> None:
-    """Raises LaunchError if warps wait for others of their warpgroup that never come."""
-    for place, waiting in run.gathered.items():
-        rows = np.flatnonzero(waiting.any(axis=1))
-        if len(rows):
-            _refuse(run, place, int(rows[0]), waiting)
-
-
-def _refuse(run: Run, place: int, row: int, waiting: Lanes) -> NoReturn:
-    """Raises the error of a warpgroup of which only some threads are at an instruction."""
-    item = run.code.kernel.items[place]
-    assert isinstance(item, Operation)
-    size, warps = item.instruction.form.warps, run.state.warps
-    first = row % warps // size * size
-    own = waiting.reshape(-1, warps, waiting.shape[1])[row // warps, first : first + size]
-    missing = [str(first + warp) for warp in range(size) if warp >= len(own) or not own[warp].all()]
-    some = f"{'warps' if len(missing) > 1 else 'warp'} {', '.join(missing)}"
-    reason = f"deadlock: '{item.text}' waits for {some} of its warpgroup" + (
-        f"; the CTA has {warps} warps" if first + size > warps else ""
-    )
-    legal = f"all threads of {size} consecutive warps, the first a multiple of {size}, at the same instruction"
-    raise run.error(item, reason, legal, row=row, rule="aligned-threads")
