@@ -27,6 +27,7 @@ class Rule(NamedTuple):
 
 
 _ALLOCATION = "PTX ISA 9.0, 9.7.16.7 (Tensor Memory allocation)"
+_WARPGROUP = "PTX ISA 9.0, 9.7.15.7 (wgmma.fence, commit_group, wait_group)"
 _STORAGE = "PTX ISA 9.0, 9.7.14.6.1"
 _MEMORY = "PTX ISA 9.0, 8 (memory consistency model)"
 
@@ -89,6 +90,12 @@ RULES: dict[str, Rule] = {
     ),
     "collector-use-without-fill": Rule(
         "a collector buffer is used that no earlier instruction filled with this operand", "PTX ISA 9.0, 9.7.16.10"
+    ),
+    "wgmma-pending": Rule(
+        "registers of a wgmma.mma_async are touched before wgmma.wait_group has waited for its group", _WARPGROUP
+    ),
+    "wgmma-unfenced": Rule(
+        "registers that other instructions touched go into wgmma.mma_async without wgmma.fence between", _WARPGROUP
     ),
     "barrier-mismatch": Rule(
         "all warps of a barrier must agree on its number of threads", "PTX ISA 9.0, 9.7.13.1 (barrier)"

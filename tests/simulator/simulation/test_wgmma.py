@@ -145,18 +145,42 @@ def test_uneven_descriptors_and_undefined_metadata_are_counted_or_raise() -> Non
         function(1, 256, arguments, shared_mem=8192, config=None, undefined="raise")
 
 
-def test_races_with_what_wgmma_reads_are_found(tmp_path: Path) -> None:
-    """A store behind the product, with nothing that orders them."""
-    (tmp_path / "k.ptx").write_text(f"{HEAD}{PRODUCT} st.shared.u32 [%r3], %r1;\n{TAIL}")
+def findings(folder: Path, body: str) -> list[str]:
+    """What `tcsim check` finds in a kernel, by rule, but for bank conflicts."""
+    (folder / "k.ptx").write_text(f"{HEAD}{body}\n{TAIL}")
     buffer = {"bytes": 4096, "type": "uint32", "shape": [1024], "zero": True}
     capture = {
         "name": "k", "ptx": "k.ptx", "entry": "k", "target": "sm_90a", "grid": [1, 1, 1], "block": [256, 1, 1],
         "dynamic_shared": 8192, "params": [{"buffer": "S"}, {"buffer": "D"}], "data": None,
         "buffers": {"S": buffer, "D": buffer | {"output": True}},
     }  # fmt: skip
-    (tmp_path / "k.json").write_text(json.dumps(capture))
-    found = check_launch(tmp_path / "k.json")
-    assert "shared-memory-race" in {finding.rule for finding in found.findings}
+    (folder / "k.json").write_text(json.dumps(capture))
+    return [each.rule for each in check_launch(folder / "k.json").findings if each.rule != "bank-conflict"]
+
+
+FENCE, COMMIT, WAIT = (f"wgmma.{name};" for name in ("fence.sync.aligned", "commit_group.sync.aligned",
+                                                     "wait_group.sync.aligned 0"))  # fmt: skip
+IN_REGISTERS = PRODUCT.replace(str(A_WORD), "{%r5, %r6, %r7, %r8}")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (f"{FENCE} {PRODUCT} {PRODUCT} {COMMIT} {WAIT}", []),
+        (f"{FENCE} {IN_REGISTERS} {COMMIT} {WAIT} mov.u32 %r5, 1;", []),
+        (f"{PRODUCT} {COMMIT} {WAIT}", ["wgmma-unfenced"]),
+        (f"{FENCE} {PRODUCT} {COMMIT} {WAIT} add.u32 %r11, %r11, 1; {PRODUCT} {COMMIT} {WAIT}", ["wgmma-unfenced"]),
+        (f"{FENCE} {PRODUCT} {COMMIT}", ["wgmma-pending"]),
+        (f"{FENCE} {PRODUCT} {WAIT}", ["wgmma-pending"]),
+        (f"{FENCE} {PRODUCT} {COMMIT} {WAIT.replace('0', '1')}", ["wgmma-pending"]),
+        (f"{FENCE} {PRODUCT} {COMMIT} {PRODUCT} {COMMIT} {WAIT.replace('0', '1')}", ["wgmma-pending"]),
+        (f"{FENCE} {IN_REGISTERS} {COMMIT} mov.u32 %r5, 1; {WAIT}", ["wgmma-pending"]),
+        (f"{FENCE} {IN_REGISTERS} {COMMIT} add.u32 %r20, %r5, 1; {WAIT}", []),
+        (f"{FENCE} {PRODUCT} {COMMIT} {WAIT} st.shared.u32 [%r3], %r1;", ["shared-memory-race"]),
+    ],
+)
+def test_what_registers_and_memory_of_products_may_not_do(tmp_path: Path, body: str, expected: list[str]) -> None:
+    assert findings(tmp_path, body) == expected
 
 
 def test_a_config_has_no_time_for_it() -> None:
