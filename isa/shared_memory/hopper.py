@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from isa.descriptors.bitfields import Field, Severity, reserved
+from isa.descriptors.fields import table_markdown
 from isa.mapping import Integers
 from isa.shared_memory.descriptor import SWIZZLES as BLACKWELL
 from isa.shared_memory.layout import unit_addresses
@@ -63,3 +64,17 @@ def unit_addresses_of(word: int, major: str, lines: int, units: int) -> Integers
     addresses = unit_addresses(WgmmaDescriptor.decode(word), major=major, lines=lines, units=units)
     addresses.setflags(write=False)
     return addresses
+
+
+def wgmma_markdown() -> str:
+    """The part of docs/descriptors.md on this descriptor."""
+    return f"""## Matrix descriptor of wgmma
+
+64 bits, by which `wgmma.mma_async` reads A and B on Hopper. {WgmmaDescriptor.SOURCE}.
+
+{table_markdown(TABLE)}
+
+The canonical layouts are those above, K-major and MN-major, without 32-byte atoms. All of it is measured on an H100, with random starts,
+strides and base offsets: the swizzle is the XOR of address bits 4 to 6 with bits 7 to 9 of the address less 128 bytes for each of the base
+offset; a start inside a swizzle row is added before the XOR; and a K-major row that is wider than its swizzle (64 bytes of a sparse
+product's B with 32B) goes on at the leading offset, as it does from unit to unit without swizzle."""
