@@ -25,7 +25,6 @@ from isa.targets import Target
 from isa.types import Bits, ElementType
 from isa.undefined import first_metadata_finding, metadata_findings
 from simulator.arithmetic import Operands, Sum, add
-from simulator.arithmetic.deviation import apart
 from simulator.arithmetic.rows import find_row
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.memory import raced, region
@@ -65,29 +64,17 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
         if metadata is not None:
             codes = form.metadata.gather(_words(metadata(machine, warps))[:, 0], selector)
             _note_undefined(machine, form, codes, selector)
-        if machine.arithmetic == "none":
-            write(machine, warps, before)
-            return NOTHING
         a, b = read_a(machine, warps), read_b(machine, warps)
         if negative:  # the signs of products, after metadata have chosen elements of B (measured)
             a = a ^ np.uint32(1 << (form.a_type.bits - 1))
         c = form.d.gather(_words(before))
         kept = _uniform(machine, form, accumulates(machine, warps), warps)
         c = np.where(kept[:, None, None], c, np.uint32(0))
-        d = _compute(machine, form, Operands(a, b, c, codes))
+        d = add(sum_of(form, machine.target, machine.arithmetic), Operands(a, b, c, codes))
         write(machine, warps, _registers(form.d.scatter(d)))
         return NOTHING
 
     return run
-
-
-def _compute(machine: CtaState, form: WgmmaForm, operands: Operands) -> Bits:
-    """D of some warpgroups; while there is something left to compare, how far it is from the exact result."""
-    d = add(sum_of(form, machine.target, machine.arithmetic), operands)
-    if machine.compare > 0 and machine.arithmetic == "chip":
-        exact = add(sum_of(form, machine.target, "exact"), operands) if form.d_type.is_float else d
-        machine.note_compared(apart(d, exact, form.d_type), len(d))
-    return d
 
 
 @lru_cache(maxsize=1024)

@@ -3,6 +3,7 @@ that are executed.
 
     python -m tests.golden.compare_ptxas            # mma: each text on which they disagree and a sum
     python -m tests.golden.compare_ptxas --threads  # the others: texts tried and disagreements of each family
+    python -m tests.golden.compare_ptxas --wgmma    # the same of wgmma
 
 Exit status 1 if there is a disagreement.
 """
@@ -101,9 +102,9 @@ def judged(rows: Iterable[dict[str, str]]) -> Judged:
     return Judged(counts["1"], counts["0"], disagreements)
 
 
-def print_threads() -> int:
+def print_threads(rows: list[dict[str, str]]) -> int:
     """Prints texts tried and disagreements of each family; returns the exit status."""
-    found = judged_threads(thread_verdicts())
+    found = judged_threads(rows)
     print(f"{'family':16}{'texts':>8}{'taken, which ptxas refuses':>30}{'refused, which ptxas takes':>30}")
     for name, tried in sorted(found.items()):
         print(f"{name:16}{tried.texts:8,}{len(tried.lax):30,}{len(tried.strict):30,}")
@@ -112,14 +113,16 @@ def print_threads() -> int:
     texts = sum(tried.texts for tried in found.values())
     lax, strict = (sum(len(tried[place]) for tried in found.values()) for place in (1, 2))
     print(f"{texts:,} texts of {len(found)} families: {lax + strict:,} disagreements")
-    for reason, count in Counter(row["reason"] for row in thread_verdicts() if row["reason"]).items():
+    for reason, count in Counter(row["reason"] for row in rows if row["reason"]).items():
         print(f"{count:,} more whose verdicts count for nothing: {reason}")
     return int(bool(lax or strict))
 
 
 def main() -> int:
     if "--threads" in sys.argv:
-        return print_threads()
+        return print_threads(thread_verdicts())
+    if "--wgmma" in sys.argv:
+        return print_threads(wgmma_verdicts())
     taken, refused, disagreements = judged(verdicts())
     for target, text in disagreements:
         print(f"  {target}: {text}")
