@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from isa.ptx.instruction import Instruction
     from isa.ptx.opcodes import mma_form
     from isa.shared_memory.descriptor import SharedMemoryDescriptor
+    from isa.shared_memory.hopper import WgmmaDescriptor
     from isa.targets import Target, parse_target
     from isa.tensor_memory.address import TmemAddress
     from isa.types import ELEMENT_TYPES, ElementType, element_type, pack, unpack
@@ -60,6 +61,7 @@ __all__ = [
     "TensorMap",
     "TmemAddress",
     "UndefinedBehavior",
+    "WgmmaDescriptor",
     "ZeroColumnMask",
     "compress",
     "decode",
@@ -97,6 +99,7 @@ _NAMES_OF = {
     "isa.ptx.instruction": ("Instruction",),
     "isa.ptx.opcodes": ("mma_form",),
     "isa.shared_memory.descriptor": ("SharedMemoryDescriptor",),
+    "isa.shared_memory.hopper": ("WgmmaDescriptor",),
     "isa.targets": ("Target", "parse_target"),
     "isa.tensor_memory.address": ("TmemAddress",),
     "isa.types": ("ELEMENT_TYPES", "ElementType", "element_type", "pack", "unpack"),

@@ -27,6 +27,7 @@ class Rule(NamedTuple):
 
 
 _ALLOCATION = "PTX ISA 9.0, 9.7.16.7 (Tensor Memory allocation)"
+_WARPGROUP = "PTX ISA 9.0, 9.7.15.7 (wgmma.fence, commit_group, wait_group)"
 _STORAGE = "PTX ISA 9.0, 9.7.14.6.1"
 _MEMORY = "PTX ISA 9.0, 8 (memory consistency model)"
 
@@ -76,8 +77,9 @@ RULES: dict[str, Rule] = {
         "Tensor Memory has lanes 0 to 127 and columns 0 to 511", "PTX ISA 9.0, 9.7.16.1 (Tensor Memory addressing)"
     ),
     "uneven-operand": Rule(
-        "an address or a number of a .sync.aligned instruction must be the same in the whole warp",
-        "PTX ISA 9.0, 9.7.16",
+        "an address or a number of a .sync.aligned instruction must be the same in the whole warp, of wgmma in the "
+        "whole warpgroup",
+        "PTX ISA 9.0, 9.7.15.5.1.2, 9.7.16",
     ),
     "tmem-copies-differ": Rule(
         "copies of A, of metadata or of scale factors in Tensor Memory must be the same",
@@ -88,6 +90,12 @@ RULES: dict[str, Rule] = {
     ),
     "collector-use-without-fill": Rule(
         "a collector buffer is used that no earlier instruction filled with this operand", "PTX ISA 9.0, 9.7.16.10"
+    ),
+    "wgmma-pending": Rule(
+        "registers of a wgmma.mma_async are touched before wgmma.wait_group has waited for its group", _WARPGROUP
+    ),
+    "wgmma-unfenced": Rule(
+        "registers that other instructions touched go into wgmma.mma_async without wgmma.fence between", _WARPGROUP
     ),
     "barrier-mismatch": Rule(
         "all warps of a barrier must agree on its number of threads", "PTX ISA 9.0, 9.7.13.1 (barrier)"

@@ -6,6 +6,7 @@ from isa.descriptors.fields import FAMILIES, table_markdown
 from isa.descriptors.instruction import KINDS, legal_m, legal_n, steps
 from isa.descriptors.zero_column_mask import mask_markdown
 from isa.shared_memory.descriptor import smem_markdown
+from isa.shared_memory.hopper import wgmma_markdown
 
 
 def shapes_markdown() -> str:
@@ -29,17 +30,17 @@ def markdown() -> str:
             f"PTX ISA 9.0, 9.7.16.4.2, table {number}.",
             table_markdown(FAMILIES[kinds[0]]),
         ]
-    parts += [_RULES, shapes_markdown(), smem_markdown(), mask_markdown()]
+    parts += [_RULES, shapes_markdown(), smem_markdown(), wgmma_markdown(), mask_markdown()]
     return "\n\n".join(parts) + "\n"
 
 
-_INTRODUCTION = """# Descriptors of tcgen05
+_INTRODUCTION = """# Descriptors of tcgen05 and wgmma
 
 This page is generated: `python -m isa.descriptors.page > docs/descriptors.md`.
 
 `tcgen05.mma` takes its shape, its types and the layout of its operands from descriptors in registers. ptxas checks
-none of them, not even constants. `isa.descriptors.instruction`, `isa.shared_memory.descriptor` and
-`isa.descriptors.zero_column_mask` hold them as values: `decode` reads a word, `encode` writes it, `str()` explains
+none of them, not even constants. `isa.descriptors.instruction`, `isa.shared_memory.descriptor`,
+`isa.shared_memory.hopper` and `isa.descriptors.zero_column_mask` hold them as values: `decode` reads a word, `encode` writes it, `str()` explains
 every field, `validate` lists everything that is wrong (illegal, undefined, or a warning where some source is stricter
 than PTX), `check` raises `IsaError` with the list. Reserved bits that are set are kept and reported.
 

@@ -274,7 +274,7 @@ def _matrix_role(name: str, type_name: str, registers: int, register_bits: int, 
 
 def is_mma(form: Form) -> TypeGuard[MmaForm]:
     """Whether a form is one of `mma` or `mma.sp`, whose operands are fragments in registers."""
-    return form.is_matrix and not form.asynchronous
+    return form.is_matrix and form.time is Time.TENSOR
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import cached_property, lru_cache
 
+from isa.forms.access import Access as Access  # noqa: PLC0414 - other modules take it from here
+from isa.forms.access import Space as Space  # noqa: PLC0414
 from isa.fragments.registers import Fragment
 from isa.targets import Availability, Target
 
@@ -74,33 +76,8 @@ class Time(Enum):
     TMEM_SYNC = "tensor memory wait", Unit.SYNC, "tmem"  # tcgen05.wait, alloc, dealloc
     MBARRIER = "mbarrier", Unit.SYNC, "mbarrier"
     FENCE = "fence", Unit.SYNC, "fence"
-
-
-class Space(Enum):
-    """The memories that an instruction can access."""
-
-    SHARED = "shared"
-    GLOBAL = "global"
-    TENSOR = "tensor memory"
-
-
-@dataclass(frozen=True)
-class Access:
-    """What an instruction does to memory.
-
-    Attributes:
-        space: which memory; of a copy to shared memory the one that it reads.
-        bytes: bytes that each lane gets or gives; 0 where an operand says it.
-        write: whether it writes there.
-        row_bytes: bytes that lie at each address; as many as `bytes` unless lanes read rows for one another.
-        addresses: how many lanes give an address.
-    """
-
-    space: Space
-    bytes: int
-    write: bool = False
-    row_bytes: int = 0
-    addresses: int = 32
+    WGMMA = "wgmma", Unit.TENSOR, "wgmma"  # wgmma.mma_async
+    WGMMA_SYNC = "wgmma wait", Unit.SYNC, "wgmma"  # wgmma.fence, commit_group, wait_group
 
 
 class Shape(Enum):
@@ -142,6 +119,8 @@ class Role:
         variables, predicates: whether an address may name a variable; whether a predicate may stand for a value.
         first, dropped, bare: whether ptxas keeps the first register of a vector; drops it; takes no brackets.
         wide_from: number of the target from which on an address takes no register of 16 bits; 0: all do.
+        braced: the role of the operand where it is written as a vector; None: the same.
+        vector_type: the one type, besides b32, that all registers of a vector may have; "" for any.
     """
 
     name: str
@@ -168,6 +147,8 @@ class Role:
     dropped: bool = False
     bare: bool = False
     wide_from: int = 0
+    braced: Role | None = None
+    vector_type: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,8 +211,8 @@ class Form:
         raise KeyError(name)
 
     def written(self, operands: Mapping[str, bool]) -> Form:
-        """The form with just the given operands (name -> whether it is written in brackets), for instructions that some
-        operands change. Raises OperandRefused if the operands do not go together."""
+        """The form with just the given operands (name -> whether it is written in brackets or braces), for instructions
+        that some operands change. Raises OperandRefused if the operands do not go together."""
         return self.with_operands(tuple(operands)) if self.asynchronous or self.narrowed or self.gap else self
 
     @cached_property
@@ -256,7 +237,7 @@ class Form:
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it multiplies matrices: `mma` (unit TENSOR) or `tcgen05.mma` (unit TCGEN05)."""
+        """Whether it multiplies matrices: `mma`, `wgmma.mma_async` or `tcgen05.mma`."""
         return False
 
     @property
@@ -280,6 +261,11 @@ class Form:
         """Whether all threads of a warp execute it together. What names its threads by a mask is not collective."""
         named = self.time is Time.SHUFFLE or any(role.name == "membermask" for role in self.roles)
         return ("sync" in self.qualifiers and not named) or self.time.table == "barrier"
+
+    @property
+    def warps(self) -> int:
+        """How many consecutive warps execute a collective instruction together: 1, or the 4 of a warpgroup."""
+        return 1
 
     @property
     def asynchronous(self) -> bool:

@@ -54,6 +54,9 @@ class Row:
         always: qualifiers that are as old as the row, although they came later elsewhere.
         access, fragment: as in `Form`, for a choice of qualifiers.
         leading: how many slots stand before all others, whatever the order of those is.
+        also: a second run of slots whose qualifiers keep their order, as `sequence`.
+        deaf: qualifiers that ptxas 13.0 passes over, one or two of them.
+        make: makes the record of a form that has more to say than `Form`.
     """
 
     name: str
@@ -70,6 +73,9 @@ class Row:
     leading: int = 0
     later: tuple[tuple[Availability, str], ...] = ()
     always: tuple[str, ...] = ()
+    also: tuple[int, ...] = ()
+    deaf: tuple[str, ...] = ()
+    make: Callable[[Form], Form] | None = None
 
     def spellings(self) -> Iterator[str]:
         """Every canonical opcode of the row."""
@@ -95,7 +101,7 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
     for together, later in _LATER_TOGETHER.items():
         if set(together) <= set(qualifiers):
             since = max(since, later, key=version)
-    return Form(
+    form = Form(
         opcode=opcode,
         name=row.name,
         qualifiers=qualifiers,
@@ -109,6 +115,7 @@ def row_form(row: Row, choice: Qualifiers) -> Form:
         narrowed=row.narrowed,
         later=row.later,
     )
+    return row.make(form) if row.make is not None else form
 
 
 def joined(name: str, qualifiers: Qualifiers) -> str:

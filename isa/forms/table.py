@@ -19,6 +19,7 @@ from isa.forms.tcgen05 import MMA_NAMES, tcgen05_mma_opcodes
 from isa.forms.tcgen05_rows import TCGEN05_ROWS
 from isa.forms.tensor_copies import MAP_ROWS, TENSOR_ROWS
 from isa.forms.warp import WARP_ROWS
+from isa.forms.wgmma import WGMMA_ROWS
 
 PLAIN_ROWS: tuple[Row, ...] = (
     *MEMORY_ROWS, *SCALAR_ROWS, *PLAIN_INTEGER_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS, *BARRIER_ROWS
@@ -26,7 +27,8 @@ PLAIN_ROWS: tuple[Row, ...] = (
 FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
 # What kernels have besides: more spellings than can be listed
 KERNEL_ROWS: tuple[Row, ...] = (
-    *THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS, *KERNEL_MBARRIER_ROWS, *TENSOR_ROWS, *MAP_ROWS
+    *THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS, *KERNEL_MBARRIER_ROWS, *TENSOR_ROWS, *MAP_ROWS,
+    *WGMMA_ROWS,
 )  # fmt: skip
 FAMILIES = ("tcgen05", "mbarrier", "fence")
 

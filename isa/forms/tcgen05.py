@@ -107,7 +107,7 @@ def _placed(form: Tcgen05MmaForm, names: tuple[str, ...], in_tmem: bool) -> Tcge
 
 def is_tcgen05_mma(form: Form) -> TypeGuard[Tcgen05MmaForm]:
     """Whether a form is one of tcgen05.mma, whose operands are in shared and Tensor Memory."""
-    return form.is_matrix and form.asynchronous
+    return form.is_matrix and form.time is Time.TCGEN05
 
 
 @lru_cache(maxsize=4096)

@@ -105,9 +105,10 @@ class Metadata:
         if codes.shape[-2:] != self.shape:
             raise IsaError("", -1, f"metadata codes of shape {codes.shape}", f"[..., {self.shape[0]}, {self.shape[1]}]")
         lane, code = self.places(selector)
-        start = np.zeros(32, np.uint32) if rest is None else np.asarray(rest, np.uint32)
+        lanes = dict(self.mapping.places)["lane"]
+        start = np.zeros(lanes, np.uint32) if rest is None else np.asarray(rest, np.uint32)
         fields = np.array(
-            np.broadcast_to(unpack(start[..., None], self.bits), (*codes.shape[:-2], 32, 32 // self.bits))
+            np.broadcast_to(unpack(start[..., None], self.bits), (*codes.shape[:-2], lanes, 32 // self.bits))
         )
         fields[..., lane, code] = codes
         return pack(fields, self.bits)[..., 0]

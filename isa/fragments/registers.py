@@ -31,7 +31,7 @@ WARP_SIZE = 32
 
 @dataclass(frozen=True)
 class Fragment:
-    """One matrix operand spread over the registers of a warp.
+    """One matrix operand spread over the registers of a warp or warpgroup.
 
     Attributes:
         name: operand letter as in PTX: "a", "b", "c", "d".
@@ -49,6 +49,11 @@ class Fragment:
         return dict(self.mapping.places)["register"]
 
     @property
+    def lanes(self) -> int:
+        """Lanes that hold it: 32 of a warp, or 128 of a warpgroup."""
+        return dict(self.mapping.places)["lane"]
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the matrix (A of a sparse form: of the stored matrix)."""
         rows, columns = self.mapping.shape
@@ -56,7 +61,7 @@ class Fragment:
 
     def gather(self, registers: Bits) -> Bits:
         """Registers uint32 [..., register, lane] -> patterns uint32 [..., row, column]; both uint64 for f64."""
-        registers = _checked(registers, (self.registers, WARP_SIZE), self, "registers")
+        registers = _checked(registers, (self.registers, self.lanes), self, "registers")
         lane, register, element = self.mapping.grid
         words = registers[..., register, lane]
         if self.type.per_register == 1:
@@ -121,7 +126,7 @@ def b_fragment(rows: int, columns: int, element: ElementType) -> Fragment:
 
 @cache
 def accumulator_fragment(name: str, rows: int, columns: int, element: ElementType) -> Fragment:
-    """C or D (16 or 8 rows, 8 columns). PTX ISA 9.7.14.5.*, 9.7.14.6.2.*."""
+    """C or D (16 or 8 rows, 8 columns or a multiple of them). PTX ISA 9.7.14.5.*, 9.7.14.6.2.*, 9.7.15.5.1.1."""
     per, halves = element.per_register, rows // 8
     pairs = 2 // per
     digits = (
@@ -130,8 +135,9 @@ def accumulator_fragment(name: str, rows: int, columns: int, element: ElementTyp
         Digit("lane", 1, 4, "column", 2),
         Digit("lane", 4, 8, "row", 1),
         Digit("register", pairs, halves, "row", 8),
+        Digit("register", pairs * halves, columns // 8, "column", 8),
     )
-    return _fragment(name, element, pairs * halves, (rows, columns), digits)
+    return _fragment(name, element, pairs * halves * columns // 8, (rows, columns), digits)
 
 
 @cache

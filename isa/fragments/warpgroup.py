@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from isa.fragments.metadata import Metadata
+from isa.fragments.registers import Fragment
 from isa.mapping import Digit, Mapping
 
 WARPS = 4
@@ -26,3 +28,14 @@ def of_warpgroup(mapping: Mapping) -> Mapping:
         axes=tuple((axis, size * WARPS if axis == "row" else size) for axis, size in mapping.axes),
         digits=(*mapping.digits, Digit("lane", LANES, WARPS, "row", ROWS)),
     )
+
+
+def fragment_of_warpgroup(fragment: Fragment) -> Fragment:
+    """The operand of a warpgroup whose warps each hold 16 rows as this fragment holds them."""
+    return replace(fragment, mapping=of_warpgroup(fragment.mapping))
+
+
+def metadata_of_warpgroup(metadata: Metadata) -> Metadata:
+    """The metadata of a warpgroup: each warp holds the codes of its own 16 rows, as `mma.sp` does. PTX ISA 9.0,
+    9.7.15.6.2; measured on an NVIDIA H100, November 2026 (tests/golden/launches/wgmma_*)."""
+    return replace(metadata, mapping=of_warpgroup(metadata.mapping))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 from isa.errors import IsaError
 from isa.forms.record import Role, Shape
@@ -113,6 +114,12 @@ def check_operand(role: Role, operand: Operand, text: str, start: int, types: Ty
         case Vector((first, *others)) if role.first:
             loose = any(isinstance(element, Immediate) for element in others)  # makes the vector one of no type
             _check_scalar(replace(role, type="b32") if loose else role, first, widths, text, start, types)
+        case Vector(elements) if role.vector_type:
+            for element in elements:
+                if isinstance(element, Sink):
+                    raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
+                _check_scalar(replace(role, type="b32", widths=(32,)), element, (32,), text, start, types)
+            _check_vector_type(role, operand, text, start, types)
         case Vector(elements):
             for element in elements:
                 if role.widths and isinstance(element, Sink) and not role.sink:
@@ -199,17 +206,23 @@ def _check_mixture(role: Role, vector: Vector, text: str, start: int, types: Typ
             raise IsaError(text, start, reason, "0f00000000, or an integer register")
 
 
+def _check_alone(role: Role, vector: Vector, text: str, start: int) -> None:
+    """Constants alone, which are not all written as 0f3F800000, leave the type of a fragment open."""
+    constants = [element for element in vector.elements if isinstance(element, Immediate)]
+    hexadecimal = len(re.findall(r"\b0[fF]", text[start : text.find("}", start)]))
+    if len(constants) == len(vector.elements) and hexadecimal < len(constants):
+        raise IsaError(
+            text, start, f"the constants in operand {role.name} leave its type open", "a register among them"
+        )
+
+
 def _check_fragment(role: Role, vector: Vector, text: str, start: int, types: Types | None) -> None:
     """A fragment of a matrix takes its type from a register in it: constants alone must all be written as 0f3F800000,
     where the operand takes these, and beside a register of type f32 stands no integer. ptxas 13.0, stated nowhere."""
     constants = [element for element in vector.elements if isinstance(element, Immediate)]
     if not constants:
         return
-    hexadecimal = len(re.findall(r"\b0[fF]", text[start : text.find("}", start)]))
-    if len(constants) == len(vector.elements) and hexadecimal < len(constants):
-        raise IsaError(
-            text, start, f"the constants in operand {role.name} leave its type open", "a register among them"
-        )
+    _check_alone(role, vector, text, start)
     integers = [constant for constant in constants if constant.style != "float"]
     floats = [e for e in vector.elements if isinstance(e, Register) and declared(e.name, types) == _F32]
     if integers and (floats or len(integers) < len(constants)):
@@ -218,3 +231,29 @@ def _check_fragment(role: Role, vector: Vector, text: str, start: int, types: Ty
             text, start, f"operand {role.name} has the integer {integers[0]} beside {other}",
             "0f00000000, or an integer register",
         )  # fmt: skip
+
+
+def _check_vector_type(role: Role, vector: Vector, text: str, start: int, types: Types | None) -> None:
+    """A vector with a register of type b32, or with an integer constant, has no type and serves everywhere; any other
+    has the type of its registers, which must be the operand's. Integer constants stand neither next to floats nor
+    behind a float constant that comes first. ptxas 13.0, stated nowhere."""
+    _check_alone(role, vector, text, start)
+    kinds = [_kind(element, types) for element in vector.elements]
+    beside = any({before, after} == {"f32", "integer"} for before, after in pairwise(kinds))
+    begins = kinds[0] == "f32" and isinstance(vector.elements[0], Immediate)
+    if beside or (begins and "integer" in kinds):
+        reason = f"operand {role.name} has an integer constant beside a float"
+        raise IsaError(text, start, reason, "0f00000000, or a register of type b32 between")
+    legal = {"u32", "s32"} if role.vector_type == "s32" else {role.vector_type}
+    if not {"b32", "integer"} & set(kinds) and "b32" not in legal and not set(kinds) <= legal:
+        given = " and ".join(sorted(set(kinds)))
+        raise IsaError(text, start, f"operand {role.name} has registers of type {given}", f"%r0, or type {min(legal)}")
+
+
+def _kind(element: Scalar, types: Types | None) -> str:
+    """The type of an element of a vector: of a register the declared one (b32 where nobody knows), of constants f32 or
+    integer."""
+    if isinstance(element, Immediate):
+        return "f32" if element.style == "float" else "integer"
+    said = declared(element.name, types) if isinstance(element, Register) else None
+    return "b32" if said is None else said.type

@@ -116,12 +116,13 @@ def _operands(
             if count:
                 cursor.expect(",", f"before operand {role.name}")
             starts[role.name] = start = cursor.peek().place
-            drops = role.name == "e" and (target is None or form.native(target))
-            operand = (read_metadata if drops else read_operand)(cursor, role, types)
+            said = role.braced if role.braced is not None and cursor.peek().text == "{" else role
+            drops = role.name == "e" and not role.first and (target is None or form.native(target))
+            operand = (read_metadata if drops else read_operand)(cursor, said, types)
             if not count and isinstance(operand, Register):
                 drop_second_destination(cursor)
-            check_operand(role, operand, cursor.text, start, types)
-            check_on_target(role, operand, target, cursor.text, start, types)
+            check_operand(said, operand, cursor.text, start, types)
+            check_on_target(said, operand, target, cursor.text, start, types)
             if role.dropped:
                 cursor.remarks.append(f"ptxas takes {operand} behind the operands and drops it; PTX has none there")
             else:
@@ -197,7 +198,7 @@ def _written(
 ) -> Form:
     """The form with just the operands that the instruction has; raises IsaError if they do not go together."""
     try:
-        narrow = form.written({name: isinstance(operand, Address) for name, operand in operands.items()})
+        narrow = form.written({name: isinstance(operand, Address | Vector) for name, operand in operands.items()})
     except OperandRefused as refused:
         raise IsaError(cursor.text, starts[refused.operand], refused.reason, refused.legal) from None
     if narrow is not form and target is not None and not narrow.supports(target):

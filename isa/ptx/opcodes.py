@@ -64,7 +64,7 @@ def complete_opcode(opcode: str) -> str:
     """Adds the qualifiers that every form of the instruction has, where they were left out."""
     parts = opcode.strip().split(".")
     name, given = parts[0], parts[1:]
-    if name == "tcgen05":
+    if name in ("tcgen05", "wgmma"):
         name, given = ".".join(parts[:2]), parts[2:]
     slots = {slot for row in rows_by_name().get(name, ()) for slot in row.slots}
     fixed = tuple(q for q in ("sync", "aligned") if any(q in slot for slot in slots))

@@ -134,7 +134,9 @@ def _whose_first(cursor: Cursor, role: Role) -> Vector:
     constants = () if role.output else ("integer", "bits", "low word")
     vector = _vector(cursor, replace(role, shape=Shape.VECTOR, count=4, packs=False, constants=constants), (1, 2, 4))
     assert isinstance(vector, Vector)
-    if not isinstance(vector.elements[0], Register):
+    first = vector.elements[0]
+    constant = isinstance(first, Immediate) and first.style == "float" and "bits" in role.constants
+    if not isinstance(first, Register) and not constant:
         cursor.fail(f"operand {role.name} is {vector.elements[0]}, the first of a vector", "a register")
     cursor.remarks.append(f"ptxas takes a vector in operand {role.name} and keeps its first register; PTX has one")
     return vector
@@ -203,6 +205,7 @@ def _value(cursor: Cursor, role: Role) -> Register | Immediate:
     return _immediate(cursor, role)
 
 
+_WORDS = 1 << 64
 _SELECTORS = {
     4: "one lane of each four holds the metadata",
     2: "a pair of lanes of each four holds the metadata",
@@ -223,6 +226,8 @@ def _immediate(cursor: Cursor, role: Role) -> Immediate:
         if role.name == "f":
             legal += f" ({_SELECTORS[role.limit - role.lax]})"
         cursor.fail(f"{what} {constant.value} is out of range", legal, token.place)
+    if role.choices and constant.value - _WORDS in role.choices[0]:  # as an s64
+        return Immediate(constant.value - _WORDS)
     if role.choices and constant.value not in role.choices[0]:
         cursor.fail(
             f"operand {role.name} is {constant.value}",

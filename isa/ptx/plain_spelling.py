@@ -61,6 +61,7 @@ def plan(form: Form) -> Plan | None:
         built = (
             None
             if role.optional
+            or role.vector_type
             or role.choices
             or role.multiple != 1
             or role.sink

@@ -35,6 +35,11 @@ def read_slots(reader: OpcodeText) -> Form:
         choice = _fitted(row, reader.qualifiers)
         if choice is not None:
             return row_form(row, choice)
+    for row in rows:
+        rest = [q for q in reader.qualifiers if q not in row.deaf]
+        choice = _fitted(row, rest) if len(reader.qualifiers) - len(rest) in (1, 2) else None
+        if choice is not None:
+            return row_form(row, choice)
     if "pred" in reader.qualifiers and reader.name in _DEAF:
         rest = [q for q in reader.qualifiers if q != "pred"]
         for row in rows:
@@ -104,8 +109,8 @@ def _fitted(row: Row, qualifiers: list[str]) -> tuple[str, ...] | None:
         left = [(i, q) for i, q in left if i != place]  # what is given twice stays for a later slot: cvt.f32.f32
     if any(choice[i] and places[i] != i for i in range(row.leading)):
         return None
-    ordered = [places[i] for i in row.sequence if choice[i]]
-    return None if left or ordered != sorted(ordered) else tuple(choice)
+    runs = ([places[i] for i in run if choice[i]] for run in (row.sequence, row.also))
+    return None if left or any(run != sorted(run) for run in runs) else tuple(choice)
 
 
 def _near(reader: OpcodeText) -> list[str]:

@@ -1,5 +1,5 @@
-"""The shared-memory descriptor of `tcgen05.mma` and `tcgen05.cp`: where a matrix lies, how it is swizzled, and which
-byte holds an element.
+"""The shared-memory descriptor of `tcgen05.mma` and `tcgen05.cp`: where a matrix lies, how it is swizzled, and what is
+wrong with a word. What it shares with that of Hopper is in `isa.shared_memory.matrix_descriptor`.
 
 Sources: PTX ISA 9.0, 9.7.16.4.1 (tables 40 and 41), 9.7.16.3 (strides, absolute addresses, canonical layouts); CUTLASS
 include/cute/arch/mma_sm100_desc.hpp and atom/mma_traits_sm100.hpp, which build the same words. Sparse A uses the
@@ -10,44 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from isa.descriptors.bitfields import Field, Finding, Severity, SingleTableDescriptor, Value, reserved
+from isa.descriptors.bitfields import Field, Finding, Severity, reserved
 from isa.descriptors.fields import table_markdown
 from isa.descriptors.instruction import KINDS, PTX_TRANSPOSE
 from isa.errors import IsaError
+from isa.shared_memory.matrix_descriptor import BASE, START, STRIDE, MatrixDescriptor, Swizzle, leading, swizzle_names
 from isa.targets import Target, parse_target
 
 PTX_SMEM = "PTX ISA 9.0, 9.7.16.4.1"
 PTX_STRIDES = "PTX ISA 9.0, 9.7.16.3.1"
 VERSION = 1
-
-
-class Swizzle(NamedTuple):
-    """One swizzle mode.
-
-    Attributes:
-        code: value of the field.
-        units: 16-byte units in a row of the pattern.
-        pattern: bytes after which the pattern repeats, hence the alignment that needs no base offset. Table 41; it
-            names "128-Byte swizzle" once, that this covers both 128-byte modes is inferred.
-        bits, base, distance: CuTe's Swizzle<bits, base, distance>: address bits [base, base + bits) are XORed with
-            those `distance` higher.
-        k_rows: k of an MN-major atom.
-    """
-
-    code: int
-    units: int
-    pattern: int
-    bits: int
-    base: int
-    distance: int
-    k_rows: int
-
-    def apply(self, address: int, phase: int = 0) -> int:
-        """The swizzled address; `phase` is where the pattern starts."""
-        picked = ((address - phase) >> (self.base + self.distance)) & ((1 << self.bits) - 1)
-        return address ^ (picked << self.base)
 
 
 SWIZZLES: Mapping[str, Swizzle] = {
@@ -58,21 +32,13 @@ SWIZZLES: Mapping[str, Swizzle] = {
     "32B": Swizzle(6, 2, 256, 1, 4, 3, 8),
 }
 TABLE = (
-    Field(
-        "start_address", 0, 14, "first byte of the matrix in shared memory (18 bits, without the four lowest)", shift=4
-    ),
+    START,
     reserved(14, 2, "not in table 40", severity=Severity.WARNING),
-    Field(
-        "leading_offset",
-        16,
-        14,
-        "leading dimension byte offset (or absolute address of the second chunk), without the four lowest bits",
-        shift=4,
-    ),
+    leading(" (or absolute address of the second chunk)"),
     reserved(30, 2, "not in table 40", severity=Severity.WARNING),
-    Field("stride_offset", 32, 14, "stride dimension byte offset, without the four lowest bits", shift=4),
+    STRIDE,
     Field("version", 46, 3, "must be 0b001"),
-    Field("base_offset", 49, 3, "(start of the swizzle pattern >> 7) & 7; 0 where it is aligned to its size"),
+    BASE,
     Field(
         "leading_absolute",
         52,
@@ -87,13 +53,13 @@ TABLE = (
         61,
         3,
         "swizzle mode; 3, 5 and 7 are invalid",
-        names={"": {mode.code: name for name, mode in SWIZZLES.items()}},
+        names=swizzle_names(SWIZZLES),
     ),
 )
 
 
 @dataclass(frozen=True)
-class SharedMemoryDescriptor(SingleTableDescriptor):
+class SharedMemoryDescriptor(MatrixDescriptor):
     """The 64-bit descriptor of a matrix in shared memory; addresses and offsets in bytes, multiples of 16 below 2^18.
 
     >>> hex(SharedMemoryDescriptor(stride_offset=1024, leading_offset=16, swizzle="128B").encode())
@@ -102,55 +68,22 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
 
     TITLE: ClassVar[str] = "shared-memory descriptor"
     TABLE: ClassVar[tuple[Field, ...]] = TABLE
-    WIDTH: ClassVar[int] = 64
+    SWIZZLES: ClassVar[Mapping[str, Swizzle]] = SWIZZLES
     SOURCE: ClassVar[str] = PTX_SMEM
     RULE: ClassVar[str] = "smem-descriptor"
 
-    start_address: int = field(default=0, kw_only=True)
-    leading_offset: int = field(default=0, kw_only=True)
-    stride_offset: int = field(default=0, kw_only=True)
     version: int = field(default=VERSION, kw_only=True)
-    base_offset: int = field(default=0, kw_only=True)
     leading_absolute: bool = field(default=False, kw_only=True)
-    swizzle: Value = field(default="none", kw_only=True)
 
     @property
-    def mode(self) -> Swizzle:
-        """The swizzle mode; raises IsaError for codes 3, 5 and 7."""
-        if isinstance(self.swizzle, int):
-            raise IsaError(
-                str(self.swizzle),
-                -1,
-                f"swizzle code {self.swizzle} is invalid",
-                ", ".join(SWIZZLES),
-                rule="smem-descriptor",
-            )
-        return SWIZZLES[self.swizzle]
+    def two_chunks(self) -> bool:
+        """As in `MatrixDescriptor`."""
+        return self.leading_absolute
 
-    def byte_address(self, row: int, byte: int = 0, *, transposed: bool = False, element_bytes: int = 1) -> int:
-        """The shared-memory byte of a place in the matrix.
-
-        Args:
-            row: K-major: row of A or column of B. MN-major: k.
-            byte: along the contiguous dimension. K-major: k times the bytes of an element. MN-major: row of A or column
-                of B, times those bytes.
-            transposed: MN-major.
-            element_bytes: for the check that `byte` starts an element.
-
-        The canonical layouts of PTX ISA 9.0, 9.7.16.3 and CUTLASS's make_umma_desc, then the XOR of the swizzle on the
-        address. The 128 bytes of each k in the 128B mode with 32-byte atoms come from CUTLASS alone (one source); that
-        a base offset moves the start of the pattern by 128 bytes each is inferred. Raises IsaError where no layout is
-        documented.
-        """
-        mode, unit = self.mode, byte // 16
-        if row < 0 or byte < 0 or byte % element_bytes:
-            raise IsaError(
-                f"row {row}, byte {byte}",
-                -1,
-                "no place in the matrix",
-                f"not negative, bytes in steps of {element_bytes}",
-                rule="smem-descriptor",
-            )
+    def check_place(self, byte: int, transposed: bool) -> None:
+        """As in `MatrixDescriptor`. The 128 bytes of each k in the 128B mode with 32-byte atoms come from CUTLASS alone
+        (one source); that a base offset moves the start of the pattern by 128 bytes each is measured on Hopper."""
+        mode = self.mode
         if self.leading_absolute:
             raise IsaError(
                 str(self.leading_offset),
@@ -175,34 +108,6 @@ class SharedMemoryDescriptor(SingleTableDescriptor):
                 f"0 to {16 * mode.units - 1}",
                 rule="smem-descriptor",
             )
-        return mode.apply(
-            self.start_address + self.unit_offset(row, unit, transposed=transposed) + byte % 16, self.base_offset << 7
-        )
-
-    def unit_offset(self, line: Any, unit: Any, *, transposed: bool) -> Any:
-        """Bytes from the start to a 16-byte unit, before the swizzle; integers or integer arrays that broadcast.
-
-        Args:
-            line: K-major: row of A or column of B. MN-major (`transposed`): k.
-            unit: along the contiguous dimension.
-        """
-        mode = self.mode
-        width = 16 * mode.units
-        if not transposed:
-            return (
-                line % 8 * width
-                + line // 8 * self.stride_offset
-                + unit * (self.leading_offset if mode.units == 1 else 16)
-            )
-        along_mn, along_k = (
-            (self.stride_offset, self.leading_offset) if mode.units == 1 else (self.leading_offset, self.stride_offset)
-        )
-        return (
-            line % mode.k_rows * width
-            + line // mode.k_rows * along_k
-            + unit % mode.units * 16
-            + unit // mode.units * along_mn
-        )
 
     def validate(
         self,

@@ -1,5 +1,5 @@
-"""Where the elements of an operand of `tcgen05.mma` lie in shared memory. The functions compute addresses, read and
-write matrices, and check descriptors.
+"""Where the elements of an operand of `wgmma` or `tcgen05.mma` lie in shared memory. The functions compute addresses,
+read and write matrices, and check descriptors.
 
 A descriptor (`isa.shared_memory.descriptor`) moves units of 16 bytes. `unit_addresses` is the one mapping; elements,
 reads, writes, the bytes that are touched, tiles and the sources of `tcgen05.cp` (`isa.shared_memory.tile`) are views of
@@ -9,7 +9,8 @@ here has state: memory is an array that the caller owns.
 Evidence: canonical layouts and swizzles, published (PTX ISA 9.0, 9.7.16.3 and 9.7.16.4.1; CUTLASS, make_umma_desc);
 sparse A like a dense M x K/2 matrix and B as the full matrix, published (CUTLASS, sparse_smem_desc); 128 bytes for each
 k of the mode with 32-byte atoms, published by CUTLASS alone; base offsets and chunks at an absolute address, inferred;
-no wrap at the end of the window, assumed.
+no wrap at the end of the window, assumed. Of `wgmma` all but the window is measured
+(`isa.shared_memory.matrix_descriptor`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from numpy.typing import NDArray
 from isa.descriptors.instruction import InstructionDescriptor
 from isa.errors import IsaError
 from isa.mapping import Integers
-from isa.shared_memory.descriptor import PTX_SMEM, PTX_STRIDES, SharedMemoryDescriptor, Swizzle
+from isa.shared_memory.descriptor import PTX_SMEM, PTX_STRIDES, SharedMemoryDescriptor
+from isa.shared_memory.matrix_descriptor import MatrixDescriptor, Swizzle
 from isa.shared_memory.packing import UNIT, Bytes, operand_element, packing
 from isa.targets import Target
 from isa.types import Bits, ElementType
@@ -109,7 +111,7 @@ def check_operand(
     _within(unit_addresses(descriptor, major=spec.major, lines=lines, units=units), memory_bytes)
 
 
-def unit_addresses(descriptor: SharedMemoryDescriptor, *, major: str, lines: int, units: int) -> Integers:
+def unit_addresses(descriptor: MatrixDescriptor, *, major: str, lines: int, units: int) -> Integers:
     """The byte addresses int64 [lines, units] of a matrix's 16-byte units; everything else in this module is derived
     from them.
 
@@ -123,7 +125,7 @@ def unit_addresses(descriptor: SharedMemoryDescriptor, *, major: str, lines: int
     """
     mode = _checked_mode(descriptor, major, lines, units)
     line, unit = np.arange(lines, dtype=np.int64)[:, None], np.arange(units, dtype=np.int64)
-    if major == K and descriptor.leading_absolute:
+    if major == K and descriptor.two_chunks:
         linear = descriptor.unit_offset(line, 0, transposed=False) + _in_two_chunks(descriptor, unit)
     else:
         linear = descriptor.start_address + descriptor.unit_offset(line, unit, transposed=major == MN)
@@ -133,7 +135,7 @@ def unit_addresses(descriptor: SharedMemoryDescriptor, *, major: str, lines: int
 
 
 def operand_bits(
-    descriptor: SharedMemoryDescriptor, *, major: str, rows: int, columns: int, element: str | ElementType
+    descriptor: MatrixDescriptor, *, major: str, rows: int, columns: int, element: str | ElementType
 ) -> Integers:
     """The addresses in bits, int64 [row, k], of each element's lowest bit; elements of 6 bits may extend into the next
     byte."""
@@ -149,7 +151,7 @@ def operand_bits(
 
 def read_operand(
     memory: Bytes,
-    descriptor: SharedMemoryDescriptor,
+    descriptor: MatrixDescriptor,
     *,
     major: str,
     rows: int,
@@ -171,7 +173,7 @@ def read_operand(
 
 
 def write_operand(
-    memory: Bytes, patterns: Bits, descriptor: SharedMemoryDescriptor, *, major: str, element: str | ElementType
+    memory: Bytes, patterns: Bits, descriptor: MatrixDescriptor, *, major: str, element: str | ElementType
 ) -> None:
     """Writes patterns uint32 [row, k] where `read_operand` finds them; padding and everything else keep their bytes.
 
@@ -201,7 +203,7 @@ def write_operand(
 
 
 def touched(
-    descriptor: SharedMemoryDescriptor,
+    descriptor: MatrixDescriptor,
     *,
     major: str,
     rows: int,
@@ -230,14 +232,16 @@ def intervals(addresses: Integers, size: int = UNIT) -> Integers:
     return np.stack([first[edges[:-1] + 1], first[edges[1:]] + size], axis=1)
 
 
-def _checked_mode(descriptor: SharedMemoryDescriptor, major: str, lines: int, units: int) -> Swizzle:
+def _checked_mode(descriptor: MatrixDescriptor, major: str, lines: int, units: int) -> Swizzle:
     """The swizzle mode, after checking that the layout of these lines and units is documented."""
     mode = descriptor.mode
     if major not in (K, MN):
         raise IsaError(str(major), 0, f"unknown major-ness '{major}'", "K, MN")
     if lines < 1 or units < 1:
         raise IsaError(f"{lines} x {units}", -1, "no matrix: lines and 16-byte units", "at least 1")
-    if descriptor.leading_absolute and (major != K or descriptor.swizzle != "128B" or descriptor.base_offset):
+    if descriptor.CROSSES_ROWS:
+        return mode
+    if descriptor.two_chunks and (major != K or descriptor.swizzle != "128B" or descriptor.base_offset):
         combination = f"{major}-major, swizzle {descriptor.swizzle}, base offset {descriptor.base_offset}"
         refuse(
             "smem-absolute-leading",
@@ -251,7 +255,7 @@ def _checked_mode(descriptor: SharedMemoryDescriptor, major: str, lines: int, un
             "128B, 64B, 32B, none; or MN-major",
         )
     width, inside = UNIT * mode.units, descriptor.start_address % (UNIT * mode.units)
-    if mode.units > 1 and inside + units * UNIT > width and not descriptor.leading_absolute and (major == K or inside):
+    if mode.units > 1 and inside + units * UNIT > width and not descriptor.two_chunks and (major == K or inside):
         # 64 bytes of sparse B do not fit a 32B swizzle (JAX refuses it; PTX does not say): the case of which one hears
         # most
         sparse_b = ", as 64 bytes of a sparse K-major B" * (major == K and mode.units == 2 and units == 4)
@@ -263,7 +267,7 @@ def _checked_mode(descriptor: SharedMemoryDescriptor, major: str, lines: int, un
     return mode
 
 
-def _in_two_chunks(descriptor: SharedMemoryDescriptor, unit: Integers) -> Integers:
+def _in_two_chunks(descriptor: MatrixDescriptor, unit: Integers) -> Integers:
     """Addresses of row 0's units in absolute mode: up to the end of the start's 128-byte line, then from the leading
     address on.
 
@@ -305,7 +309,7 @@ def _within(addresses: Integers, size: int) -> None:
 
 
 def _gathered(
-    memory: Bytes, descriptor: SharedMemoryDescriptor, major: str, rows: int, columns: int, element: str | ElementType
+    memory: Bytes, descriptor: MatrixDescriptor, major: str, rows: int, columns: int, element: str | ElementType
 ) -> tuple[Integers, NDArray[np.uint8]]:  # fmt: skip
     """The indices [line, unit] into memory cut into units, and the memory so cut (a view where it is contiguous)."""
     if memory.dtype != np.uint8 or memory.ndim != 1:

@@ -64,6 +64,8 @@ class Packing:
         if self.bits >= 8:
             return data.view(f"<u{self.bits // 8}").reshape(*lead, -1).astype(np.uint32)
         data = data[..., : self.data_bytes]
+        if self.bits == 1:
+            return np.unpackbits(data, axis=-1, bitorder="little").reshape(*lead, -1).astype(np.uint32)
         if self.bits == 4:
             fields = np.stack([data & 15, data >> 4], axis=-1).astype(np.uint32)
         else:
@@ -80,6 +82,8 @@ class Packing:
         values = patterns >> np.uint32(self.shift)
         if self.bits >= 8:
             units[...] = np.ascontiguousarray(values.astype(f"<u{self.bits // 8}")).view(np.uint8).reshape(units.shape)
+        elif self.bits == 1:
+            units[...] = np.packbits(values.astype(np.uint8), axis=-1, bitorder="little").reshape(units.shape)
         elif self.bits == 4:
             pairs = values.reshape(*values.shape[:-1], -1, 2)
             units[..., : self.data_bytes] = (pairs[..., 0] | pairs[..., 1] << 4).astype(np.uint8).reshape(shape)
@@ -107,13 +111,13 @@ def _packing(element: ElementType) -> Packing:
     if element.bits == 8 and element.kind is Kind.FLOAT and element.signed:
         stored = 1 + element.exponent + element.fraction
         return Packing(stored, element.padding, 16)
-    if element.bits in (8, 16, 32):
+    if element.bits in (1, 8, 16, 32):
         return Packing(element.bits, 0, 128 // element.bits)
     raise IsaError(
         str(element),
         -1,
-        f"no operand of tcgen05.mma in shared memory has type {element}",
-        "types of 8, 16 or 32 bits, or packed e2m1",
+        f"no operand of wgmma or tcgen05.mma in shared memory has type {element}",
+        "types of 1, 8, 16 or 32 bits, or packed e2m1",
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from isa.errors import IsaError
 from isa.mapping import Integers
-from isa.shared_memory.descriptor import SWIZZLES, SharedMemoryDescriptor, Swizzle
+from isa.shared_memory.descriptor import SWIZZLES, SharedMemoryDescriptor
 from isa.shared_memory.layout import (
     LINE,
     MN,
@@ -27,6 +27,7 @@ from isa.shared_memory.layout import (
     unit_addresses,
     write_operand,
 )
+from isa.shared_memory.matrix_descriptor import Swizzle
 from isa.shared_memory.packing import DECOMPRESSIONS, UNIT, Bytes, Packing, packing
 from isa.types import Bits, ElementType
 

@@ -184,6 +184,15 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "unordered-metadata": LaunchRule("the indices of a metadata code ascend", _METADATA),
     "invalid-metadata-tf32": LaunchRule("a 1:2 metadata code is 0b0100 or 0b1110", _METADATA),
     "selector-out-of-range": LaunchRule("the sparsity selector names lanes that the shape uses"),
+    "uneven-operand": LaunchRule("a descriptor or scale-d of wgmma is the same in a warpgroup"),
+    "wgmma-pending": LaunchRule(
+        "registers of a wgmma.mma_async are not touched before its group is complete",
+        "wgmma.commit_group behind the product, and wgmma.wait_group 0 before the register is used",
+    ),
+    "wgmma-unfenced": LaunchRule(
+        "a wgmma.fence stands between what touched the registers of a wgmma.mma_async and the product",
+        "wgmma.fence.sync.aligned before the first product, and after its registers are written or read",
+    ),
     "uneven-scale-ids": LaunchRule("byte-id and thread-id of block scales are the same in a warp"),
     "shuffle-from-inactive-thread": LaunchRule("a thread that a shuffle reads from executes it, too"),
     "warp-mask": LaunchRule("a thread is in the membermask that it gives"),
@@ -234,11 +243,13 @@ UNDEFINED_FIXES: dict[str, str] = {
     "tmem-copies-differ": (
         "the same words in every copy: tcgen05.cp with .warpx2 or .warpx4, or a tcgen05.st by each warp"
     ),
-    "uneven-operand": "the same value in all lanes of the warp",
+    "uneven-operand": "the same value in all lanes of the warp or warpgroup",
     "shared-memory-race": "bar.sync between the two accesses",
     "read-before-write": "write the register first",
     "shared-memory-bounds": "an address within .shared",
     "misaligned-address": "a multiple of the access's size",
+    "wgmma-pending": "wgmma.wait_group before the register is used",
+    "wgmma-unfenced": "wgmma.fence before the product",
     "barrier-mismatch": "one number of threads for all warps of a barrier",
 }
 """What to do about the cases of `isa.undefined`."""

@@ -33,6 +33,7 @@ from simulator.execute import (
     tensor_copies,
     video,
     warp,
+    wgmma,
 )
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Fact, Idle
@@ -60,6 +61,7 @@ FAMILIES = (
     tensor_copies,
     video,
     warp,
+    wgmma,
 )  # importing them registers them
 
 

@@ -1,6 +1,7 @@
 """Finds the operands of an opcode, and where each of them lives: `form_layout(OPCODE).operands["e"]`.
 
 mma, mma.sp            a, b, c, d, e (metadata of a selector), scale_a, scale_b (of a byte-id and a thread-id)
+wgmma.mma_async(.sp)   d, a in registers, e (metadata of a selector), of the 128 threads of a warpgroup
 ldmatrix               d, and address: whose address names which row
 tcgen05.mma(.sp, .ws)  d, a in Tensor Memory, e (metadata), scale_a, scale_b, as one CTA holds them
 tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the base address on
@@ -9,7 +10,7 @@ tcgen05.ld, st, cp     d: registers or bytes <-> cells of Tensor Memory from the
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from isa import IsaError, MmaForm, parse_target
 from isa.arguments import text_of
@@ -17,6 +18,7 @@ from isa.descriptors.instruction import legal_m, legal_n
 from isa.forms.mma import is_mma
 from isa.forms.record import Form
 from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
+from isa.forms.wgmma import WgmmaForm, is_wgmma
 from isa.fragments.metadata import CODE_BITS
 from isa.fragments.registers import matrix_row_addresses
 from isa.ptx.opcodes import complete_opcode, read_opcode
@@ -61,6 +63,9 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
     if is_mma(record):
         _refuse(record, choice, "m", "n", "base_lane", "half_split")
         return _mma(record, choice)
+    if is_wgmma(record):
+        _refuse(record, choice, *(name for name in _EVERY if name != "selector"))
+        return _wgmma(record, choice)
     if is_tcgen05_mma(record):
         _refuse(record, choice, "half_split")
         return _tcgen05(record, choice)
@@ -70,7 +75,7 @@ def form_layout(form: str, choice: Choice | None = None) -> FormLayout:
     if record.shape:
         _refuse(record, choice, *(name for name in _EVERY if name != "half_split"))
         return _moved(record, choice)
-    legal = "mma, mma.sp, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp"
+    legal = "mma, mma.sp, wgmma.mma_async, ldmatrix, tcgen05.mma, tcgen05.ld, tcgen05.st or tcgen05.cp"
     raise IsaError(form, -1, f"'{record.opcode}' has no matrix operand", legal)
 
 
@@ -94,22 +99,7 @@ def _refuse(form: Form, choice: Choice, *names: str) -> None:
 
 def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     operands = {name: _fragment(form, name) for name in "abcd"}
-    shown: dict[str, Any] = {}
-    if form.sparse:
-        metadata = form.metadata
-        metadata.places(choice.selector)  # IsaError for one that is out of range
-        what = (
-            f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of "
-            f"{metadata.sparsity.chunk} columns"
-        )
-        whole, chosen = metadata.mapping, {"selector": choice.selector}
-        mapping, pair = whole.at(**chosen), tuple(chosen.items())
-        operands["e"] = Operand(
-            form.opcode, "e", what, metadata.bits, mapping, form.section, evidence(form), general=whole, chosen=pair
-        )
-        shown = {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": tuple(range(metadata.selectors))}
-    elif choice.selector:
-        _refuse(form, choice, "selector")
+    shown = _selected(form, choice, operands)
     if form.row.scale:
         for name, ids in (("scale_a", choice.scale_a), ("scale_b", choice.scale_b)):
             scale = getattr(form, name)
@@ -126,25 +116,70 @@ def _mma(form: MmaForm, choice: Choice) -> FormLayout:
     return FormLayout(form.opcode, form, choice, operands, form.m, form.n, form.k, form.blocks, **shown)
 
 
-def evidence(form: MmaForm) -> str:
+def _wgmma(form: WgmmaForm, choice: Choice) -> FormLayout:
+    """The operands in registers of a warpgroup; a matrix in shared memory is where its descriptor says."""
+    operands = {name: _fragment(form, name) for name in "ad"}
+    shown = _selected(form, choice, operands)
+    unknown = {
+        "b": f"B of '{form.opcode}' is in shared memory, where its descriptor says (tcsim layout shared --read wgmma)",
+        "c": f"'{form.opcode}' adds to D: it has no operand c",
+    }
+    return FormLayout(form.opcode, form, choice, operands, form.m, form.n, form.k, unknown=unknown, **shown)
+
+
+def _selected(form: MmaForm | WgmmaForm, choice: Choice, operands: dict[str, Operand]) -> dict[str, Any]:
+    """Adds the metadata of the chosen selector to the operands of a sparse form; returns what `FormLayout` says of
+    it."""
+    if not form.sparse:
+        if choice.selector:
+            _refuse(form, choice, "selector")
+        return {}
+    metadata = form.metadata
+    metadata.places(choice.selector)  # IsaError for one that is out of range
+    what = (
+        f"metadata e, {metadata.sparsity.name}, selector {choice.selector}, codes of chunks of "
+        f"{metadata.sparsity.chunk} columns"
+    )
+    whole, chosen = metadata.mapping, {"selector": choice.selector}
+    mapping, pair = whole.at(**chosen), tuple(chosen.items())
+    operands["e"] = Operand(
+        form.opcode, "e", what, metadata.bits, mapping, form.section, evidence(form), general=whole, chosen=pair
+    )
+    return {"sparsity": metadata.sparsity, "codes": metadata.codes, "selectors": tuple(range(metadata.selectors))}
+
+
+def holds_metadata(form: Form) -> TypeGuard[MmaForm | WgmmaForm]:
+    """Whether a form's metadata, if it is sparse, is in registers."""
+    return is_mma(form) or is_wgmma(form)
+
+
+def operation_of(form: Form) -> str:
+    """What a form of b1 does with two bits; "" for products."""
+    return form.row.operation if is_mma(form) else form.operation if is_wgmma(form) else ""
+
+
+def evidence(form: MmaForm | WgmmaForm) -> str:
     """How the places of a form's elements are known."""
-    derived = "assumed: derived from the dense form, no chip has it"
-    return derived if form.hypothetical else _MEASURED if on_h100(form) else "published"
+    if is_mma(form) and form.hypothetical:
+        return "assumed: derived from the dense form, no chip has it"
+    return _MEASURED if on_h100(form) else "published"
 
 
-def on_h100(form: MmaForm) -> bool:
-    """Whether an H100's recorded results confirm the lanes: every sparse form that it has, and dense ones of 16 rows in
-    32-bit registers."""
-    return form.supports(_H100) and form.m == 16 and form.a_type.register_bits == 32 and form.a_type.bits > 1
+def on_h100(form: MmaForm | WgmmaForm) -> bool:
+    """Whether an H100's recorded results confirm the lanes: every sparse form that it has, and dense ones of 16 rows of
+    each warp in 32-bit registers; of b1 none was recorded."""
+    rows = 16 * form.warps
+    return form.supports(_H100) and form.m == rows and form.a_type.register_bits == 32 and form.a_type.bits > 1
 
 
-def _fragment(form: MmaForm, name: str) -> Operand:
+def _fragment(form: MmaForm | WgmmaForm, name: str) -> Operand:
     fragment = getattr(form, name)
     what = "stored matrix A" if name == "a" and form.sparse else f"matrix {name.upper()}"
     rows, columns = fragment.shape
     text = (
         f"{what}, {fragment.type}, {rows} x {columns}, {fragment.registers} "
         f"register{'s' * (fragment.registers > 1)} a lane"
+        f"{', if A is in registers' * (name == 'a' and form.warps > 1)}"
     )
     logical = form.metadata.sparsity.formula if name == "a" and form.sparse else ""
     bits = fragment.type.bits

@@ -18,6 +18,7 @@ from isa import IsaError, mma_forms, stored_columns
 from isa.descriptors.instruction import legal_m, legal_n
 from isa.forms.table import family_opcodes, plain_forms
 from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
+from isa.forms.wgmma import WGMMA_ROWS, is_wgmma
 from isa.mapping import Integers
 from isa.ptx.opcodes import find_form
 from simulator.layout.catalog import SWEPT, form_layout
@@ -89,13 +90,15 @@ def every_layout() -> Iterator[FormLayout]:
     """Yields every form with every choice: selectors, ids, base lanes, M, and those N of `SWEPT` that are legal."""
     for opcode in (*mma_forms(), *(name for name, form in plain_forms().items() if form.fragment is not None)):
         yield from _with_choices(form_layout(opcode))
+    for form in (form for row in WGMMA_ROWS for form in row.forms() if is_wgmma(form) and form.n in SWEPT):
+        yield from _with_choices(form_layout(form.opcode))
     for opcode in family_opcodes():
         if opcode.startswith(("tcgen05.ld.sync", "tcgen05.st", "tcgen05.cp")):
             yield form_layout(opcode)
         elif opcode.startswith("tcgen05.mma") and "collector" not in opcode and "ashift" not in opcode:
-            form = find_form(opcode)
-            assert is_tcgen05_mma(form)
-            for m, n in product(*_sizes(form)):
+            tcgen05 = find_form(opcode)
+            assert is_tcgen05_mma(tcgen05)
+            for m, n in product(*_sizes(tcgen05)):
                 yield from _with_choices(form_layout(opcode, Choice(m=m, n=n)))
 
 

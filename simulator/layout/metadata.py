@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import IsaError, Sparsity, stored_columns
-from isa.forms.mma import is_mma
 from isa.fragments.metadata import spliced
-from isa.fragments.registers import WARP_SIZE
 from isa.mapping import Integers
 from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.metadata import PAIR
@@ -27,7 +25,7 @@ from isa.types import Bits
 from isa.undefined import RULES, metadata_findings
 from simulator.floating_point import guarded
 from simulator.inputs import ArrayFile, InputError, read_text
-from simulator.layout.catalog import on_h100
+from simulator.layout.catalog import holds_metadata, on_h100
 from simulator.layout.form import FormLayout
 
 HELP = (
@@ -42,7 +40,7 @@ class Selection:
     """Metadata, and which columns of the logical matrix it selects.
 
     Attributes:
-        words: uint32 [32 lanes], or [128 lanes, 2 columns] of Tensor Memory.
+        words: uint32 [32 lanes, or 128 of a warpgroup], or [128 lanes, 2 columns] of Tensor Memory.
         codes: uint32 [row, chunk], of the first copy.
         sparsity: what a code means.
         columns: int64 [row, stored column]: its logical column, as a plain multiplexer picks it; see
@@ -119,10 +117,10 @@ def select(layout: FormLayout, words: Bits) -> Selection:
         codes = layout.metadata.gather(words, layout.choice.selector, layout.choice.base_lane)
         findings = {name: hit for name, hit in layout.metadata.findings(codes).items() if name == "undefined-metadata"}
     else:
-        assert is_mma(layout.form)
+        assert holds_metadata(layout.form)
         codes = layout.form.metadata.gather(words, layout.choice.selector)
         findings = metadata_findings(layout.form, codes)
-    measured = is_mma(layout.form) and on_h100(layout.form)
+    measured = holds_metadata(layout.form) and on_h100(layout.form)
     source = (
         "what an H100 was measured to select"
         if measured
@@ -160,18 +158,23 @@ def random_words(layout: FormLayout, seed: int = 0) -> Bits:
     codes = generator.choice(np.array(_sparsity(layout).ordered, np.uint32), shape)
     if layout.metadata is not None:
         return layout.metadata.scatter(codes, layout.choice.selector, layout.choice.base_lane, words)
-    assert is_mma(layout.form)
+    assert holds_metadata(layout.form)
     return layout.form.metadata.scatter(codes, layout.choice.selector, words)
 
 
 def _sparsity(layout: FormLayout) -> Sparsity:
     if layout.sparsity is None:
-        raise IsaError(layout.opcode, -1, f"'{layout.opcode}' has no metadata", "an mma.sp or tcgen05.mma.sp form")
+        raise IsaError(
+            layout.opcode,
+            -1,
+            f"'{layout.opcode}' has no metadata",
+            "an mma.sp, wgmma.mma_async.sp or tcgen05.mma.sp form",
+        )
     return layout.sparsity
 
 
 def _shape(layout: FormLayout) -> tuple[int, ...]:
-    return (TMEM_LANES, PAIR) if layout.metadata is not None else (WARP_SIZE,)
+    return (TMEM_LANES, PAIR) if layout.metadata is not None else (layout.operands["e"].lanes,)
 
 
 def _filled(layout: FormLayout, words: list[int], source: str) -> Bits:

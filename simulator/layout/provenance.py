@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from isa import IsaError, stored_columns
-from isa.forms.mma import is_mma
 from simulator.layout.answers import second_half, second_words
+from simulator.layout.catalog import operation_of
 from simulator.layout.form import FormLayout
 from simulator.layout.metadata import Selection, halves
 from simulator.layout.operand import Operand
@@ -131,7 +131,9 @@ def explain(layout: FormLayout, row: int, column: int, selection: Selection | No
         IsaError: the form multiplies nothing, or has no such element.
     """
     if not layout.multiplies:
-        raise IsaError(layout.opcode, -1, f"'{layout.opcode}' multiplies nothing", "mma, mma.sp or tcgen05.mma")
+        raise IsaError(
+            layout.opcode, -1, f"'{layout.opcode}' multiplies nothing", "mma, wgmma.mma_async or tcgen05.mma"
+        )
     d = layout.operands["d"]
     if (first := second_half(layout, d, row)) is not None:
         return replace(explain(layout, row - first, column, selection), row=row, note=second_words(row, first))
@@ -141,7 +143,7 @@ def explain(layout: FormLayout, row: int, column: int, selection: Selection | No
         if "c" in layout.operands
         else d.name_of(place)
     )
-    operation = layout.form.row.operation if is_mma(layout.form) else ""
+    operation = operation_of(layout.form)
     terms = tuple(_term(layout, row, column, stored, selection) for stored in range(layout.k_stored))
     return Provenance(d.form, row, column, d.name_of(place), c, terms, operation, layout.b_column(row, column))
 

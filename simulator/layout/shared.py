@@ -1,5 +1,5 @@
 """Where the elements of a matrix lie in shared memory: addresses, lines of 128 bytes and banks; and which 16-byte units
-one `ldmatrix`, or one `tcgen05.mma` through its matrix descriptor, reads.
+one `ldmatrix`, or one `wgmma` or `tcgen05.mma` through its matrix descriptor, reads.
 
     >>> from isa.shared_memory.tile import Tile
     >>> [phase.wavefronts for phase in ldmatrix(Tile(16, 64, "f16", swizzle="128B"), 4).phases]
@@ -21,8 +21,10 @@ import numpy as np
 from isa.errors import IsaError
 from isa.fragments.registers import matrix_row_addresses
 from isa.mapping import Integers
-from isa.shared_memory.descriptor import PTX_STRIDES, SWIZZLES, SharedMemoryDescriptor
+from isa.shared_memory.descriptor import PTX_STRIDES, SWIZZLES
+from isa.shared_memory.hopper import of_hopper
 from isa.shared_memory.layout import WINDOW, K
+from isa.shared_memory.matrix_descriptor import MatrixDescriptor
 from isa.shared_memory.packing import UNIT, packing
 from isa.shared_memory.tile import Tile
 from isa.types import ElementType
@@ -30,7 +32,12 @@ from simulator.state.shared import BANK_BYTES, LINE_BYTES, wavefronts
 from simulator.tables import Table
 
 GROUP = 8  # rows of an 8 x 8 matrix, and of a core matrix
-STEPS = {"tcgen05": 32, "tcgen05.sp.b": 64}  # bytes of K that an instruction reads of a row; of B of a sparse one
+STEPS = {
+    "tcgen05": 32,
+    "tcgen05.sp.b": 64,
+    "wgmma": 32,
+    "wgmma.sp.b": 64,
+}  # bytes of K that an instruction reads of a row; of B of a sparse one
 READS = ("ldmatrix.x1", "ldmatrix.x2", "ldmatrix.x4", *STEPS)
 PLAIN_SOURCE = "CUDA programming guide (32 banks of 4 bytes); wavefronts measured on an NVIDIA H100, November 2026"
 SOURCE = f"{PTX_STRIDES} (strides), table 41 (swizzles); CUTLASS, make_umma_desc"
@@ -123,7 +130,7 @@ class Read:
 
     name: str
     phases: tuple[Phase, ...]
-    descriptor: SharedMemoryDescriptor | None = None
+    descriptor: MatrixDescriptor | None = None
 
     @property
     def summary(self) -> str:
@@ -350,14 +357,14 @@ def ldmatrix(tile: Stored, matrices: int, row: int = 0, k: int = 0) -> Read:
 
 
 def descriptor_read(tile: Tile, name: str, row: int = 0, k: int = 0) -> Read:
-    """What one `tcgen05.mma` reads of the tile through its descriptor: all rows from `row` on, and 32 bytes of K of
-    each, or 64 of B of a sparse instruction (of elements of fewer bits than a byte: of their packing)."""
+    """What one `tcgen05.mma` or `wgmma` reads of the tile through its descriptor: all rows from `row`, and 32 bytes of
+    K of each, or 64 of B of a sparse instruction (of elements of fewer bits than a byte: of their packing)."""
     per = packing(tile.element).per_unit
     elements = STEPS[name] // UNIT * per
     if k + elements > tile.columns:
         reason = f"{name} reads {elements} of K from {k} on, the tile has {tile.columns}"
         raise IsaError(str(k), -1, reason, f"K of {k + elements} or more, or an earlier k")
-    descriptor, addresses = tile.at(k=k, row=row), unit_addresses(tile)
+    descriptor, addresses = _descriptor(tile.at(k=k, row=row), name), unit_addresses(tile)
     phases = []
     if tile.major == K:
         for top in range(row, tile.rows, GROUP):
@@ -374,3 +381,8 @@ def descriptor_read(tile: Tile, name: str, row: int = 0, k: int = 0) -> Read:
                 name_of = f"k {top} to {top + high - 1}, rows {unit * per} to {(unit + wide) * per - 1}"
                 phases.append(Phase(name_of, block, tuple(int(addresses[place]) for place in block)))
     return Read(name, tuple(phases), descriptor)
+
+
+def _descriptor(descriptor: MatrixDescriptor, name: str) -> MatrixDescriptor:
+    """The descriptor of a tile as the instruction of that name takes it."""
+    return of_hopper(descriptor) if name.startswith("wgmma") else descriptor

@@ -22,6 +22,11 @@ from simulator.state.registers import SORT_OF_BITS, Sort, register_place
 MAX_REGISTERS = 255  # of a thread; PTX ISA 9.0, 11.4.2 (.maxnreg); CUDA programming guide, compute capabilities
 
 
+def only_in_launches(form: Form) -> bool:
+    """Whether launches execute a form and traces do not: what a warpgroup works on."""
+    return form.time.table == "wgmma"
+
+
 class InstructionReader:
     """Decodes the instructions of a program, and keeps what the program must know of all of them.
 
@@ -49,6 +54,9 @@ class InstructionReader:
         try:
             instruction = _decoded(statement.text, self.target)
             barrier_of(instruction)
+            if only_in_launches(instruction.form):
+                reason = f"'{instruction.form.opcode}' is executed in launches of kernels, but not in traces"
+                raise IsaError(statement.text, -1, reason, "a kernel: tcsim launch")
         except IsaError as error:
             self.fail(statement, error.reason, error.legal, max(error.position, 0))
         guard = instruction.guard

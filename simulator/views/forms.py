@@ -14,6 +14,7 @@ from isa.forms.mma import is_mma, mma_forms
 from isa.forms.record import Form
 from isa.forms.table import plain_forms
 from isa.forms.tcgen05 import is_tcgen05_mma
+from isa.forms.wgmma import WGMMA_ROWS, is_wgmma
 from isa.targets import Target, parse_target
 from isa.tensor_memory.metadata import tmem_metadata
 from isa.types import MATRIX_TYPES, no_such_type
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 COLUMNS = ("opcode", "operands", "selectors", "metadata", "ptx", "targets", "note")
-FAMILIES = ("mma", "tcgen05", "plain", "all")
+FAMILIES = ("mma", "wgmma", "tcgen05", "plain", "all")
 
 
 def forms(family: str = "mma", *, target: str | Target = "", type: str = "", sparse: bool = False) -> DataFrame:
@@ -36,7 +37,7 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
     """One row for each form. `operands` are names, each followed by its number of registers where that is not one.
 
     Args:
-        family: "mma" (mma and mma.sp), "tcgen05" (with mbarrier and fence), "plain" (all others) or "all".
+        family: "mma" (mma and mma.sp), "wgmma", "tcgen05" (with mbarrier and fence), "plain" (all others) or "all".
         target: only forms that this target has.
         type: only forms that multiply this element type.
         sparse: only sparse matrix forms.
@@ -52,7 +53,7 @@ def table(family: str = "mma", *, target: str | Target = "", type: str = "", spa
         form
         for form in _family(family)
         if (chip is None or form.supports(chip))
-        and (not type or (is_mma(form) and type in (form.a_type.name, form.b_type.name)))
+        and (not type or ((is_mma(form) or is_wgmma(form)) and type in (form.a_type.name, form.b_type.name)))
         and (not sparse or form.is_sparse)
     ]
     return Table(COLUMNS, [_row(form) for form in chosen])
@@ -64,6 +65,8 @@ def _family(name: str) -> list[Form]:
     forms: list[Form] = []
     if name in ("mma", "all"):
         forms += mma_forms().values()
+    if name in ("wgmma", "all"):
+        forms += (form for row in WGMMA_ROWS for form in row.forms() if "aligned" in form.qualifiers)
     if name in ("tcgen05", "all"):
         from isa.forms.table import family_opcodes
         from isa.ptx.opcodes import find_form
@@ -91,7 +94,7 @@ def _row(form: Form) -> tuple[str | int, ...]:
 
 def _metadata(form: Form) -> tuple[int | str, str]:
     """The number of selectors, and the pattern, of a sparse matrix form; nothing for others."""
-    if is_mma(form) and form.sparse:
+    if (is_mma(form) or is_wgmma(form)) and form.sparse:
         return form.metadata.selectors, form.metadata.sparsity.name
     if is_tcgen05_mma(form) and form.sparse:
         m = legal_m(form.kind, cta_group=form.cta_group, sparse=True, ws=form.ws)[0]

@@ -7,6 +7,7 @@ from typing import Any
 from isa.descriptors.instruction import InstructionDescriptor, legal_m, legal_n, strict_n
 from isa.forms.mma import MmaForm, is_mma
 from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
+from isa.forms.wgmma import WgmmaForm, is_wgmma
 from isa.ptx.instruction import Immediate, Instruction
 from isa.tensor_memory.metadata import TmemMetadata, tmem_metadata
 from isa.undefined import RULES
@@ -33,24 +34,55 @@ def describe(instruction: Instruction) -> dict[str, Any]:
     }
     if is_mma(form):
         facts |= {
-            "shape": {"m": form.m, "n": form.n, "k": form.k},
-            "fma": form.fma,
-            "performed_fma": form.performed_fma,
+            "products": form.blocks,
+            "operation": form.row.operation,
+            "addend": "C",
+            **_product(form, instruction),
         }
-        facts |= {"products": form.blocks, "operation": form.row.operation}
-        for operand in facts["operands"][:4]:
-            fragment = getattr(form, operand["role"])
-            operand |= {
-                "type": str(fragment.type),
-                "rows": fragment.shape[0],
-                "columns": fragment.shape[1],
-                "registers": fragment.registers,
-            }
-        if form.sparse:
-            facts["metadata"] = _metadata(form, instruction)
+        _describe_fragments(facts["operands"][:4], form)
+    elif is_wgmma(form):
+        facts |= {"products": 1, "operation": form.operation, "addend": "D"} | _product(form, instruction)
+        in_registers = [each for each in facts["operands"][:2] if each["role"] == "d" or form.a_in_registers]
+        _describe_fragments(in_registers, form)
+        facts["in_shared"] = _in_shared(form, instruction)
     elif is_tcgen05_mma(form):
         facts |= _tcgen05(form, instruction)
     return facts
+
+
+def _product(form: MmaForm | WgmmaForm, instruction: Instruction) -> dict[str, Any]:
+    """Shape, multiply-adds and metadata."""
+    facts: dict[str, Any] = {
+        "shape": {"m": form.m, "n": form.n, "k": form.k},
+        "fma": form.fma,
+        "performed_fma": form.performed_fma,
+    }
+    return facts | ({"metadata": _metadata(form, instruction)} if form.sparse else {})
+
+
+def _describe_fragments(operands: list[dict[str, Any]], form: MmaForm | WgmmaForm) -> None:
+    """Adds what a fragment holds to the operands that are fragments."""
+    for operand in operands:
+        fragment = getattr(form, operand["role"])
+        operand |= {
+            "type": str(fragment.type),
+            "rows": fragment.shape[0],
+            "columns": fragment.shape[1],
+            "registers": fragment.registers,
+        }
+
+
+def _in_shared(form: WgmmaForm, instruction: Instruction) -> list[str]:
+    """The matrices that descriptors name, in words."""
+    matrices = [("b", form.k, form.n, form.b_type)]
+    if not form.a_in_registers:
+        matrices.insert(0, ("a", form.m, form.k_stored, form.a_type))
+    lines = []
+    for name, rows, columns, element in matrices:
+        given = instruction.by_role.get(f"trans_{name}")
+        major = "MN" if isinstance(given, Immediate) and given.value == 1 else "K"
+        lines.append(f"{name.upper()} {rows} x {columns} {element} in shared memory, {major}-major")
+    return lines
 
 
 def _tcgen05(form: Tcgen05MmaForm, instruction: Instruction) -> dict[str, Any]:
@@ -95,7 +127,7 @@ def _cells(metadata: TmemMetadata) -> dict[str, Any]:
     }
 
 
-def _metadata(form: MmaForm, instruction: Instruction) -> dict[str, Any]:
+def _metadata(form: MmaForm | WgmmaForm, instruction: Instruction) -> dict[str, Any]:
     metadata = form.metadata
     facts: dict[str, Any] = {
         "pattern": metadata.sparsity.name,
@@ -105,6 +137,7 @@ def _metadata(form: MmaForm, instruction: Instruction) -> dict[str, Any]:
         "selector": instruction.selector,
         "selectors": metadata.selectors,
         "lanes": [],
+        "of_lanes": dict(metadata.mapping.places)["lane"],
     }
     if instruction.selector < metadata.selectors:
         facts["lanes"] = sorted({int(lane) for lane in metadata.mapping.grid[0][..., instruction.selector].ravel()})
@@ -122,7 +155,7 @@ def text(facts: dict[str, Any]) -> str:
     lines = [facts["instruction"], ""]
     if "shape" in facts:
         m, n, k = facts["shape"].values()
-        product = f"D[{m} x {n}] = A[{m} x {k}] * B[{k} x {n}] + C"
+        product = f"D[{m} x {n}] = A[{m} x {k}] * B[{k} x {n}] + {facts['addend']}"
         product = product if facts["products"] == 1 else f"{facts['products']} independent products {product}"
         what = (
             f"bits joined by {facts['operation']}"
@@ -137,11 +170,12 @@ def text(facts: dict[str, Any]) -> str:
     lines += aligned(rows, widths=(11, 8, 34, 0), gap=" ", indent="  ")
     if "metadata" in facts:
         meta = facts["metadata"]
-        lanes = ", ".join(map(str, meta["lanes"])) if len(meta["lanes"]) < 32 else "all"
+        lanes = ", ".join(map(str, meta["lanes"])) if len(meta["lanes"]) < meta["of_lanes"] else "all"
         lines.append(f"  metadata {meta['pattern']}, {meta['rows']} rows x {meta['chunks']} chunks of 4 bits")
         where = f"from lanes {lanes}" if lanes else "which no lanes go with"
         lines.append(f"  selector {meta['selector']} of 0..{meta['selectors'] - 1}, {where}")
         lines.append(f"  defined codes: {' '.join(meta['codes'])}")
+    lines += [f"  {text}" for text in facts.get("in_shared", ())]
     lines += _tcgen05_lines(facts)
     lines += [f"  note: {text}" for text in facts.get("notes", ())]
     lines += [f"  undefined: {case['name']}: {case['rule']}" for case in facts["undefined"]]

@@ -3,6 +3,7 @@ that are executed.
 
     python -m tests.golden.compare_ptxas            # mma: each text on which they disagree and a sum
     python -m tests.golden.compare_ptxas --threads  # the others: texts tried and disagreements of each family
+    python -m tests.golden.compare_ptxas --wgmma    # the same of wgmma
 
 Exit status 1 if there is a disagreement.
 """
@@ -23,6 +24,7 @@ from isa.forms.record import PTX
 
 VERDICTS = Path(__file__).with_name("ptxas_mma_sp.csv.gz")
 THREADS = Path(__file__).with_name("ptxas_threads.csv.gz")
+WGMMA = Path(__file__).with_name("ptxas_wgmma.csv.gz")
 
 
 class Judged(NamedTuple):
@@ -43,6 +45,12 @@ def thread_verdicts() -> list[dict[str, str]]:
     """The recorded rows of the other families: a text, one target, the PTX version, whether ptxas takes it,
     and why that counts for nothing ("random", "crash", "no code"; "" where it counts)."""
     with gzip.open(THREADS, "rt", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def wgmma_verdicts() -> list[dict[str, str]]:
+    """The recorded rows of wgmma, as those of `thread_verdicts`."""
+    with gzip.open(WGMMA, "rt", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -94,9 +102,9 @@ def judged(rows: Iterable[dict[str, str]]) -> Judged:
     return Judged(counts["1"], counts["0"], disagreements)
 
 
-def print_threads() -> int:
+def print_threads(rows: list[dict[str, str]]) -> int:
     """Prints texts tried and disagreements of each family; returns the exit status."""
-    found = judged_threads(thread_verdicts())
+    found = judged_threads(rows)
     print(f"{'family':16}{'texts':>8}{'taken, which ptxas refuses':>30}{'refused, which ptxas takes':>30}")
     for name, tried in sorted(found.items()):
         print(f"{name:16}{tried.texts:8,}{len(tried.lax):30,}{len(tried.strict):30,}")
@@ -105,14 +113,16 @@ def print_threads() -> int:
     texts = sum(tried.texts for tried in found.values())
     lax, strict = (sum(len(tried[place]) for tried in found.values()) for place in (1, 2))
     print(f"{texts:,} texts of {len(found)} families: {lax + strict:,} disagreements")
-    for reason, count in Counter(row["reason"] for row in thread_verdicts() if row["reason"]).items():
+    for reason, count in Counter(row["reason"] for row in rows if row["reason"]).items():
         print(f"{count:,} more whose verdicts count for nothing: {reason}")
     return int(bool(lax or strict))
 
 
 def main() -> int:
     if "--threads" in sys.argv:
-        return print_threads()
+        return print_threads(thread_verdicts())
+    if "--wgmma" in sys.argv:
+        return print_threads(wgmma_verdicts())
     taken, refused, disagreements = judged(verdicts())
     for target, text in disagreements:
         print(f"  {target}: {text}")

@@ -39,8 +39,8 @@ _LATEST = "9.0"
 _FIRST_VERSION = {"sm_80": "7.0", "sm_89": "7.8", "sm_90a": "8.0", "sm_100a": "8.6", "sm_120a": "8.7"}
 ROWS: tuple[Row, ...] = (*PLAIN_ROWS, *KERNEL_ROWS)
 
-# What tcsim does not execute, and so does not read in full: none of the texts is about it (docs/limits.md)
-LATER = ("cp.async.bulk",)
+# What tcsim does not execute and so does not read in full (docs/limits.md), and what has a table of its own
+LATER = ("cp.async.bulk", "wgmma")
 # Legal only beside a call, which a text of one instruction does not have
 _BESIDE_CALLS = re.compile(r"(?:@\S+ )?(?:(?:ld|st)\S*param::func|st\S*\.param)")
 

@@ -21,6 +21,7 @@ from isa.ptx.module import parse_module
 from measurements.opcodes import module as modules_of
 from measurements.opcodes import read_golden
 from simulator.execute.registry import find
+from simulator.program.instructions import only_in_launches
 from simulator.program.kernel import Operation, link
 from simulator.simulation.launch.interpreter import only_in_traces
 from tests.support.paths import GOLDEN
@@ -53,7 +54,7 @@ CONTROL = {
 }  # fmt: skip
 # Only time, or nothing, is known of these
 SILENT = ("prefetch", "prefetchu", "createpolicy", "applypriority", "discard", "nanosleep", "pmevent", "membar",
-          "fence", "griddepcontrol")  # fmt: skip
+          "fence", "griddepcontrol", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")  # fmt: skip
 SPACES = ("atom", "red", "ldu", "cvta", "isspacep")  # know the address spaces of a launch
 
 
@@ -86,7 +87,7 @@ def lines() -> Iterator[Line]:
         barrier = alike[0].time is Time.BARRIER
         executed = [form for form in alike if find(form) is not None] or (alike if barrier else [])
         launches = any(not only_in_traces(form) for form in executed)
-        traces = bool(executed) and (key in plain or not (name in SPACES or barrier))
+        traces = bool(executed) and (key in plain or not (name in SPACES or barrier or only_in_launches(alike[0])))
         opcodes = {form.opcode for form in alike}
         how = verified(key, len(opcodes & one_by_one), bool(opcodes & kernels), launches or traces)
         yield Line(name, section, counts[key], launches, traces, how)
@@ -104,7 +105,7 @@ def verified(key: tuple[str, str], tried: int, used: bool, executed: bool) -> st
     if not executed:
         return "-"
     name, section = key
-    if name.split(".", maxsplit=1)[0] in SILENT:
+    if name in SILENT or name.split(".", maxsplit=1)[0] in SILENT:
         return "no values"
     ways = [f"H200, one by one: {tried:,}"] if tried else []
     ways += ["in kernels"] if used else []

@@ -28,9 +28,11 @@ def _thread(error: Error, item: Item, state: LaunchState, group: Group) -> tuple
         return "", error
     execute = executor(item.instruction)
     lanes = all_lanes(len(group.rows)) if group.lanes is None else group.lanes
-    for index, row in enumerate(group.rows.tolist()):
-        one = group.rows[index : index + 1]
-        state.active = None if lanes[index].all() else lanes[index : index + 1]
+    together = item.instruction.form.warps
+    for index in range(0, len(group.rows), together):
+        one, own = group.rows[index : index + together], lanes[index : index + together]
+        row = int(one[0])
+        state.active = None if own.all() else own
         try:
             execute(state, one)
         except Error as met:

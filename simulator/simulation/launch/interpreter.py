@@ -31,6 +31,7 @@ from simulator.simulation.launch.meetings import (
 from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, taken, whole
 from simulator.simulation.launch.system import system_call
 from simulator.simulation.launch.threads import AWAY, Group
+from simulator.simulation.launch.warpgroups import of_warpgroups
 
 NOT_IN_LAUNCHES = ("tcgen05", "tmem")  # tables of instructions whose state is that of a trace's CTA
 
@@ -167,7 +168,7 @@ def _operation(item: Operation, meets: dict[int, Executor]) -> Step:
         execute = _executor(item)
     except Error as error:
         return _stopping(item, error.reason, error.legal or KNOWN)
-    if item.instruction.form.collective:
+    if item.instruction.form.collective and item.instruction.form.warps == 1:
         meets[item.index] = execute
     elif mask_of(item) is not None:
         meets[item.index] = prepare(item.instruction)
@@ -179,6 +180,8 @@ def step_of(item: Operation, execute: Executor) -> Step:
     form = item.instruction.form
     if mask_of(item) is not None:
         return named(item, execute)
+    if form.warps > 1:
+        return of_warpgroups(item, execute)
     if form.collective:
         return together(item, execute)
     if is_mbarrier_wait(form):

@@ -25,7 +25,7 @@ from simulator.simulation.launch.place import SHARED_BYTES, checked, dim
 from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.simulation.launch.run import BUDGET
-from simulator.simulation.launch.timing import placed_on_sm, time_of
+from simulator.simulation.launch.timing import check_timed, placed_on_sm, time_of
 from simulator.simulation.observer import TimeView, check_unused
 from simulator.state.device_memory import DeviceMemory
 
@@ -90,6 +90,8 @@ def run_launch(
         ViewError: a timeline that has been used, or of a launch without a config.
     """
     config = _config(options)
+    if config is not None:
+        check_timed(kernel, config)
     check_unused(options.timeline, config is not None)
     setup = prepare(kernel, grid, block, memory, params, options)
     workers = options.workers or cores()

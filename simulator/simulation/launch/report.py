@@ -116,7 +116,8 @@ class LaunchReport:
 
 
 def counted(kernel: Kernel, executed: Executed) -> tuple[dict[str, int], int, int]:
-    """Warp instructions by opcode (the most frequent first), those that multiply matrices, and their multiply-adds."""
+    """Warp instructions by opcode (the most frequent first), those that multiply matrices, and their multiply-adds.
+    An instruction of a warpgroup counts once for its four warps among these."""
     opcodes: Counter[str] = Counter()
     tensor = fma = 0
     for item, count in zip(kernel.items, executed.counts.tolist(), strict=True):
@@ -124,6 +125,7 @@ def counted(kernel: Kernel, executed: Executed) -> tuple[dict[str, int], int, in
             continue
         opcodes[item.opcode] += count
         if isinstance(item, Operation) and item.instruction.form.is_matrix:
-            tensor += count
-            fma += count * item.instruction.form.fma
+            form = item.instruction.form
+            tensor += count // form.warps
+            fma += count // form.warps * form.fma
     return dict(opcodes.most_common()), tensor, fma

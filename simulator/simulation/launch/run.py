@@ -17,7 +17,7 @@ from isa.ptx.instruction import Guard
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import Writer, place_of
-from simulator.program.kernel import Exit, Item, Kernel
+from simulator.program.kernel import Exit, Item, Kernel, Operation
 from simulator.simulation.launch.barriers import ClusterBarriers, LaunchBarriers
 from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.errors import LaunchError
@@ -87,6 +87,7 @@ class Run:
         self.arrivals, self.idle = 0, 0  # of threads at mbarriers; looks at these since the last
         self.watching: Lanes = np.zeros_like(self.threads.exists)  # threads that have looked in vain since
         self.printed = ""  # by printf
+        self.gathered: dict[int, Lanes] = {}  # by place, threads that wait there for others of their warpgroup
         self.looks = 0  # how often threads have looked for what others write, since these had a turn
 
     def run(self) -> None:
@@ -186,6 +187,9 @@ class Run:
     def _stuck(self) -> NoReturn:
         """Raises the error of threads that wait for ever."""
         kernel, threads, state = self.code.kernel, self.threads, self.state
+        for place, waiting in self.gathered.items():
+            if waiting.any():
+                self._incomplete(place, waiting)
         row = int(np.flatnonzero(threads.live.any(axis=1))[0])
         cta = row // state.warps
         stuck = np.flatnonzero(threads.parked.any(axis=1))
@@ -203,6 +207,22 @@ class Run:
         item = kernel.items[self.code.place_of[int(threads.back[row, lane])] - 1]
         reason = f"deadlock: {'; '.join(lines)}{ended}"
         raise self.error(item, reason, "as many threads at a barrier as it waits for", row=row, rule="deadlock")
+
+    def _incomplete(self, place: int, waiting: Lanes) -> NoReturn:
+        """Raises the error of a warpgroup of which only some threads come to an instruction, `waiting` [row, lane]."""
+        item, warps = self.code.kernel.items[place], self.state.warps
+        assert isinstance(item, Operation)
+        row, size = int(waiting.any(axis=1).argmax()), item.instruction.form.warps
+        cta, warp = divmod(row, warps)
+        first = warp // size * size
+        own = waiting[cta * warps + first : cta * warps + min(first + size, warps)]
+        here = [bool(lanes.all()) for lanes in own]
+        lacking = [each for each in range(size) if each >= len(here) or not here[each]]
+        missing = runs_in_words([first + each for each in lacking])
+        few = f"; the CTA has {warps} warps" if first + size > warps else ""
+        reason = f"deadlock: '{item.text}' waits for warp{'s' * (len(lacking) > 1)} {missing} of its warpgroup{few}"
+        legal = f"all threads of {size} consecutive warps, the first a multiple of {size}, at the same instruction"
+        raise self.error(item, reason, legal, row=row, rule="aligned-threads")
 
     def _unmet(self, row: int) -> NoReturn:
         """Raises the error of a warp whose threads wait for others of it that never come: who waits where for whom."""

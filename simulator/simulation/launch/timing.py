@@ -22,9 +22,9 @@ from simulator.compiler.kernel.machine import machine_code
 from simulator.compiler.kernel.replay import Code, Marks, Replay, Resident
 from simulator.compiler.kernel.walk import GivenCode
 from simulator.compiler.timed_code import StallReason, TimedCode
-from simulator.errors import DeadlockError
+from simulator.errors import ConfigError, DeadlockError
 from simulator.machine.observer import TimingObserver
-from simulator.program.kernel import Kernel
+from simulator.program.kernel import Kernel, Operation
 from simulator.program.sass import Function
 from simulator.simulation.demand import Work
 from simulator.simulation.launch.batches import Setup
@@ -195,6 +195,14 @@ def estimated_registers(kernel: Kernel, warps: int) -> int:
     computes some again."""
     most = min(MOST_REGISTERS, 65536 // (32 * warps) // UNIT * UNIT)
     return min(-(-int(_KEPT * kernel.live_words + _MORE) // UNIT) * UNIT, max(most, 16))
+
+
+def check_timed(kernel: Kernel, config: Config) -> None:
+    """Raises ConfigError if a kernel has instructions whose time no config has: `wgmma`."""
+    for item in kernel.items:
+        if isinstance(item, Operation) and item.instruction.form.time.table == "wgmma":
+            reason = f"line {item.line}: wgmma is executed, but has no time yet on any chip"
+            raise ConfigError(config.path, "wgmma", reason, "a launch without a config, which gives the values")
 
 
 def time_of(

@@ -18,6 +18,7 @@ from simulator.execute.cta_state import Outcome
 from simulator.execute.events import Listener
 from simulator.execute.launch_state import LaunchState
 from simulator.program.kernel import Operation
+from simulator.simulation.launch.accumulators import Accumulators
 from simulator.state.registers import WARP_SIZE, Lanes, Warps, register_place
 from simulator.state.shared import BANK_BYTES, LINE_BYTES
 
@@ -54,6 +55,7 @@ class Watch(Listener):
 
     def __post_init__(self) -> None:
         self._written: dict[str, Lanes] = {}
+        self._accumulators = Accumulators(self.state.batch.rows, self._note_register)
         self._none = np.zeros((self.state.batch.rows, WARP_SIZE), np.bool_)
         self.state.listen(self)
 
@@ -69,9 +71,13 @@ class Watch(Listener):
         else:
             known.count += count
 
+    def _note_register(self, rule: str, item: Operation, row: int, name: str) -> None:
+        self.note(rule, item.index, 1, row, 0, name)
+
     def before(self, item: Operation, rows: Warps, lanes: Lanes) -> None:
         """Called before threads execute an instruction (those that its guard lets through): looks at what it reads."""
         instruction = item.instruction
+        self._accumulators.executed(item, rows)
         for role, operand in zip(instruction.form.roles, instruction.operands, strict=False):
             if role.output and not _is_address(role.shape.value):
                 continue

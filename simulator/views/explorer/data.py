@@ -24,7 +24,6 @@ from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
 from isa.forms.tcgen05_rows import KIND_ROWS
 from isa.fragments.metadata import spliced
 from isa.fragments.scales import BYTES
-from isa.fragments.warpgroup import of_warpgroup
 from isa.mapping import Mapping
 from isa.targets import parse_target
 from isa.tensor_memory.datapath import datapath
@@ -190,20 +189,18 @@ class _Tables:
         layout = form_layout(opcode)
         assert is_mma(layout.form)
         types = [getattr(layout.form, f"{name}_type").name for name in "dab"]
+        own = f"wgmma.mma_async.sp.sync.aligned.m64n{layout.n}k{layout.k}.{'.'.join(types)}"
         views: Record = {"m": 64, "n": layout.n, "base": 0, "rows": 64, "columns": layout.n, "k": layout.k}
-        operands: dict[str, dict[str, int]] = {
-            name: {"": self._operand(_of_warpgroup(layout.operands[name]))} for name in "ad"
-        }
+        held = form_layout(own).operands
+        operands: dict[str, dict[str, int]] = {name: {"": self._operand(held[name])} for name in "ad"}
         operands["e"] = {
-            str(selector): self._operand(
-                _of_warpgroup(form_layout(opcode, Choice(selector=selector)).operands["e"], "inferred: as mma.sp's")
-            )
+            str(selector): self._operand(form_layout(own, Choice(selector=selector)).operands["e"])
             for selector in layout.selectors
         }
         return {
             **_headline(layout),
             **self._metadata(layout),
-            "opcode": f"wgmma.mma_async.sp.sync.aligned.m64n{layout.n}k{layout.k}.{'.'.join(types)}",
+            "opcode": own,
             "family": "wgmma.sp",
             "group": True,
             "views": [{**views, "blocks": 1, "layout": "", "operands": operands, "unknown": []}],
@@ -293,13 +290,6 @@ class _Tables:
             "notes": notes,
             "source": _elsewhere(layout.form) or select(layout, words).source,
         }
-
-
-def _of_warpgroup(operand: Operand, evidence: str = "published") -> Operand:
-    """An operand of one warp, as the four warps of a warpgroup hold it."""
-    section = "PTX ISA 9.0, 9.7.15.5 (wgmma: register fragments)"
-    mapping = of_warpgroup(operand.mapping)
-    return replace(operand, mapping=mapping, section=section, evidence=evidence, general=None, chosen=())
 
 
 def _elsewhere(form: Form) -> str:

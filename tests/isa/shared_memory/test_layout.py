@@ -595,7 +595,7 @@ def test_refusals_by_name(make: Callable[[], Any], name: str, message: str) -> N
         (lambda: read(SharedMemoryDescriptor(swizzle=3)), "swizzle code 3 is invalid"),
         (lambda: read(PLAIN, "N"), "unknown major-ness"),
         (lambda: read(PLAIN, rows=0), "no matrix"),
-        (lambda: read(PLAIN, element="s4"), "no operand of tcgen05.mma in shared memory has type s4"),
+        (lambda: read(PLAIN, element="s4"), "no operand of wgmma or tcgen05.mma in shared memory has type s4"),
         (lambda: read(PLAIN, element="x8"), "unknown element type"),
         (
             lambda: read_operand(np.zeros(64, np.int32), PLAIN, major="K", rows=8, columns=16, element="u8"),

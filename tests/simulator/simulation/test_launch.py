@@ -223,12 +223,12 @@ def test_decode_names_what_a_launch_cannot_execute(tcsim: Tcsim, tmp_path: Path)
     path = tmp_path / "k.ptx"
     path.write_text(
         f"{HEAD}.visible .entry k() {{\n.reg .b32 %r<4>;\nmov.u32 %r1, 0;\nbarrier.cluster.arrive;\n"
-        "wgmma.fence.sync.aligned;\nret;\n}\n"
+        "multimem.st.global.u32 [0], %r1;\nret;\n}\n"
     )
     code, out, _ = tcsim("decode", path)
     assert code == 0
     assert f"{path}:7: a launch stops here: barrier.cluster.arrive: 'barrier.cluster.arrive'" in out
-    assert f"{path}:8: a launch stops here: wgmma.fence.sync.aligned: unknown instruction" in out
+    assert f"{path}:8: a launch stops here: multimem.st.global.u32 [0], %r1: unknown instruction" in out
     _, out, _ = tcsim("decode", path, "--format", "json")
     assert [stop["line"] for stop in json.loads(out)["not_executed"]] == [7, 8]
 

@@ -15,6 +15,7 @@ import isa
 from isa import IsaError, MmaForm
 from isa.forms.table import plain_forms
 from isa.forms.tcgen05 import Tcgen05MmaForm
+from isa.forms.wgmma import WgmmaForm
 from isa.mapping import Digit, Mapping
 from isa.tensor_memory.datapath import LAYOUTS, datapath
 from isa.tensor_memory.metadata import tmem_metadata
@@ -69,16 +70,16 @@ def _expected(mapping: Mapping, name: str, bits: int, parts: tuple[str, ...], us
     return {(name, tuple(c)): tuple(v) for c, v in zip(coordinates, values, strict=True)}  # type: ignore[misc]
 
 
-def _of_mma(form: MmaForm, choice: Choice) -> dict[str, Cells]:
+def _of_mma(form: MmaForm | WgmmaForm, choice: Choice, names: str = "abcd") -> dict[str, Cells]:
     register = ("lane", "register", "element")
     found = {
-        name: _expected(getattr(form, name).mapping, name, getattr(form, name).type.bits, register) for name in "abcd"
+        name: _expected(getattr(form, name).mapping, name, getattr(form, name).type.bits, register) for name in names
     }
     if form.sparse:
         lane, code = (grid[..., choice.selector] for grid in form.metadata.mapping.grid)
         index = [(*i, 0) for i in np.ndindex(lane.shape)]
         found["e"] = {("e", i): (int(lane[i[:2]]), 0, 4 * int(code[i[:2]]) + 3, 4 * int(code[i[:2]])) for i in index}
-    if form.row.scale:
+    if isinstance(form, MmaForm) and form.row.scale:
         for name, ids in (("scale_a", choice.scale_a), ("scale_b", choice.scale_b)):
             found[name] = _expected(getattr(form, name).mapping(*ids), name, 8, ("lane", "", "byte"))
     return found
@@ -141,6 +142,8 @@ def _choices() -> Iterator[FormLayout]:
 def test_pictures_of_every_other_form_and_choice_are_the_mapping(found: FormLayout) -> None:
     if isinstance(found.form, MmaForm):
         _checked(found, _of_mma(found.form, found.choice))
+    elif isinstance(found.form, WgmmaForm):
+        _checked(found, _of_mma(found.form, found.choice, "ad"))
     elif isinstance(found.form, Tcgen05MmaForm):
         _checked(found, _of_tcgen05(found.form, found))
     else:

@@ -1,0 +1,179 @@
+"""Executes `wgmma`: D = A * B + D of the four warps of each warpgroup that executes the instruction together.
+
+D is there at issue, so the fence, the commit and the wait change nothing. Reading shared memory and choosing columns
+by metadata is measured on an NVIDIA H100, November 2026 (tests/golden/launches/wgmma_*): what descriptors and metadata
+PTX leaves undefined has a result, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.forms.record import Form
+from isa.forms.wgmma import WgmmaForm, is_wgmma
+from isa.fragments.warpgroup import LANES, WARPS
+from isa.ptx.instruction import Immediate, Instruction
+from isa.shared_memory.hopper import unit_addresses_of
+from isa.shared_memory.layout import MN, K
+from isa.shared_memory.packing import UNIT, packing
+from isa.targets import Target
+from isa.types import Bits, ElementType
+from isa.undefined import first_metadata_finding, metadata_findings
+from simulator.arithmetic import Operands, Sum, add
+from simulator.arithmetic.rows import find_row
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.memory import raced, region
+from simulator.execute.operands import predicate, reader, writer
+from simulator.execute.registry import prepares
+from simulator.state.registers import Warps
+
+Matrices = Callable[[CtaState, Warps], Bits]  # a matrix of each warpgroup: [warpgroup, row, column]
+
+
+@prepares("wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")
+def order_products(instruction: Instruction, form: Form) -> Executor:
+    """wgmma.fence, commit_group and wait_group: PTX ISA 9.0, 9.7.15.7. They only tell the listeners."""
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        machine.note(instruction, warps)
+        return NOTHING
+
+    return run
+
+
+@prepares("wgmma.mma_async")
+def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
+    """wgmma.mma_async and its sparse form, of warps of which each four are a warpgroup. PTX ISA 9.0, 9.7.15.5.2,
+    9.7.15.6.3."""
+    assert is_wgmma(form)
+    read_a, read_b = _a(instruction, form), _b(instruction, form)
+    accumulators, write = reader(instruction["d"]), writer(instruction["d"])
+    metadata = reader(instruction["e"]) if form.sparse else None
+    selector = instruction.selector if form.sparse else 0
+    accumulates = predicate(instruction["scale_d"])
+    negative = _sign(instruction, "scale_a") * _sign(instruction, "scale_b") < 0
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        before = accumulators(machine, warps)
+        codes = None
+        if metadata is not None:
+            codes = form.metadata.gather(_words(metadata(machine, warps))[:, 0], selector)
+            _note_undefined(machine, form, codes, selector)
+        a, b = read_a(machine, warps), read_b(machine, warps)
+        if negative:  # the signs of products, after metadata have chosen elements of B (measured)
+            a = a ^ np.uint32(1 << (form.a_type.bits - 1))
+        c = form.d.gather(_words(before))
+        kept = _uniform(machine, form, accumulates(machine, warps), warps)
+        c = np.where(kept[:, None, None], c, np.uint32(0))
+        d = add(sum_of(form, machine.target, machine.arithmetic), Operands(a, b, c, codes))
+        write(machine, warps, _registers(form.d.scatter(d)))
+        return NOTHING
+
+    return run
+
+
+@lru_cache(maxsize=1024)
+def sum_of(form: WgmmaForm, target: Target, arithmetic: str) -> Sum:
+    """How a form adds on a target, or exactly; raises IsaError if no arithmetic of the target is known."""
+    chip = form.a_type.is_float and arithmetic == "chip"
+    rule = find_row("wgmma", target, form.a_type, sparse=form.sparse).rule if chip else None
+    types = form.a_type, form.b_type, form.d_type, form.d_type
+    sparsity = form.metadata.sparsity if form.sparse else None
+    return Sum(form.m, form.n, form.k, *types, rule, sparsity, form.saturate, operation=form.operation)
+
+
+def _sign(instruction: Instruction, name: str) -> int:
+    """The constant 1 or -1 by which an operand is multiplied; 1 where the form has none."""
+    given = instruction.by_role.get(name)
+    return given.value if isinstance(given, Immediate) else 1
+
+
+def _transposed(instruction: Instruction, name: str) -> bool:
+    """Whether a matrix in shared memory is MN-major."""
+    given = instruction.by_role.get(name)
+    return isinstance(given, Immediate) and given.value == 1
+
+
+# Operands
+
+
+def _words(values: NDArray[Any]) -> Bits:
+    """[warp, register, lane] of warps of which each four are a warpgroup -> [warpgroup, register, lane of 128]; what is
+    a predicate becomes 32 equal bits, as ptxas 13.0 makes them."""
+    if values.dtype == np.bool_:
+        values = np.where(values, np.uint32(0xFFFFFFFF), np.uint32(0))
+    warps, registers, _ = values.shape
+    return values.reshape(-1, WARPS, registers, LANES).transpose(0, 2, 1, 3).reshape(warps // WARPS, registers, -1)
+
+
+def _registers(words: Bits) -> Bits:
+    """The inverse of `_words`: [warpgroup, register, lane of 128] -> [warp, register, lane]."""
+    groups, registers, _ = words.shape
+    return words.reshape(groups, registers, WARPS, LANES).transpose(0, 2, 1, 3).reshape(-1, registers, LANES)
+
+
+def _uniform(machine: CtaState, form: WgmmaForm, values: NDArray[Any], warps: Warps) -> NDArray[Any]:
+    """[warp, lane] -> [warpgroup]: the value of the first thread; others that differ are undefined."""
+    each = values.reshape(len(warps) // WARPS, -1)
+    uneven = int((each != each[:, :1]).any(axis=1).sum())
+    if uneven:
+        machine.note_undefined("uneven-operand", uneven, form.opcode)
+    return each[:, 0]
+
+
+def _a(instruction: Instruction, form: WgmmaForm) -> Matrices:
+    """A function that reads (stored) A: [warpgroup, row, k]."""
+    if not form.a_in_registers:
+        major = MN if _transposed(instruction, "trans_a") else K
+        return _shared(instruction, form, "a", (form.m, form.k_stored), form.a_type, major)
+    read = reader(instruction["a"])
+    return lambda machine, warps: form.a.gather(_words(read(machine, warps)))
+
+
+def _b(instruction: Instruction, form: WgmmaForm) -> Matrices:
+    """A function that reads B: [warpgroup, k, column]."""
+    major = MN if _transposed(instruction, "trans_b") else K
+    read = _shared(instruction, form, "b", (form.n, form.k), form.b_type, major)
+    return lambda machine, warps: np.ascontiguousarray(read(machine, warps).transpose(0, 2, 1))
+
+
+def _shared(
+    instruction: Instruction, form: WgmmaForm, name: str, shape: tuple[int, int], element: ElementType, major: str
+) -> Matrices:
+    """A function that reads a matrix [warpgroup, row, k] through its descriptor, each warpgroup its own."""
+    words, how = reader(instruction[name], 64), packing(element)
+    lines, length = shape if major == K else shape[::-1]
+    units = how.units(length)
+
+    def read(machine: CtaState, warps: Warps) -> Bits:
+        given = _uniform(machine, form, words(machine, warps)[:, 0], warps)
+        kinds, which = np.unique(given, return_inverse=True)
+        places = np.stack([unit_addresses_of(int(word), major, lines, units).ravel() for word in kinds])[which]
+        leaders = warps[::WARPS]
+        data, races = machine.shared.read(places, UNIT, machine.actors(leaders))
+        raced(machine, races)
+        if machine.checked:
+            machine.check_written(leaders, places, UNIT)
+        machine.note(instruction, leaders, reads=region(machine, places, UNIT))
+        patterns = how.unpack(data.reshape(len(places), lines, units, UNIT))[..., :length]
+        return patterns if major == K else patterns.transpose(0, 2, 1)
+
+    return read
+
+
+def _note_undefined(machine: CtaState, form: WgmmaForm, codes: Bits, selector: int) -> None:
+    """Counts warpgroups with undefined metadata, or raises where the policy says so."""
+    if form.metadata.legal(codes).all():
+        return
+    if machine.undefined == "raise":
+        finding = first_metadata_finding(form, codes, selector)
+        assert finding is not None
+        raise finding
+    for name, broken in metadata_findings(form, codes).items():
+        if broken.any():
+            machine.note_undefined(name, int(broken.any(axis=(-2, -1)).sum()), "")
