@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from isa.forms.bulk_copies import BULK_ROWS
 from isa.forms.conversions import CONVERSION_ROWS
 from isa.forms.floating import FLOAT_ROWS
 from isa.forms.integer import INTEGER_ROWS, PLAIN_INTEGER_ROWS
@@ -21,7 +22,7 @@ from isa.forms.tensor_copies import MAP_ROWS, TENSOR_ROWS
 from isa.forms.warp import WARP_ROWS
 
 PLAIN_ROWS: tuple[Row, ...] = (
-    *MEMORY_ROWS, *SCALAR_ROWS, *PLAIN_INTEGER_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS, *BARRIER_ROWS
+    *MEMORY_ROWS, *BULK_ROWS, *SCALAR_ROWS, *PLAIN_INTEGER_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS, *BARRIER_ROWS
 )  # fmt: skip
 FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
 # What kernels have besides: more spellings than can be listed
