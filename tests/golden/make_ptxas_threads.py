@@ -40,7 +40,7 @@ _FIRST_VERSION = {"sm_80": "7.0", "sm_89": "7.8", "sm_90a": "8.0", "sm_100a": "8
 ROWS: tuple[Row, ...] = (*PLAIN_ROWS, *KERNEL_ROWS)
 
 # What tcsim does not execute, and so does not read in full: none of the texts is about it (docs/limits.md)
-LATER = ("cp.async.bulk",)
+LATER: tuple[str, ...] = ("cp.async.bulk",)
 # Legal only beside a call, which a text of one instruction does not have
 _BESIDE_CALLS = re.compile(r"(?:@\S+ )?(?:(?:ld|st)\S*param::func|st\S*\.param)")
 
@@ -254,7 +254,9 @@ _WINDOW = re.compile(r"\.(?:shared|local|const|param)\b")
 
 def _alone(text: str) -> bool:
     """Whether a text is judged by itself: a generic or global address that is not of 64 bits makes ptxas take the whole
-    program for one of 32 bits, or not, by what else is in it."""
+    program for one of 32 bits, or not, by what else is in it; and setmaxnreg beside a text that is wrong is wrong."""
+    if text.startswith("setmaxnreg"):
+        return True
     return bool(_NARROW_ADDRESS.search(text)) and not _WINDOW.search(text.split("[", 1)[0])
 
 
