@@ -96,16 +96,8 @@ def _copy(qualifiers: Qualifiers) -> tuple[Role, ...]:
     )
 
 
-def _bulk(_: Qualifiers) -> tuple[Role, ...]:
-    return (
-        Role("to", Shape.ADDRESS),
-        Role("from", Shape.ADDRESS, width=64),
-        Role("size", Shape.VALUE, constants=("integer",), multiple=16),
-        Role("mbarrier", Shape.ADDRESS),
-    )
-
-
-def _groups(_: Qualifiers) -> tuple[Role, ...]:
+def groups(_: Qualifiers) -> tuple[Role, ...]:
+    """How many groups of copies, the youngest, a wait leaves under way."""
     return (Role("groups", Shape.IMMEDIATE, constants=("integer",)),)
 
 
@@ -155,14 +147,6 @@ MEMORY_ROWS: tuple[Row, ...] = (
         "cp.async.{commit_group,wait_all}", "", since="7.0", targets="80+", section=f"{_CP}.3.2", time=Time.COPY_GROUP
     ),
     instruction(
-        "cp.async.wait_group", _groups, since="7.0", targets="80+", section=f"{_CP}.3.3", time=Time.COPY_GROUP
-    ),
-    instruction(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", _bulk,
-        since="8.0", targets="90+", section=f"{_CP}.4.1", time=Time.COPY, access=_sized_by_operand,
-    ),
-    instruction(
-        "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes", _bulk,
-        since="8.6", targets="90+", section=f"{_CP}.4.1", time=Time.COPY, access=_sized_by_operand,
+        "cp.async.wait_group", groups, since="7.0", targets="80+", section=f"{_CP}.3.3", time=Time.COPY_GROUP
     ),
 )  # fmt: skip

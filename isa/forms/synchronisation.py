@@ -257,10 +257,33 @@ KERNEL_MBARRIER_ROWS: tuple[Row, ...] = (
 )  # fmt: skip
 
 
-def _fence(name: str, slots: Slots, since: str, targets: Availability) -> Row:
-    return Row(name, slots, lambda _: (), since, targets, Time.FENCE, "9.7.13.4")
+def _fence(name: str, slots: Slots, since: str, targets: Availability, roles: Roles = lambda _: ()) -> Row:
+    return Row(name, slots, roles, since, targets, Time.FENCE, "9.7.13.4")
 
 
+def _map_of_fence(_: Qualifiers) -> tuple[Role, ...]:
+    """The tensor map that the proxy of tensor maps is to read anew, and its bytes; ptxas 13.0 takes a register of any
+    type in its address."""
+    return (
+        Role("address", Shape.ADDRESS, variables=True, special=True),
+        Role("size", Shape.IMMEDIATE, constants=("integer",), choices=((128,),)),
+    )
+
+
+_SIDES = ("sync_restrict::shared::cluster", "sync_restrict::shared::cta")
+_PASSED_OVER = (
+    "",
+    "global",
+    "shared",
+    "shared::cta",
+    "shared::cluster",
+)  # by ptxas 13.0, as `_SIDES` where PTX has none
+_SCOPES = ("cta", "cluster", "gpu", "sys")
+# What an acquire waits for, or a release covers: copies to or from shared memory alone
+_RESTRICTED = (
+    (("acquire",), ("sync_restrict::shared::cluster",), ("cluster",)),
+    (("release",), ("sync_restrict::shared::cta",), ("cluster",)),
+)
 _FENCES = ("", "sc", "acq_rel", "acquire", "release")
 
 FENCE_ROWS: tuple[Row, ...] = (
@@ -269,4 +292,18 @@ FENCE_ROWS: tuple[Row, ...] = (
     _fence("fence", (("mbarrier_init",), ("release",), ("cluster",)), "8.0", _FROM_90),
     _fence("fence.proxy", (("async",), ("", "global", "shared::cta", "shared::cluster")), "8.0", _FROM_90),
     _fence("fence.proxy", (("alias",),), "7.5", _FROM_70),
+    _fence("fence.proxy", (("tensormap::generic",), ("release",), _SCOPES, _PASSED_OVER), "8.3", _FROM_90),
+    _fence("fence.proxy", (("tensormap::generic",), ("acquire",), _SCOPES), "8.3", _FROM_90, _map_of_fence),
+    *(
+        row
+        for slots in _RESTRICTED
+        for row in (
+            _fence("fence", slots, "8.6", _FROM_90),
+            _fence("fence.proxy", (("async::generic",), *slots, _PASSED_OVER), "8.6", _FROM_90),
+        )
+    ),
+    _fence("fence", (("mbarrier_init",), ("release",), ("cluster",), _SIDES), "8.6", _FROM_90),
+    _fence("fence.proxy", (("async",), ("", "global", "shared::cta", "shared::cluster"), _SIDES), "8.6", _FROM_90),
+    _fence("fence.proxy", (("alias",), _SIDES), "8.6", _FROM_90),
+    _fence("fence.proxy", (("tensormap::generic",), ("release",), _SCOPES, _PASSED_OVER, _SIDES), "8.6", _FROM_90),
 )

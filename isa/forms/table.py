@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from isa.forms.bulk_copies import BULK_ROWS
 from isa.forms.conversions import CONVERSION_ROWS
 from isa.forms.floating import FLOAT_ROWS
 from isa.forms.integer import INTEGER_ROWS, PLAIN_INTEGER_ROWS
@@ -22,7 +23,7 @@ from isa.forms.warp import WARP_ROWS
 from isa.forms.wgmma import WGMMA_ROWS
 
 PLAIN_ROWS: tuple[Row, ...] = (
-    *MEMORY_ROWS, *SCALAR_ROWS, *PLAIN_INTEGER_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS, *BARRIER_ROWS
+    *MEMORY_ROWS, *BULK_ROWS, *SCALAR_ROWS, *PLAIN_INTEGER_ROWS, *FLOAT_ROWS, *CONVERSION_ROWS, *BARRIER_ROWS
 )  # fmt: skip
 FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
 # What kernels have besides: more spellings than can be listed

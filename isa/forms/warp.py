@@ -200,6 +200,11 @@ def _stored_fragment(qualifiers: Qualifiers) -> Fragment:
     return matrix_rows_fragment(_matrices(qualifiers), "trans" in qualifiers, ELEMENT_TYPES["f16"])
 
 
+def _registers(_: Qualifiers) -> tuple[Role, ...]:
+    """How many registers each thread of the warp is to have from now on."""
+    return (Role("registers", Shape.IMMEDIATE, constants=("integer",), choices=(tuple(range(24, 257, 8)),)),)
+
+
 def _row(
     syntax: str, roles: str | Roles, section: str, time: Time = Time.INTEGER, since: str = "1.0", targets: str = "70+",
     name: str = "", leading: int = 0,
@@ -258,6 +263,14 @@ WARP_ROWS: tuple[Row, ...] = (
         _range_policy, "9.7.9.18", since="7.4", targets="80+", leading=1,
     ),
     _row("membar.{cta,gl,sys}", "", "9.7.13.4", Time.FENCE, "1.4"),
+    _row("membar.proxy.alias", "", "9.7.13.4", Time.FENCE, "7.5", name="membar.proxy"),
+    *(
+        _row(
+            f"setmaxnreg.{change}.sync.aligned.u32", _registers, "9.7.19.5", since="8.0",
+            targets="90a 100a 100f 101a 101f 103a 103f 110a 110f 120a 120f 121a 121f", name=f"setmaxnreg.{change}",
+        )
+        for change in ("inc", "dec")
+    ),
     _row("nanosleep.u32", "a:32", "9.7.19.3", since="6.3"),
     _row("griddepcontrol.{launch_dependents,wait}", "", "9.7.13.13", since="7.8", targets="90+"),
     _row("pmevent", "a:imm4", "9.7.19.2", since="1.4"),

@@ -251,10 +251,13 @@ def is_own(instruction: Instruction, form: Form) -> Executor:
     return run
 
 
-@prepares("prefetch", "prefetchu", "applypriority", "discard", "membar", "nanosleep", "griddepcontrol", "pmevent")
+@prepares(
+    "prefetch", "prefetchu", "applypriority", "discard", "membar", "membar.proxy", "nanosleep", "griddepcontrol",
+    "pmevent", "setmaxnreg.inc", "setmaxnreg.dec",
+)  # fmt: skip
 def nothing(instruction: Instruction, form: Form) -> Executor:
-    """Instructions that change no values here: hints for caches, waits, and fences, as the order of accesses is that of
-    execution."""
+    """Instructions that change no values here: hints for caches, waits, how many registers a thread has, and fences, as
+    the order of accesses is that of execution."""
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         machine.note(instruction, warps)

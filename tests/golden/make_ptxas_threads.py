@@ -254,7 +254,9 @@ _WINDOW = re.compile(r"\.(?:shared|local|const|param)\b")
 
 def _alone(text: str) -> bool:
     """Whether a text is judged by itself: a generic or global address that is not of 64 bits makes ptxas take the whole
-    program for one of 32 bits, or not, by what else is in it."""
+    program for one of 32 bits, or not, by what else is in it; and setmaxnreg beside a text that is wrong is wrong."""
+    if text.startswith("setmaxnreg"):
+        return True
     return bool(_NARROW_ADDRESS.search(text)) and not _WINDOW.search(text.split("[", 1)[0])
 
 
