@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from isa.forms.bulk_copies import BULK_ROWS
+from isa.forms.bulk_copies import ASYNC_ROWS, BULK_ROWS, FILL_ROWS, REDUCE_ROWS
 from isa.forms.conversions import CONVERSION_ROWS
 from isa.forms.floating import FLOAT_ROWS
 from isa.forms.integer import INTEGER_ROWS, PLAIN_INTEGER_ROWS
@@ -29,7 +29,7 @@ FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
 # What kernels have besides: more spellings than can be listed
 KERNEL_ROWS: tuple[Row, ...] = (
     *THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS, *KERNEL_MBARRIER_ROWS, *TENSOR_ROWS, *MAP_ROWS,
-    *WGMMA_ROWS,
+    *WGMMA_ROWS, *REDUCE_ROWS, *ASYNC_ROWS, *FILL_ROWS,
 )  # fmt: skip
 FAMILIES = ("tcgen05", "mbarrier", "fence")
 

@@ -57,7 +57,8 @@ def check_on_target(
         return
     if role.wide_from and target.number >= role.wide_from and isinstance(operand, Address) and operand.base is not None:
         base = declared(operand.base.name, types)
-        if base is not None and base.width <= 16:
+        narrow = base is not None and base.width <= (32 if role.width == 64 else 16)
+        if narrow or is_special(operand.base.name):
             raise IsaError(text, start, f"an address of 16 bits in operand {role.name} on {target}", "[%rd0]")
     if not isinstance(operand, Register) or target.number >= _FIRST_WITH_CLUSTERS:
         return

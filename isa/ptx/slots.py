@@ -22,7 +22,7 @@ FLAGS = ("sync", "approx", "sat", "satfinite", "relu", "NaN", "cc", "shiftamt", 
 """Qualifiers that ptxas 13.0 takes again where they stand already, in every instruction that has them."""
 _DEAF = (
     "add", "sub", "mul", "fma", "abs", "neg", "min", "max", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh",
-    "set", "setp", "cvt", "atom", "red",
+    "set", "setp", "cvt", "atom", "red", "cp.reduce.async.bulk",
 )  # fmt: skip
 """Instructions in which ptxas 13.0 passes over `.pred`, of whatever type they are, but for the products `.wide`, `.hi`
 and `.lo` and `cvt.pack`."""

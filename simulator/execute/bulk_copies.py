@@ -1,4 +1,5 @@
-"""Executes bulk copies: cp.async.bulk and the groups in which threads wait for it.
+"""Executes bulk copies and reductions, and the groups in which threads wait for them; stores and reductions of single
+values that complete on an mbarrier; and `st.bulk`.
 
 A copy is executed whole when it is issued. One to shared memory completes its bytes on an mbarrier at once; a warp that
 waits for the phase sees them. One from shared memory has been read and written when its thread commits the group, so
@@ -7,72 +8,213 @@ that a wait for the group changes nothing.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.forms.record import Form
+from isa.forms.tensor_copies import REDUCTIONS
 from isa.ptx.instruction import Instruction
+from simulator.execute.atomics import atomic
 from simulator.execute.copies import BULK_UNIT
 from simulator.execute.cta_state import CtaState, Executor, Outcome
-from simulator.execute.dynamic_info import BulkFacts, Fact, Idle
-from simulator.execute.memory import raced
+from simulator.execute.dynamic_info import Fact, Idle
+from simulator.execute.launch_state import LaunchState
+from simulator.execute.memory import filled, raced
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
-from simulator.state.global_memory import LINE_BYTES
-from simulator.state.mbarrier import joined
+from simulator.execute.spaces import launched, store_anywhere
+from simulator.execute.tensor_copies import Thread, arrived, in_window, reduced, threads_of
 from simulator.state.registers import Warps
-from simulator.state.shared import AddressError
+from simulator.state.shared import AddressError, SharedMemory, wavefronts
+
+Bytes = NDArray[np.uint8]
+_FILL_UNIT = 8  # bytes that address and size of st.bulk are multiples of; PTX ISA 9.0, 9.7.9.13
+
+
+class _Place(NamedTuple):
+    """Bytes in a row that a copy reads or writes, in units of 16.
+
+    Attributes:
+        shared: whose they are; None: global memory.
+        units: int64 [1, unit]: their addresses there.
+    """
+
+    shared: SharedMemory | None
+    units: NDArray[np.int64]
+
+
+def _place(machine: CtaState, space: str, address: int, size: int, warp: int) -> _Place:
+    units = np.arange(0, size, BULK_UNIT, dtype=np.int64)[None]
+    if space == "global":
+        return _Place(None, address + units)
+    if isinstance(machine, LaunchState):
+        return _Place(machine.shared, in_window(address) + units)
+    cta, offset = machine.located(address)
+    return _Place(cta.shared, offset + units)
+
+
+def _read(machine: CtaState, place: _Place, warp: int) -> Bytes:
+    if place.shared is None:
+        return machine.memory.read(place.units, BULK_UNIT)
+    data, races = place.shared.read(place.units, BULK_UNIT, machine.actors(np.array([warp], np.intp)))
+    raced(machine, races)
+    return data
+
+
+def _write(machine: CtaState, place: _Place, data: Bytes, warp: int) -> None:
+    if place.shared is None:
+        machine.memory.write(place.units, data)
+    else:
+        raced(machine, place.shared.write(place.units, data, machine.actors(np.array([warp], np.intp))))
+
+
+def _spaces(form: Form) -> list[str]:
+    """Where a copy writes, and where it reads."""
+    return [q for q in form.qualifiers if q == "global" or q.startswith("shared::")]
 
 
 @prepares("cp.async.bulk")
 def bulk_copy(instruction: Instruction, form: Form) -> Executor:
-    """cp.async.bulk to shared memory, complete_tx on an mbarrier: PTX ISA 9.0, 9.7.9.25.4.1."""
-    places, size = [addresses(instruction[name]) for name in ("to", "from", "mbarrier")], reader(instruction["size"])
+    """cp.async.bulk: PTX ISA 9.0, 9.7.9.25.4.1."""
+    return _bulk(instruction, form, "", "")
+
+
+@prepares("cp.reduce.async.bulk")
+def bulk_reduction(instruction: Instruction, form: Form) -> Executor:
+    """cp.reduce.async.bulk: PTX ISA 9.0, 9.7.9.25.4.2."""
+    kind = form.type_name.replace("b", "u") if form.type_name[0] == "b" and form.type_name != "bf16" else form.type_name
+    return _bulk(instruction, form, next(q for q in form.qualifiers if q in REDUCTIONS), kind)
+
+
+def _bulk(instruction: Instruction, form: Form, operation: str, kind: str) -> Executor:
+    """A copy, or the reduction of elements of this kind by an operation."""
+    target, source = _spaces(form)
+    names = [name for name in ("mbarrier", "mask", "bytes") if name in instruction.by_role]
+    readers = [addresses(instruction["to"]), addresses(instruction["from"]), reader(instruction["size"])]
+    readers += [addresses(instruction[name]) if name == "mbarrier" else reader(instruction[name], 16) for name in names]
+    alone = source == "global"
+
+    def copied(machine: CtaState, thread: Thread) -> Fact:
+        to, origin, size, *rest = thread.values
+        given = dict(zip(names, rest, strict=True))
+        if size % BULK_UNIT:
+            raise AddressError(f"{form.name} of {size} bytes", f"a multiple of {BULK_UNIT}")
+        read = _place(machine, source, origin, size, thread.row)
+        targets = [(to, given.get("mbarrier", 0))]
+        if "mask" in given:
+            state = launched(machine, form)
+            many = [state.multicast(each, thread.row, given["mask"]) for each in (to, given["mbarrier"])]
+            targets = list(zip(*many, strict=True))
+        fact: Fact = Idle()
+        for where, barrier in targets:
+            if size:
+                written = _place(machine, target, where, size, thread.row)
+                data = _read(machine, read, thread.row)
+                if operation or "bytes" in given:
+                    old = _read(machine, written, thread.row)
+                    data = (
+                        _masked(old, data, given["bytes"])
+                        if "bytes" in given
+                        else _combined(kind, operation, old, data)
+                    )
+                _write(machine, written, data, thread.row)
+            if "mbarrier" in given:
+                _same_cta(machine, form, thread.row, where, barrier)
+                fact = arrived(machine, thread.row, barrier, size, origin if source == "global" else 0)
+        return fact
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        given = [*(place(machine, warps) for place in places), size(machine, warps)[:, 0]]
+        if not alone:
+            launched(machine, form)
         facts: list[Fact] = [Idle()] * len(warps)
-        for row, active in enumerate(machine.threads(warps)):
-            lanes = np.flatnonzero(active)
-            if len(lanes) > 1:
-                reason = f"cp.async.bulk by {len(lanes)} threads of warp {int(warps[row])}: each would copy"
-                raise AddressError(
-                    reason, "one thread: @%p0 cp.async.bulk, as elect.sync chooses it", rule="aligned-threads"
-                )
-            for lane in lanes.tolist():
-                where, origin, barrier, count = (int(values[row, lane]) for values in given)
-                facts[row] = _bulk_copy(machine, int(warps[row]), where, origin, barrier, count)
+        rows = {int(row): index for index, row in enumerate(warps.tolist())}
+        for thread in threads_of(machine, warps, form.name, readers):
+            facts[rows[thread.row]] = copied(machine, thread)
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts))
 
     return run
 
 
-def _bulk_copy(machine: CtaState, warp: int, where: int, origin: int, barrier: int, size: int) -> Fact:
-    """Executes one bulk copy of a thread; returns its fact."""
-    if size % BULK_UNIT:
-        raise AddressError(f"cp.async.bulk of {size} bytes", f"a multiple of {BULK_UNIT}")
-    target, offset = machine.located(where)
-    holder, barrier_offset = machine.located(barrier)
-    pieces = np.arange(0, size, BULK_UNIT, dtype=np.int64)
-    machine.memory.check(origin + pieces, BULK_UNIT, BULK_UNIT)
-    data = machine.memory.data[origin : origin + size].reshape(1, -1, BULK_UNIT)
-    if size:
-        raced(machine, target.shared.write((offset + pieces)[None], data, machine.actors(np.array([warp], np.intp))))
-    phase = holder.mbarriers.at(barrier_offset)
-    phase.released = joined(
-        phase.released, machine.release(warp)
-    )  # the bytes are seen by whoever sees the phase complete
-    holder.mbarriers.complete(barrier_offset, size)
-    lines = -(-(origin % LINE_BYTES + size) // LINE_BYTES) if size else 0
-    return BulkFacts((holder.rank, barrier_offset), size, lines)
+def _masked(old: Bytes, new: Bytes, mask: int) -> Bytes:
+    """Of each 16 bytes the new ones that have a bit of the mask, and the old ones otherwise."""
+    chosen = np.array([mask >> byte & 1 for byte in range(BULK_UNIT)], np.bool_)
+    found: Bytes = np.where(chosen, new, old)
+    return found
 
 
-@prepares("cp.async.bulk.commit_group", "cp.async.bulk.wait_group")
+def _combined(kind: str, operation: str, old: Bytes, new: Bytes) -> Bytes:
+    size = int(kind.lstrip("bfsu")) // 8
+    return reduced(kind, operation, old.reshape(-1, size), new.reshape(-1, size)).reshape(old.shape)
+
+
+def _same_cta(machine: CtaState, form: Form, warp: int, address: int, barrier: int) -> None:
+    """Raises AddressError for bytes that would come to another CTA than that of their mbarrier."""
+    if not isinstance(machine, LaunchState) or not machine.clustered:
+        return
+    homes = [machine.holder(each, warp)[0] for each in (address, barrier)]
+    if homes[0].number != homes[1].number:
+        reason = f"{form.name} to shared memory{homes[0].shared_name} with an mbarrier in that{homes[1].shared_name}"
+        raise AddressError(reason, "both in one CTA", rule="barrier-use")
+
+
+@prepares("cp.async.bulk.commit_group", "cp.async.bulk.wait_group", "cp.async.bulk.prefetch")
 def bulk_group(instruction: Instruction, form: Form) -> Executor:
-    """cp.async.bulk.commit_group and wait_group: PTX ISA 9.0, 9.7.9.25.3.4."""
+    """cp.async.bulk.commit_group and wait_group, and cp.async.bulk.prefetch.L2: PTX ISA 9.0, 9.7.9.25.3.4, .4.3."""
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
+
+    return run
+
+
+# Single values
+
+
+@prepares("st.async", "red.async")
+def store_asynchronously(instruction: Instruction, form: Form) -> Executor:
+    """st.async and red.async: every thread stores or reduces, and the bytes complete on its mbarrier. PTX ISA 9.0,
+    9.7.9.12 and 9.7.13.8."""
+    act = (atomic if form.name == "red.async" else store_anywhere)(instruction, form)
+    if "mbarrier" not in instruction.by_role:
+        return act
+    read, barriers = addresses(instruction["address"]), addresses(instruction["mbarrier"])
+    size = form.width // 8 * form.elements
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        state, lanes = launched(machine, form), machine.threads(warps)
+        where, on = read(machine, warps), barriers(machine, warps)
+        act(machine, warps)
+        for row in np.flatnonzero(lanes.any(axis=1)).tolist():
+            pairs, counts = np.unique(np.stack([where[row], on[row]])[:, lanes[row]], axis=1, return_counts=True)
+            for (address, barrier), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
+                _same_cta(state, form, int(warps[row]), address, barrier)
+                arrived(state, int(warps[row]), barrier, size * count)
+        return Outcome(wavefronts(filled(machine, where), size))
+
+    return run
+
+
+@prepares("st.bulk")
+def fill(instruction: Instruction, form: Form) -> Executor:
+    """st.bulk: zeros in shared memory. PTX ISA 9.0, 9.7.9.13."""
+    readers = [addresses(instruction["address"]), reader(instruction["size"], 64)]
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        state, lanes = launched(machine, form), machine.threads(warps)
+        where, sizes = readers[0](machine, warps), readers[1](machine, warps)[:, 0]
+        for row, lane in np.argwhere(lanes).tolist():
+            address, size = in_window(int(where[row, lane])), int(sizes[row, lane])
+            if size % _FILL_UNIT:
+                raise AddressError(f"{form.name} of {size} bytes", f"a multiple of {_FILL_UNIT}")
+            units = address + np.arange(0, size, _FILL_UNIT, dtype=np.int64)[None]
+            zeros, actor = np.zeros((*units.shape, _FILL_UNIT), np.uint8), machine.actors(warps[row : row + 1])
+            if size:
+                raced(machine, state.shared.write(units, zeros, actor))
+        machine.note(instruction, warps)
+        return Outcome(wavefronts(filled(machine, where), _FILL_UNIT))
 
     return run

@@ -55,7 +55,7 @@ class Thread(NamedTuple):
 Reader = Callable[[CtaState, Warps], Array]  # [warp, lane] or [warp, register, lane]
 
 
-def _threads(machine: CtaState, warps: Warps, what: str, readers: list[Reader]) -> Iterator[Thread]:
+def threads_of(machine: CtaState, warps: Warps, what: str, readers: list[Reader]) -> Iterator[Thread]:
     """The threads that execute an instruction, at most one of a warp, each with the values of all operands."""
     lanes = machine.threads(warps)
     several = lanes.sum(axis=1) > 1
@@ -215,27 +215,27 @@ def _load(instruction: Instruction, form: Form) -> Executor:
         state = launched(machine, form)
         facts: list[Fact] = [Idle()] * len(warps)
         rows = {int(row): index for index, row in enumerate(warps.tolist())}
-        for thread in _threads(machine, warps, form.name, readers):
+        for thread in threads_of(machine, warps, form.name, readers):
             address, *rest = thread.values
             start, rest = tuple(rest[:rank]), rest[rank:]
             offsets = tuple(rest[: rank - 2]) if "im2col" in form.qualifiers else ()
             to, barrier, *masks = rest[len(offsets) :]
             tensor = tensor_at(state, address)
             _checked(tensor, form, start, writes=False)
-            places = [(_in_window(to), barrier)]
+            places = [(in_window(to), barrier)]
             if masks:
                 many = [state.multicast(each, thread.row, masks[0]) for each in (to, barrier)]
                 places = list(zip(*many, strict=True))
             for each, at in places:
                 _bring(state, thread.row, tensor, move(tensor, start, offsets, each))
-                facts[rows[thread.row]] = _arrived(state, thread.row, at, tensor.box_bytes)
+                facts[rows[thread.row]] = arrived(state, thread.row, at, tensor.box_bytes)
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts))
 
     return run
 
 
-def _in_window(address: int) -> int:
+def in_window(address: int) -> int:
     """An address in shared memory, of a generic one or of one in its window."""
     return address - SHARED if SHARED <= address < SHARED + WINDOW_BYTES else address
 
@@ -254,13 +254,14 @@ def _bring(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved) -> N
         machine.shared.write(outside[None], np.broadcast_to(data, (1, len(outside), len(data))).copy(), actor)
 
 
-def _arrived(machine: LaunchState, row: int, barrier: int, size: int) -> Fact:
-    """Counts the bytes of a box that a warp has asked for on an mbarrier; returns the fact."""
+def arrived(machine: CtaState, row: int, barrier: int, size: int, first: int = 0) -> Fact:
+    """Counts the bytes that a warp has asked for, from this address on, on an mbarrier; returns the fact."""
     holder, offset = machine.holder(barrier, row)
     phase = holder.mbarriers.at(offset)
     phase.released = joined(phase.released, machine.release(row))  # seen by whoever sees the phase complete
     holder.mbarriers.complete(offset, size)
-    return BulkFacts((holder.number, offset), size, -(-size // LINE_BYTES))
+    lines = -(-(first % LINE_BYTES + size) // LINE_BYTES) if size else 0
+    return BulkFacts((holder.number, offset), size, lines)
 
 
 # Stores and reductions
@@ -278,7 +279,7 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
-        for thread in _threads(machine, warps, form.name, readers):
+        for thread in threads_of(machine, warps, form.name, readers):
             address, *start, source = thread.values
             tensor = tensor_at(state, address)
             _checked(tensor, form, tuple(start), writes=True)
@@ -286,7 +287,7 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
                 reason = f"a reduction by .{operation} of a tensor of {tensor.type}: the chip stops with an illegal "
                 legal = ", ".join(REDUCED[tensor.type]) or "none for this type"
                 raise AddressError(f"{reason}instruction", legal, rule=RULE)
-            box_of = move(tensor, tuple(start), (), _in_window(source), writes=True)
+            box_of = move(tensor, tuple(start), (), in_window(source), writes=True)
             _send(state, thread.row, tensor, box_of, operation)
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
@@ -366,12 +367,12 @@ def replace_field(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
-        for thread in _threads(machine, warps, form.name, readers):
+        for thread in threads_of(machine, warps, form.name, readers):
             address, given = thread.values
             shared = space == "shared" or WINDOWS["shared"] <= address < WINDOWS["shared"] + (1 << 32)
             places: Addresses = np.arange(0, BYTES, UNIT, dtype=np.int64)[None]
             actor = machine.actors(np.array([thread.row], np.intp))
-            places = places + (_in_window(address) if shared else address)
+            places = places + (in_window(address) if shared else address)
             before = state.shared.read(places, UNIT, actor)[0] if shared else state.memory.read(places, UNIT)
             after = np.frombuffer(replaced(before.tobytes(), field, given, ordinal.value), np.uint8).reshape(
                 before.shape

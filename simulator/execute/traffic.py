@@ -90,7 +90,7 @@ _TRAFFIC: dict[str, Callable[[Instruction, Form], Traffic]] = {
     "ld.global": _access(False, False, FetchKind.LOAD),
     "st.global": _access(False, True, FetchKind.STORE),
     **dict.fromkeys(("cp.async.ca", "cp.async.cg"), _copy),
-    "cp.async.bulk": _bulk_copy,
+    **dict.fromkeys(("cp.async.bulk.shared::cluster.global", "cp.async.bulk.shared::cta.global"), _bulk_copy),
 }
 
 

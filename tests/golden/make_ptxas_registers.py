@@ -35,7 +35,6 @@ TYPES = (
 DECLARATIONS = "".join(f".reg .{kind} %{kind}_<256>;\n" for kind in TYPES)
 TARGETS = ("sm_100a", "sm_90a", "sm_120a", "sm_80")
 VERSION = "9.0"
-_LATER = ("cp.async.bulk",)  # not executed, and so not read in full
 _REGISTER = re.compile(r"%(?:p|rs|r|rd|b|rq)\d+")
 
 
@@ -57,8 +56,6 @@ def questions(rows: tuple[Row, ...] = (*PLAIN_ROWS, *KERNEL_ROWS, *FAMILY_ROWS))
     generator = random.Random(0)
     seen: set[tuple[object, ...]] = set()
     for row in rows:
-        if row.name.startswith(_LATER):
-            continue
         for form in sampled_forms(row, generator):
             target = next((name for name in TARGETS if form.supports(parse_target(name))), None)
             kinds = tuple(q for q in form.qualifiers if re.fullmatch(r"(?:[bsuf]|bf|tf)\d+(?:x2)?|pred|e\dm\dx2", q))

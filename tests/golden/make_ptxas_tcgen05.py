@@ -102,7 +102,7 @@ def _operand(role: Role, form: Form, generator: random.Random) -> str:
         case Shape.PREDICATE:
             return generator.choice([register, f"!{register}", str(generator.randrange(3))])
         case Shape.IMMEDIATE:
-            return integer
+            return str(generator.choice(role.choices[0])) if role.choices else integer
     return "_" if role.sink == "must" or (role.sink and generator.randrange(2)) else register
 
 

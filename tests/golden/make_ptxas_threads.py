@@ -39,8 +39,9 @@ _LATEST = "9.0"
 _FIRST_VERSION = {"sm_80": "7.0", "sm_89": "7.8", "sm_90a": "8.0", "sm_100a": "8.6", "sm_120a": "8.7"}
 ROWS: tuple[Row, ...] = (*PLAIN_ROWS, *KERNEL_ROWS)
 
-# What tcsim does not execute and so does not read in full (docs/limits.md), and what has a table of its own
-LATER = ("cp.async.bulk", "wgmma")
+LATER = ("wgmma",)  # what has a table of its own
+# With a register or a constant where the mbarrier belongs, which ptxas takes for something else
+_NO_MBARRIER = re.compile(r"(?:@\S+ )?cp\.\S*async\.bulk\.\S*mbarrier\S*(?: [^,]+,){3} [^\[]")
 # Legal only beside a call, which a text of one instruction does not have
 _BESIDE_CALLS = re.compile(r"(?:@\S+ )?(?:(?:ld|st)\S*param::func|st\S*\.param)")
 
@@ -87,7 +88,15 @@ ADDRESSES = (
     "[%r9]", "[%rd9]", "[%rs9]", "[%f9]", "[%fd9]", "[%p9]", "[%rd9+8]", "[%rd9+-8]", "[%r9+16]", "[%rd9-8]",
     "[%rd9+0x10]", "[%rd9+1.0]", "[%laneid]",
 )  # fmt: skip
-VARIABLES = {"shared": "bar", "shared::cta": "bar", "global": "glo", "const": "con", "local": "loc", "param": "par"}
+VARIABLES = {
+    "shared": "bar",
+    "shared::cta": "bar",
+    "shared::cluster": "bar",
+    "global": "glo",
+    "const": "con",
+    "local": "loc",
+    "param": "par",
+}
 WAYS = (*REGISTERS, *CONSTANTS, *OTHERS, *ADDRESSES)
 _POOL = (
     "s8", "u8", "b8", "s16", "u16", "b16", "s32", "u32", "b32", "s64", "u64", "b64", "f16", "f16x2", "bf16", "bf16x2",
@@ -241,7 +250,11 @@ def asked(seed: int = 0) -> list[Asked]:
         spellings = sum(prod(len(slot) for slot in row.slots) for row in rows)
         found += changed_texts(rows, generator, min(30 + 3 * spellings, 400))
         found += operand_ways(rows, generator)
-    return [each for each in dict.fromkeys(found) if not _later(each.text) and not _BESIDE_CALLS.match(each.text)]
+    return [
+        each
+        for each in dict.fromkeys(found)
+        if not _later(each.text) and not _BESIDE_CALLS.match(each.text) and not _NO_MBARRIER.match(each.text)
+    ]
 
 
 # ptxas
@@ -255,8 +268,8 @@ _WINDOW = re.compile(r"\.(?:shared|local|const|param)\b")
 def _alone(text: str) -> bool:
     """Whether a text is judged by itself: a generic or global address that is not of 64 bits makes ptxas take the whole
     program for one of 32 bits, or not, by what else is in it; and setmaxnreg beside a text that is wrong is wrong."""
-    if text.startswith("setmaxnreg"):
-        return True
+    if text.startswith("setmaxnreg") or ("async.bulk" in text and "global" in text.split("[", 1)[0]):
+        return text.startswith("setmaxnreg") or bool(_NARROW_ADDRESS.search(text))
     return bool(_NARROW_ADDRESS.search(text)) and not _WINDOW.search(text.split("[", 1)[0])
 
 
