@@ -15,7 +15,7 @@ from isa.errors import POLICIES
 from isa.targets import parse_target
 from simulator.chip.config import Config, load_config
 from simulator.errors import check_option
-from simulator.execute.launch_state import Dim
+from simulator.execute.geometry import Dim
 from simulator.parallel import MOST_WORKERS, cores
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage

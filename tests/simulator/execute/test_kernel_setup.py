@@ -1,5 +1,5 @@
-"""What kernels of Hopper say beside their work: how many registers a warp has, which thread issues, and what fences order
-the proxies, in a launch and in a trace."""
+"""What kernels of Hopper say beside their work: how many registers a warp has, which thread issues, and what fences
+order the proxies, in a launch and in a trace."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_one_of_the_threads_that_are_there_is_elected() -> None:
 
 def test_a_trace_goes_on_behind_what_says_nothing_of_values() -> None:
     lines = SETUP.format(change="inc", registers=232).replace("; ", ";\n")
-    trace = f'.trace 1\n.target sm_90a\n.warps 1\n.global 4096\n.warp 0 {{\nmov.u64 %rd1, 0;\n{lines}mov.u32 %r1, 7;\n}}\n.store "d", %r1, 1;\n'
+    head = ".trace 1\n.target sm_90a\n.warps 1\n.global 4096\n.warp 0 {\nmov.u64 %rd1, 0;\n"
+    trace = f'{head}{lines}mov.u32 %r1, 7;\n}}\n.store "d", %r1, 1;\n'
     assert (simulator.run(trace, config="h100_sxm").arrays["d"] == 7).all()
 
 
