@@ -94,9 +94,7 @@ BOX_BYTES, ALIGNMENT = Place(512, 24), Place(576, 16)
 
 
 def _refuse(text: object, reason: str, legal: str, operand: str) -> IsaError:
-    return IsaError(
-        str(text), -1, reason, legal, section="CUDA driver API, cuTensorMapEncode", rule=RULE, operand=operand
-    )
+    return IsaError(str(text), -1, reason, legal, section="CUDA driver API, cuTensorMapEncode", rule=RULE, operand=operand)
 
 
 @dataclass(frozen=True)
@@ -234,9 +232,7 @@ class TensorMap:
     def _range_problems(self) -> Iterator[IsaError]:
         unit = 32 if self.interleave == 32 else 16
         if self.address % unit or not 0 <= self.address < 1 << 48:
-            yield _refuse(
-                hex(self.address), f"address {self.address:#x}", f"a multiple of {unit} below 2^48", "address"
-            )
+            yield _refuse(hex(self.address), f"address {self.address:#x}", f"a multiple of {unit} below 2^48", "address")
         yield from _outside(self.size, 1, 1 << 32, "size")
         yield from _outside(self.element_stride, 1, 8, "element_stride")
         for index, stride in enumerate(self.stride_bytes):
@@ -409,11 +405,6 @@ def replaced(data: bytes, name: str, value: int, ordinal: int = 0) -> bytes:
             if kind.tf32:  # measured: the bit is set, and never cleared
                 word = TF32.put(word, 1)
         case _:
-            places_of_codes = {
-                "rank": RANK,
-                "interleave_layout": INTERLEAVE,
-                "swizzle_mode": SWIZZLE,
-                "fill_mode": FILL,
-            }
+            places_of_codes = {"rank": RANK, "interleave_layout": INTERLEAVE, "swizzle_mode": SWIZZLE, "fill_mode": FILL}
             word = places_of_codes[name].put(word, value)
     return word.to_bytes(BYTES, "little")

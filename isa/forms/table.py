@@ -25,10 +25,10 @@ PLAIN_ROWS: tuple[Row, ...] = (
 )  # fmt: skip
 FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
 # What kernels have besides: more spellings than can be listed
-KERNEL_ROWS: tuple[Row, ...] = (
-    *THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS, *KERNEL_MBARRIER_ROWS, *WGMMA_ROWS
-)  # fmt: skip
+KERNEL_ROWS: tuple[Row, ...] = (*THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS, *KERNEL_MBARRIER_ROWS)
 FAMILIES = ("tcgen05", "mbarrier", "fence")
+
+KERNEL_ROWS += WGMMA_ROWS
 
 # The first part of every opcode; then the parts that come first and keep their order
 FIRST_NAMES = tuple(dict.fromkeys(("mma", *(row.name.split(".")[0] for row in (*PLAIN_ROWS, *KERNEL_ROWS)), *FAMILIES)))
