@@ -37,10 +37,12 @@ TABLE = Path(__file__).parent / "ptxas_threads.csv.gz"
 TARGETS = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 _LATEST = "9.0"
 _FIRST_VERSION = {"sm_80": "7.0", "sm_89": "7.8", "sm_90a": "8.0", "sm_100a": "8.6", "sm_120a": "8.7"}
-ROWS: tuple[Row, ...] = (*PLAIN_ROWS, *KERNEL_ROWS)
+ROWS: tuple[Row, ...] = tuple(  # wgmma has a table of its own: make_ptxas_wgmma.py
+    row for row in (*PLAIN_ROWS, *KERNEL_ROWS) if not row.name.startswith("wgmma")
+)
 
-# What tcsim does not execute and so does not read in full (docs/limits.md), and what has a table of its own
-LATER = ("cp.async.bulk", "wgmma")
+# What tcsim does not execute, and so does not read in full: none of the texts is about it (docs/limits.md)
+LATER = ("cp.async.bulk",)
 # Legal only beside a call, which a text of one instruction does not have
 _BESIDE_CALLS = re.compile(r"(?:@\S+ )?(?:(?:ld|st)\S*param::func|st\S*\.param)")
 
