@@ -221,8 +221,9 @@ def test_launch_on_the_command_line(tcsim: Tcsim, tmp_path: Path) -> None:
 
 def test_decode_names_what_a_launch_cannot_execute(tcsim: Tcsim, tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
+    head = HEAD.replace("sm_90a", "sm_100a")
     path.write_text(
-        f"{HEAD.replace('sm_90a', 'sm_100a')}.visible .entry k() {{\n.reg .b32 %r<4>;\nmov.u32 %r1, 0;\ntcgen05.wait::ld.sync.aligned;\n"
+        f"{head}.visible .entry k() {{\n.reg .b32 %r<4>;\nmov.u32 %r1, 0;\ntcgen05.wait::ld.sync.aligned;\n"
         "multimem.st.global.u32 [0], %r1;\nret;\n}\n"
     )
     code, out, _ = tcsim("decode", path)
