@@ -1,5 +1,6 @@
 """Builds what is compiled into the wheel where there is a C compiler: the kernel of arithmetic, from C, and the front
-of the timing model, from Python by Cython. Without one the wheel is pure Python, and numpy and Python do the work."""
+of the timing model, from Python by Cython, and the CUDA runtime of `tcsim exec`, from C++. Without one the wheel is
+pure Python: numpy and Python do the work, and `tcsim exec` builds its runtime when it is first used."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-BUILDERS = ("arithmetic/compiled/build.py", "machine/build.py")  # in simulator
+BUILDERS = ("arithmetic/compiled/build.py", "machine/build.py", "host/build.py")  # in simulator
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg] # of any config
@@ -28,7 +29,7 @@ class KernelHook(BuildHookInterface):  # type: ignore[type-arg] # of any config
             try:
                 library = _module(path).build()
             except (Exception, SystemExit) as error:  # whatever a compiler, or its absence, brings about
-                self.app.display_warning(f"simulator/{name}: not compiled, Python will do the work: {error}")
+                self.app.display_warning(f"simulator/{name}: not compiled, which installation goes on without: {error}")
                 continue
             build_data["artifacts"].append(library.relative_to(self.root).as_posix())
             build_data["pure_python"] = False

@@ -57,7 +57,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("simulator.simulation",),
     ("simulator.applications",),
     ("simulator.faults", "simulator.check"),
-    ("simulator.studies", "simulator.views", "simulator.lessons"),
+    ("simulator.studies", "simulator.views", "simulator.lessons", "simulator.host"),
     ("simulator.cli",),
     ("simulator", "simulator.__main__"),
 )

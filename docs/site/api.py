@@ -18,7 +18,7 @@ CONTRACTS = (
     *("simulator.layout", "simulator.faults", "simulator.check", "simulator.studies.gemm"),
     *("simulator.studies.sparselt", "simulator.studies.sweep", "simulator.studies.accuracy"),
     *("simulator.studies.roofline", "simulator.studies.validation", "simulator.views.drawing"),
-    "simulator.views.explorer",
+    *("simulator.views.explorer", "simulator.host"),
 )
 """`import simulator` offers the last of these by short names, such as `simulator.gemm`."""
 MOST = 400  # characters of a constant that is shown by its values

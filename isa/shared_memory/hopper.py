@@ -74,7 +74,8 @@ def wgmma_markdown() -> str:
 
 {table_markdown(TABLE)}
 
-The canonical layouts are those above, K-major and MN-major, without 32-byte atoms. All of it is measured on an H100, with random starts,
-strides and base offsets: the swizzle is the XOR of address bits 4 to 6 with bits 7 to 9 of the address less 128 bytes for each of the base
-offset; a start inside a swizzle row is added before the XOR; and a K-major row that is wider than its swizzle (64 bytes of a sparse
-product's B with 32B) goes on at the leading offset, as it does from unit to unit without swizzle."""
+The canonical layouts are those above, K-major and MN-major, without 32-byte atoms. All of it is measured on an H100,
+with random starts, strides and base offsets: the swizzle is the XOR of address bits 4 to 6 with bits 7 to 9 of the
+address less 128 bytes for each of the base offset; a start inside a swizzle row is added before the XOR; and a K-major
+row that is wider than its swizzle (64 bytes of a sparse product's B with 32B) goes on at the leading offset, as it does
+from unit to unit without swizzle."""

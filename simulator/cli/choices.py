@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 FORM = """\
 FORM is an opcode; .sync.aligned and .row.col may be left out: mma.sp.m16n8k32.f32.f16.f16.f32,
-ldmatrix.m8n8.x4.shared.b16, tcgen05.mma.sp.cta_group::1.kind::f16, tcgen05.ld.16x256b.x4.b32."""
+wgmma.mma_async.sp.m64n128k32.f32.f16.f16, ldmatrix.m8n8.x4.shared.b16, tcgen05.mma.sp.cta_group::1.kind::f16,
+tcgen05.ld.16x256b.x4.b32."""
 METADATA = """\
 --metadata is random, random:SEED, a word in hexadecimal (the same in every lane), words with commas between (one a
 lane), or a file: .npy, .npz, or words in hexadecimal."""
@@ -69,7 +70,7 @@ def _text(options: argparse.Namespace, text_of: Callable[[FormLayout, Selection 
 
     selection, layout = None, form_layout(options.form, _choice(options))
     if options.metadata is not None and layout.sparsity is None:
-        legal = "an mma.sp or tcgen05.mma.sp form, or no --metadata"
+        legal = "an mma.sp, wgmma.mma_async.sp or tcgen05.mma.sp form, or no --metadata"
         raise IsaError(layout.opcode, -1, f"'{layout.opcode}' has no metadata", legal)
     if options.metadata is not None:
         try:

@@ -14,8 +14,8 @@ DESCRIPTION = """\
 Prints the table of instructions: every form with its operands (and how many registers each lane holds of them),
 selectors, metadata, first PTX version and targets.
 
---family mma is mma and mma.sp, tcgen05 also has mbarrier and fence, plain is ldmatrix, loads, stores, integer
-arithmetic and barriers.
+--family mma is mma and mma.sp, wgmma those of warpgroups, tcgen05 also has mbarrier and fence, plain is
+ldmatrix, loads, stores, integer arithmetic and barriers.
 --target keeps what a chip has; --type what multiplies a type, --sparse the sparse forms.
 """
 

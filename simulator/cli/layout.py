@@ -138,7 +138,8 @@ def _configure_shared(parser: argparse.ArgumentParser) -> None:
     of.add_argument(
         "--read",
         metavar="BY",
-        help="what is read: ldmatrix.x1, .x2, .x4; tcgen05 (32 bytes of K through a descriptor), tcgen05.sp.b (64)",
+        help="what is read: ldmatrix.x1, .x2, .x4; tcgen05, wgmma (32 bytes of K through a descriptor), tcgen05.sp.b, "
+        "wgmma.sp.b (64)",
     )
     of.add_argument("--at", type=_place, metavar="ROW,K", help="from where on it reads (default 0,0)")
 

@@ -17,6 +17,7 @@ from simulator.version import __version__
 VERBS = {
     "run": "run a trace on one SM: cycles, throughput, results",
     "launch": "run a real PTX kernel on arrays, or a captured launch: values, instructions, what is undefined",
+    "exec": "run a CUDA program against a simulated GPU: its kernels, and its calls of the CUDA runtime",
     "capture": "how a launch on a GPU becomes a capture, and what a capture holds",
     "stalls": "where the cycles of a trace went: by line of the trace, warp or sub-core, and by cause",
     "config": "list configs, their values and what may be set: key, value, legal values, meaning, source",

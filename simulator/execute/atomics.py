@@ -40,8 +40,21 @@ def _function(choose: Any) -> Update:
     return update
 
 
+def _canonical(found: Array, old: Array, b: Array) -> Array:
+    """What atomic units make of NaN: all bits ones but for the sign; of f64 the operand that is NaN, the new one
+    first. Measured on an H200 (`measurements/tensor_maps`; red of f32, f16x2 and bf16x2 of special values)."""
+    found = np.asarray(found)
+    if found.dtype.kind in "iu":
+        return found
+    if found.dtype == np.float64:
+        return np.asarray(np.where(np.isnan(b), b, np.where(np.isnan(old), old, found)))
+    bits = 8 * found.dtype.itemsize
+    nan = np.array((1 << bits - 1) - 1, f"u{bits // 8}").view(found.dtype)
+    return np.asarray(np.where(np.isnan(found), nan, found))
+
+
 def _add_flushed(old: Array, b: Array) -> Array:
-    return _flush(_flush(old) + _flush(b))
+    return _canonical(_flush(_flush(old) + _flush(b)), old, b)
 
 
 _INTEGER: dict[str, Update] = {
@@ -65,13 +78,13 @@ def _extreme(choose: Any, negative: bool) -> Update:
         zeros = (old == 0) & (b == 0)
         sign = np.signbit(old) | np.signbit(b) if negative else np.signbit(old) & np.signbit(b)
         zero = np.where(sign, -0.0, 0.0).astype(old.dtype)
-        return np.asarray(np.where(zeros, zero, choose(old, b)))
+        return _canonical(np.where(zeros, zero, choose(old, b)), old, b)
 
     return update
 
 
 _FLOAT: dict[str, Update] = {
-    "add": lambda old, b: old + b, "min": _extreme(np.fmin, True), "max": _extreme(np.fmax, False),
+    "add": lambda old, b: _canonical(old + b, old, b), "min": _extreme(np.fmin, True), "max": _extreme(np.fmax, False),
 }  # fmt: skip
 
 

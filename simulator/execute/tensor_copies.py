@@ -335,20 +335,13 @@ REDUCED: dict[str, tuple[str, ...]] = {
 
 def reduced(kind: str, operation: str, old: Bytes, new: Bytes) -> Bytes:
     """What a reduction writes, uint8 [element, byte]. Measured on an H200: types with .ftz flush subnormal operands and
-    results; NaN is all ones but for the sign, of f64 the operand that is NaN, the new one first; a minimum or maximum
-    of a number and NaN is the number."""
+    results; a minimum or maximum of a number and NaN is the number."""
     update, element = update_of(
         kind.split(".", maxsplit=1)[0].replace("tf32", "f32"), operation, flushes=kind.endswith("ftz")
     )
     a, b = (np.ascontiguousarray(data).view(element)[:, 0] for data in (old, new))
     with np.errstate(all="ignore"):
         found = np.ascontiguousarray(update(a, b).astype(element, copy=False))
-        if kind == "f64":
-            for each in (a, b):
-                found = np.where(np.isnan(each), each, found)
-        elif kind[0] not in "us":
-            words = found.view(f"<u{element.itemsize}")
-            words[np.isnan(found)] = (1 << 8 * element.itemsize - 1) - 1
     data: Bytes = found[:, None].view(np.uint8)
     return data
 

@@ -153,8 +153,9 @@ def _shared(
     def read(machine: CtaState, warps: Warps) -> Bits:
         given = _uniform(machine, form, words(machine, warps)[:, 0], warps)
         kinds, which = np.unique(given, return_inverse=True)
-        places = np.stack([unit_addresses_of(int(word), major, lines, units).ravel() for word in kinds])[which]
         leaders = warps[::WARPS]
+        places = np.stack([unit_addresses_of(int(word), major, lines, units).ravel() for word in kinds])[which]
+        places = places + machine.own_window(leaders)  # a descriptor has 18 bits of an address: one's own CTA
         data, races = machine.shared.read(places, UNIT, machine.actors(leaders))
         raced(machine, races)
         if machine.checked:

@@ -261,7 +261,7 @@ class _Reader:
             self.fail(f"{key}.shape", f"{_cut(shape)} of {kind} is not {size} bytes", f"{size} bytes")
         address = entry.get("address")
         if address is not None:
-            address = self.number(f"{key}.address", address, 1 << 56)
+            address = self.number(f"{key}.address", address, 1 << 57)
         flags = {flag: entry.get(flag, False) for flag in ("zero", "output")}
         for flag, value in flags.items():
             if not isinstance(value, bool):

@@ -160,10 +160,11 @@ class LaunchShared(SharedMemory):
 
     def _raced(self, kind: str, addresses: Addresses, width: int, warps: Warps) -> int:
         races = 0
-        for cta, own in self._by_cta(warps):
+        for cta, every in self._by_cta(warps):
+            own = every
             if self.cluster > 1:  # accesses of other CTAs are not looked at
-                mine = addresses[own] >> RANK_BIT == cta % self.cluster
-                own = own[mine.all(axis=tuple(range(1, mine.ndim)))]
+                mine = addresses[every] >> RANK_BIT == cta % self.cluster
+                own = every[mine.all(axis=tuple(range(1, mine.ndim)))]
             places = (addresses[own] & _WITHIN if self.cluster > 1 else addresses[own])[..., None] + np.arange(width)
             races += getattr(self.histories[cta], kind)(places, warps[own] % self.warps_each)
         return races

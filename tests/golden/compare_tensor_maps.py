@@ -148,6 +148,8 @@ def main() -> int:
         found[f"copies, {name}"] = len(list(wrong_copies(stored(name)))), len(stored(name)["records"])
     for name, (wrong, total) in found.items():
         print(f"{name:<20} {wrong:6,} of {total:6,} differ")
+    copies = sum(total for name, (_, total) in found.items() if name.startswith("copies"))
+    print(f"all {len(maps):,} maps {copies:,} copies: {sum(wrong for wrong, _ in found.values())} differ")
     return int(any(wrong for wrong, _ in found.values()))
 
 

@@ -119,6 +119,12 @@ ROWS = (
         r"all (\d+) launches ([\d,]+) bytes: ([\d,]+) differ",
     ),
     Evidence(
+        "tensor maps as the driver makes them, and tensor copies, on an H200",
+        "{} maps, {} copies: {} differ",
+        "python -m tests.golden.compare_tensor_maps",
+        r"all +([\d,]+) maps +([\d,]+) copies: ([\d,]+) differ",
+    ),
+    Evidence(
         "printed formulas of layouts, against the mappings",
         "{} formulas at {} places: {} differ",
         "tcsim layout --check",

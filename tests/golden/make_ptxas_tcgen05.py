@@ -101,6 +101,8 @@ def _operand(role: Role, form: Form, generator: random.Random) -> str:
             return generator.choice([register, constant])
         case Shape.PREDICATE:
             return generator.choice([register, f"!{register}", str(generator.randrange(3))])
+        case Shape.IMMEDIATE if role.choices:
+            return str(role.choices[0][generator.randrange(len(role.choices[0]))])
         case Shape.IMMEDIATE:
             return str(generator.choice(role.choices[0])) if role.choices else integer
     return "_" if role.sink == "must" or (role.sink and generator.randrange(2)) else register

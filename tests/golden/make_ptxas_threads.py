@@ -37,9 +37,10 @@ TABLE = Path(__file__).parent / "ptxas_threads.csv.gz"
 TARGETS = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 _LATEST = "9.0"
 _FIRST_VERSION = {"sm_80": "7.0", "sm_89": "7.8", "sm_90a": "8.0", "sm_100a": "8.6", "sm_120a": "8.7"}
-ROWS: tuple[Row, ...] = (*PLAIN_ROWS, *KERNEL_ROWS)
+ROWS: tuple[Row, ...] = tuple(  # wgmma has a table of its own: make_ptxas_wgmma.py
+    row for row in (*PLAIN_ROWS, *KERNEL_ROWS) if not row.name.startswith("wgmma")
+)
 
-LATER = ("wgmma",)  # what has a table of its own
 # With a register or a constant where the mbarrier belongs, which ptxas takes for something else
 _NO_MBARRIER = re.compile(r"(?:@\S+ )?cp\.\S*async\.bulk\.\S*mbarrier\S*(?: [^,]+,){3} [^\[]")
 # Legal only beside a call, which a text of one instruction does not have
@@ -122,10 +123,6 @@ class Asked(NamedTuple):
 def family(name: str) -> str:
     """The family of an instruction: the first part of its opcode."""
     return name.split(".", 1)[0]
-
-
-def _later(opcode: str) -> bool:
-    return opcode.startswith(LATER)
 
 
 def _forms(row: Row, generator: random.Random, most: int) -> list[Form]:
@@ -240,8 +237,7 @@ def asked(seed: int = 0) -> list[Asked]:
     generator = random.Random(seed)
     by_family: dict[str, list[Row]] = {}
     for row in ROWS:
-        if not _later(row.name):
-            by_family.setdefault(family(row.name), []).append(row)
+        by_family.setdefault(family(row.name), []).append(row)
     found: list[Asked] = []
     for rows in by_family.values():
         for row in rows:
@@ -253,7 +249,7 @@ def asked(seed: int = 0) -> list[Asked]:
     return [
         each
         for each in dict.fromkeys(found)
-        if not _later(each.text) and not _BESIDE_CALLS.match(each.text) and not _NO_MBARRIER.match(each.text)
+        if not _BESIDE_CALLS.match(each.text) and not _NO_MBARRIER.match(each.text)
     ]
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from isa.errors import Error
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
-from simulator.execute.launch_state import Batch, Geometry, LaunchState, launch_state
+from simulator.execute.geometry import Batch, Geometry
+from simulator.execute.launch_state import LaunchState, launch_state
 from simulator.parallel import ALONE, RemoteTraceback, begin_worker, sendable, undisturbed
 from simulator.program.kernel import Kernel, Operation, SystemCall
 from simulator.simulation.launch.errors import LaunchError

@@ -15,7 +15,7 @@ from isa.errors import POLICIES
 from isa.targets import parse_target
 from simulator.chip.config import Config, load_config
 from simulator.errors import check_option
-from simulator.execute.launch_state import Dim
+from simulator.execute.geometry import Dim
 from simulator.parallel import MOST_WORKERS, cores
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
@@ -145,6 +145,10 @@ def prepare(
     cluster = None if options.cluster is None else dim(options.cluster, "cluster")
     geometry = checked(kernel, grid, block, cluster, target, options.dynamic_shared, most_shared)
     for image in kernel.images:
+        held = next((each for each in memory.buffers if each.address == image.address), None)
+        if held is not None and held.size == len(image.data):  # it keeps what earlier launches have left in it
+            held.constant = image.constant
+            continue
         buffer = memory.place(
             image.name, len(image.data), image.address, storage=shared_storage(len(image.data)), constant=image.constant
         )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from isa.targets import Target
-from simulator.execute.launch_state import Dim, Geometry
+from simulator.execute.geometry import Dim, Geometry
 from simulator.program.kernel import Kernel
 from simulator.simulation.launch.errors import LaunchError
 

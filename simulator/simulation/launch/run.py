@@ -166,8 +166,8 @@ class Run:
 
     def _ended(self) -> Lanes:
         """bool [CTA]: those of which no thread is left, or none that does more than exit."""
-        over = ~self.threads.live | np.isin(self.threads.at, self._exits)
-        ended: Lanes = over.reshape(-1, self.state.warps * WARP_SIZE).all(axis=1)
+        over = np.logical_or(~self.threads.live, np.isin(self.threads.at, self._exits))
+        ended: Lanes = np.logical_and.reduce(over.reshape(-1, self.state.warps * WARP_SIZE), axis=1)
         return ended
 
     def _deliver(self, pending: Reduction, threads: Lanes) -> None:

@@ -405,7 +405,7 @@ CATALOGUE: list[tuple[str, str | None, str, str, str]] = [
     ("mbarrier.init.b64 [%r1], 1;", None, "%r1", "a 32-bit register", "64-bit register"),
     ("mbarrier.test_wait.parity.shared.b64 %p1, [%r1], 2;", None, "2;", "operand parity 2 is out of range", "0 to 1"),
     ("mbarrier.test_wait.shared.b64 %r1, [%r1], %rd1;", None, "%r1", "a 32-bit register", "predicate"),
-    ("fence.proxy.async.shared;", None, "shared", "does not go with .async", "fence.proxy.async.shared::cta"),
+    ("fence.proxy.async.shared;", None, "shared", "'.shared' does not go with .async", "fence.proxy.async.shared::cta"),
     ("fence.acq_rel.cluster;", "sm_80", "fence", "is not available on sm_80", "sm_90"),
 ]
 

@@ -54,8 +54,8 @@ def test_one_of_the_threads_that_are_there_is_elected() -> None:
 
 def test_a_trace_goes_on_behind_what_says_nothing_of_values() -> None:
     lines = SETUP.format(change="inc", registers=232).replace("; ", ";\n")
-    program = f"mov.u64 %rd1, 0;\n{lines}mov.u32 %r1, 7;"
-    trace = f'.trace 1\n.target sm_90a\n.warps 1\n.global 4096\n.warp 0 {{\n{program}\n}}\n.store "d", %r1, 1;\n'
+    head = ".trace 1\n.target sm_90a\n.warps 1\n.global 4096\n.warp 0 {\nmov.u64 %rd1, 0;\n"
+    trace = f'{head}{lines}mov.u32 %r1, 7;\n}}\n.store "d", %r1, 1;\n'
     assert (simulator.run(trace, config="h100_sxm").arrays["d"] == 7).all()
 
 

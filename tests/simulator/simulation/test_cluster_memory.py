@@ -1,4 +1,4 @@
-"""CTAs of a cluster that use one another's shared memory: what `tests/ptx/clusters.cu` computes, and what goes wrong."""
+"""CTAs of a cluster that use one another's shared memory: what `tests/ptx/clusters.cu` computes, what goes wrong."""
 
 from __future__ import annotations
 

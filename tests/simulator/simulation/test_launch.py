@@ -221,13 +221,14 @@ def test_launch_on_the_command_line(tcsim: Tcsim, tmp_path: Path) -> None:
 
 def test_decode_names_what_a_launch_cannot_execute(tcsim: Tcsim, tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
+    head = HEAD.replace("sm_90a", "sm_100a")
     path.write_text(
-        f"{HEAD}.visible .entry k() {{\n.reg .b32 %r<4>;\nmov.u32 %r1, 0;\nbarrier.cluster.arrive;\n"
+        f"{head}.visible .entry k() {{\n.reg .b32 %r<4>;\nmov.u32 %r1, 0;\ntcgen05.wait::ld.sync.aligned;\n"
         "multimem.st.global.u32 [0], %r1;\nret;\n}\n"
     )
     code, out, _ = tcsim("decode", path)
     assert code == 0
-    assert f"{path}:7: a launch stops here: barrier.cluster.arrive: 'barrier.cluster.arrive'" in out
+    assert f"{path}:7: a launch stops here: tcgen05.wait::ld.sync.aligned: 'tcgen05.wait::ld" in out
     assert f"{path}:8: a launch stops here: multimem.st.global.u32 [0], %r1: unknown instruction" in out
     _, out, _ = tcsim("decode", path, "--format", "json")
     assert [stop["line"] for stop in json.loads(out)["not_executed"]] == [7, 8]

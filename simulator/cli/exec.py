@@ -1,0 +1,59 @@
+"""The verb `tcsim exec`, which runs a CUDA program against a simulated GPU."""
+
+from __future__ import annotations
+
+import argparse
+
+from simulator.cli.answer import answer
+from simulator.cli.config_option import add_config, choose_config
+from simulator.cli.verbs import positive
+
+DESCRIPTION = """\
+Runs a program that nvcc compiled, on a machine without a GPU: its kernels run on the simulated chip, its calls of the
+CUDA runtime are answered here. A launch that cannot be run fails in the program with a CUDA error that stays, and its
+buffers are filled with 0xDB.
+
+Compile with: nvcc -cudart shared -gencode arch=compute_90a,code=compute_90a
+
+Exit code: the program's own; 2 for a program that cannot be run, with a line that says what would work.
+"""
+EPILOG = """\
+examples:
+  tcsim exec -- ./vector_add
+  tcsim exec --config a100 --verbose -- ./spmm --m 256 --n 256
+  tcsim exec --capture captures -- ./spmm && tcsim launch captures/launch0000.json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `tcsim exec` to its parser."""
+    parser.description, parser.epilog = DESCRIPTION, EPILOG
+    parser.add_argument("command", nargs="+", metavar="PROGRAM", help="the program and its arguments, behind --")
+    add_config(parser)
+    parser.add_argument("--sms", type=positive, metavar="N", help="SMs of the chip (--set chip.sms=N)")
+    parser.add_argument("--capture", metavar="FOLDER", help="keep each launch as a capture, for 'tcsim launch'")
+    parser.add_argument("--time", action="store_true", help="time each launch on the chip: what events then say")
+    parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
+    parser.add_argument("--verbose", action="store_true", help="a line for each launch on stderr")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Runs `tcsim exec` with parsed options; returns the exit code."""
+    return answer(lambda: _exec(options))
+
+
+def _exec(options: argparse.Namespace) -> tuple[str, int]:
+    if options.sms:
+        options.overrides.append(f"chip.sms={options.sms}")
+    choose_config(options)
+    from simulator.host.running import run
+
+    result = run(
+        options.command,
+        config=options.config,
+        capture=options.capture,
+        workers=options.workers or 0,
+        timed=options.time,
+        verbose=options.verbose,
+    )
+    return "", result.code

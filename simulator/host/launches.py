@@ -1,0 +1,177 @@
+"""Launches of a host program: each runs on device memory as it is, and leaves poison where it goes wrong."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import Error
+from simulator.chip.config import Config
+from simulator.host.errors import Status, status_of, stays
+from simulator.host.kernels import Modules
+from simulator.host.memory import Arena
+from simulator.program.capture import write_capture
+from simulator.program.kernel import Kernel
+from simulator.simulation.launch.launching import Options, run_launch
+
+if TYPE_CHECKING:
+    from simulator.simulation.launch.report import LaunchReport
+    from simulator.state.device_memory import DeviceMemory
+
+Dim = tuple[int, int, int]
+_SHOWN = 100  # characters of a kernel's name
+
+
+@dataclass(frozen=True)
+class Request:
+    """A launch, as the program asks for it; a cluster of zeros: none was named."""
+
+    module: int
+    name: str
+    grid: Dim
+    block: Dim
+    cluster: Dim
+    shared: int
+    parameters: bytes
+    cooperative: bool = False
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launch that has ended.
+
+    Attributes:
+        kernel: its name.
+        grid, block, cluster: as it was asked for.
+        status: what the program is told.
+        message: what went wrong; "" if nothing.
+        seconds: that it took to simulate.
+        warp_instructions: that were executed.
+        device_us: time on the chip in microseconds; None without --time.
+        capture: the file that keeps it, or None.
+        printed: what the kernel has printed.
+    """
+
+    kernel: str
+    grid: Dim
+    block: Dim
+    cluster: Dim
+    status: Status
+    message: str
+    seconds: float
+    warp_instructions: int = 0
+    device_us: float | None = None
+    capture: Path | None = None
+    printed: str = ""
+
+    def __str__(self) -> str:
+        sizes = f"<<<{_shown(self.grid)}, {_shown(self.block)}>>>"
+        cluster = f" clusters of {_shown(self.cluster)}" if any(self.cluster) else ""
+        chip = "" if self.device_us is None else f", {self.device_us:.2f} us on the chip"
+        end = f"{self.warp_instructions:,} warp instructions{chip}" if not self.status else self.status.name.lower()
+        return f"{short(self.kernel)} {sizes}{cluster}: {end}, simulated in {self.seconds:.2f} s"
+
+
+def short(name: str) -> str:
+    """A kernel's name as a message has it: templates can make thousands of characters of it."""
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
+
+
+def _shown(sizes: Dim) -> str:
+    return "x".join(map(str, sizes))
+
+
+class Launcher:
+    """Runs launches.
+
+    Args:
+        config: the chip.
+        timed: whether each launch is timed on it.
+        capture: a folder that keeps every launch; None: none is kept.
+        workers: processes, as `Options`.
+    """
+
+    def __init__(
+        self, config: Config, modules: Modules, arena: Arena, *, timed: bool, capture: Path | None, workers: int
+    ) -> None:
+        self.config, self.modules, self.arena = config, modules, arena
+        self.timed, self.folder, self.workers = timed, capture, workers
+        self.done: list[Launched] = []
+
+    def run(self, request: Request) -> Launched:
+        """Runs one; never raises what is wrong with the launch."""
+        began = time.perf_counter()
+        report: LaunchReport | None = None
+        status, message, capture = Status.SUCCESS, "", None
+        before: dict[str, NDArray[np.uint8]] = {}
+        try:
+            kernel = self.modules.kernel(request.module, request.name)
+            for image in kernel.images:
+                self.arena.variable(request.module, image)
+            memory = self.arena.memory(request.module)
+            if self.folder is not None:
+                before = _contents(memory, request.parameters)
+            report = self._run(kernel, memory, request)
+        except Error as error:
+            status, message = status_of(error), str(error)
+        if self.folder is not None and before:
+            capture = self._keep(request, before, memory, failed=bool(status))
+        if stays(status):
+            self.arena.poison()
+        seconds = time.perf_counter() - began
+        launched = Launched(
+            request.name, request.grid, request.block, request.cluster, status, message, seconds, capture=capture
+        )
+        if report is not None:
+            chip = report.timing.time_us if report.timing is not None else None
+            launched = replace(
+                launched, warp_instructions=report.warp_instructions, device_us=chip, printed=report.printed
+            )
+        self.done.append(launched)
+        return self.done[-1]
+
+    def _run(self, kernel: Kernel, memory: DeviceMemory, request: Request) -> LaunchReport:
+        cluster = request.cluster if any(request.cluster) else None
+        config = self.config if self.timed else None
+        how = Options(
+            config=config, dynamic_shared=request.shared, cluster=cluster, target=str(self.config.target),
+            workers=self.workers,
+        )  # fmt: skip
+        params = np.frombuffer(request.parameters, np.uint8).copy()
+        return run_launch(kernel, request.grid, request.block, memory, params, how)
+
+    def _keep(
+        self, request: Request, before: dict[str, NDArray[np.uint8]], memory: DeviceMemory, *, failed: bool
+    ) -> Path:
+        """Writes the launch as a capture; returns its file."""
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"launch{len(self.done):04}.json"
+        after = {name: memory[name].data for name in before if not failed}
+        after = {name: data for name, data in after.items() if not np.array_equal(before[name], data)}
+        kernel = self.modules.kernel(request.module, request.name)
+        params = [{"bytes": request.parameters[p.offset : p.offset + p.bytes].hex()} for p in kernel.parameters]
+        write_capture(
+            path, self.modules.texts[request.module], request.name, request.grid, request.block, params, before, after,
+            target=str(self.config.target), dynamic_shared=request.shared,
+            cluster=request.cluster if any(request.cluster) else None,
+            addresses={name: memory[name].address for name in before},
+        )  # fmt: skip
+        return path
+
+
+def _contents(memory: DeviceMemory, parameters: bytes) -> dict[str, NDArray[np.uint8]]:
+    """Copies of the buffers by name. Of the two addresses of a variable the program's is left out unless a parameter
+    names it."""
+    words = {int.from_bytes(parameters[at : at + 8], "little") for at in range(0, len(parameters) - 7, 8)}
+    found = {}
+    for buffer in memory.buffers:
+        if "@module" in buffer.name and not any(buffer.address <= word < buffer.end for word in words):
+            continue
+        found[buffer.name] = buffer.data.copy()
+    return found

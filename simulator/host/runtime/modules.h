@@ -1,0 +1,13 @@
+// The kernels of the program.
+#pragma once
+#include "server.h"
+
+namespace tcsim {
+
+// What the server knows of a kernel, by the address of its host function; the error of one that cannot be linked.
+Error function_of(const void *host, const Function **function);
+
+// Bytes of dynamic shared memory that cudaFuncSetAttribute has allowed; -1: nothing was set.
+int &dynamic_shared_limit(const void *host);
+
+}  // namespace tcsim

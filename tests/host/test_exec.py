@@ -1,0 +1,128 @@
+"""Host programs against the simulated GPU: each checks its own results, and says what it found."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import simulator
+from simulator.host import HostError, Result, run
+from simulator.host.fatbin import modules
+
+NVCC = shutil.which("nvcc")
+PROGRAMS = Path(__file__).parent / "programs.cu"
+COMPILE = ("-std=c++17", "-gencode", "arch=compute_90a,code=compute_90a")
+
+pytestmark = pytest.mark.skipif(NVCC is None or shutil.which("c++") is None, reason="needs nvcc and a C++ compiler")
+
+
+def compiled(output: Path, *options: str, source: Path = PROGRAMS) -> Path:
+    """A program, compiled."""
+    subprocess.run([str(NVCC), *options, "-o", str(output), str(source)], check=True, capture_output=True)
+    return output
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("host") / "programs", "-cudart", "shared", *COMPILE)
+
+
+def ran(programs: Path, name: str, capfd: pytest.CaptureFixture[str], **options: object) -> tuple[Result, str, str]:
+    """A program, run; what it and the simulator have said."""
+    result = run([programs, *name.split()], workers=1, **options)  # type: ignore[arg-type] # options of any kind
+    out, err = capfd.readouterr()
+    return result, out, err
+
+
+@pytest.mark.parametrize("name", ["vector_add", "matrix_product", "module_variables", "streams", "sparse_product"])
+def test_programs_find_their_results_right(name: str, programs: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    result, out, err = ran(programs, name, capfd)
+    assert (result.code, out) == (0, f"{name} passed\n"), err
+    assert all(not launch.status for launch in result.launches)
+
+
+@pytest.mark.parametrize(("config", "said"), [("h100_sxm", "132 SMs, 9.0"), ("h100_sxm --sms", "7 SMs, 9.0")])
+def test_the_device_is_the_config(config: str, said: str, programs: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from simulator.chip.config import load_config
+
+    name, _, fewer = config.partition(" ")
+    result, out, err = ran(programs, "occupancy", capfd, config=load_config(name, ["chip.sms=7"] if fewer else []))
+    assert result.code == 0, out + err
+    assert said in out
+
+
+def test_a_failed_launch_stays_and_leaves_poison(programs: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    result, out, err = ran(programs, "failure", capfd)  # the program looks at the poison and at later calls
+    assert (result.code, out) == (0, "failure passed\n"), err
+    assert [launch.status.name for launch in result.launches] == ["ILLEGAL_ADDRESS"]
+    assert "right behind the end of buffer 'device_0' (256 bytes)" in err
+
+
+def test_captures_of_a_program_give_the_same_bytes(
+    programs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result, _, err = ran(programs, "module_variables sparse_product", capfd, capture=tmp_path)
+    assert result.code == 0, err
+    assert len(result.launches) == 5
+    for launch in result.launches:
+        assert launch.capture is not None
+        report = simulator.launch(launch.capture)
+        assert report.arrays
+        assert not report.differences
+    counted = simulator.launch(tmp_path / "launch0001.json")  # begins with what the launch before has left
+    assert int(counted.arrays["counter"].view("int32")[0]) == 19
+
+
+@pytest.mark.parametrize("options", [("-Xfatbin", "-compress=false"), ("--compress-mode=speed",), ()])
+def test_ptx_is_found_however_it_is_compressed(options: tuple[str, ...], tmp_path: Path) -> None:
+    binary = tmp_path / "programs.fatbin"
+    subprocess.run([str(NVCC), "-fatbin", *COMPILE, *options, "-o", binary, PROGRAMS], check=True)
+    ((target, text),) = modules(binary.read_bytes())
+    assert str(target) == "sm_90a"
+    assert ".entry _Z8compressPK6__halfPS_Pj" in text
+    assert text.rstrip().endswith("}")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "legal"),
+    [
+        (("-cudart", "static", *COMPILE), "linked statically", "-cudart shared"),
+        (("-cudart", "shared", "-Xlinker", "--no-as-needed", "-lcuda"), "needs libcuda.so.1", "runtime alone"),
+        (("-ptx", *COMPILE), "is no executable", "nvcc -cudart shared"),
+    ],
+)
+def test_programs_that_cannot_run_are_refused(
+    options: tuple[str, ...], reason: str, legal: str, tmp_path: Path
+) -> None:
+    if "-lcuda" in options:
+        stub = tmp_path / "libcuda.so"
+        subprocess.run(["c++", "-shared", "-x", "c", "/dev/null", "-Wl,-soname,libcuda.so.1", "-o", stub], check=True)
+        options = (*options, f"-L{tmp_path}")
+    source = tmp_path / "small.cu"
+    source.write_text("__global__ void k() {}\nint main() { k<<<1, 1>>>(); return cudaDeviceSynchronize(); }\n")
+    with pytest.raises(HostError) as refused:
+        run([compiled(tmp_path / "program", *options, source=source)])
+    assert reason in str(refused.value)
+    assert legal in str(refused.value)
+
+
+def test_kernels_without_ptx_for_the_device_fail_with_the_remedy(
+    programs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result, out, err = ran(programs, "vector_add", capfd, config="a100")
+    assert result.code == 1
+    assert "no kernel image is available" in out
+    assert "the program has PTX for sm_90a, and the device is sm_80; legal: nvcc -cudart shared -gencode " in err
+
+
+def test_functions_that_are_not_there_say_so_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "graphs.cu"
+    source.write_text(
+        "int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); return cudaGraphCreate(&g, 0) == cudaErrorNotSupported; }"
+    )
+    result = run([compiled(tmp_path / "graphs", "-cudart", "shared", source=source)])
+    assert result.code == 1
+    assert capfd.readouterr().err == "tcsim: cudaGraphCreate is not supported\n"
