@@ -27,7 +27,7 @@ from simulator.execute.pending import PendingWait
 from simulator.execute.registry import prepares
 from simulator.execute.tcgen05 import regions
 from simulator.execute.tcgen05.fetch import Cta
-from simulator.execute.tcgen05.moves import copy_in, load, shift, store
+from simulator.execute.tcgen05.moves import copy_in, load, reduction, shift, store
 from simulator.execute.tcgen05.multiply import multiply
 from simulator.execute.tcgen05.plan import Call, facts_of
 from simulator.state.registers import Warps
@@ -169,9 +169,12 @@ def _move(instruction: Instruction, form: Form) -> Move:
     return move(form.shape, form.repeats, form.packed, split)
 
 
-@prepares("tcgen05.ld")
+@prepares("tcgen05.ld", "tcgen05.ld.red")
 def _load(instruction: Instruction, form: Form) -> Executor:
     how, read_addresses, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
+    reduces = "redval" in instruction.by_role
+    write_reduced = writer(instruction["redval"]) if reduces else None
+    reduced = reduction(form.qualifiers) if reduces else None
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = np.empty((len(warps), how.registers, 32), np.uint32)
@@ -181,6 +184,8 @@ def _load(instruction: Instruction, form: Form) -> Executor:
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], reads=regions.of_move(cta, address, how))
         write(machine, warps, values)
+        if write_reduced is not None and reduced is not None:
+            write_reduced(machine, warps, np.stack([reduced(each) for each in values])[:, None])
         return Outcome(facts=(MoveFacts(False, how.cells[0].size),) * len(warps))
 
     return run

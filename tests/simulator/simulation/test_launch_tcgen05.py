@@ -128,3 +128,38 @@ def test_a_pair_needs_a_cluster() -> None:
     body += "@%p3 tcgen05.shift.cta_group::2.down [%r4];"
     with pytest.raises(LaunchError, match="cta_group::2 in a CTA without a peer"):
         run(body)
+
+
+REDUCE = """
+@%p1 {allocate}
+bar.sync 0;
+ld.shared.b32 %r5, [slots];
+shl.b32 %r6, %r2, 21;
+add.u32 %r5, %r5, %r6;
+{store}
+tcgen05.wait::st.sync.aligned;
+tcgen05.ld.red.sync.aligned.32x32b.x4.{operation} {{%r8, %r9, %r10, %r11}}, %r12, [%r5];
+tcgen05.wait::ld.sync.aligned;
+st.global.b32 [%rd1], %r12;
+bar.sync 0;
+sub.u32 %r5, %r5, %r6;
+@%p1 {free}"""
+VALUES = np.array([0x7F800001, 0xC0400000, 0x80000000, 0x3F800000], np.uint32)  # NaN, -3, -0, 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("min.f32", 0xC0400000), ("max.f32", 0x3F800000), ("max.abs.f32", 0x40400000), ("min.abs.f32", 0),
+        ("max.abs.NaN.f32", 0x7FFFFFFF), ("min.s32", 0x80000000), ("min.u32", 0x3F800000), ("u32.max", 0xC0400000),
+    ],
+)  # fmt: skip
+def test_a_load_reduces_the_columns_of_each_lane(operation: str, expected: int) -> None:
+    registers = ", ".join(f"%r{20 + place}" for place in range(4))
+    store = "".join(f"mov.b32 %r{20 + place}, {word};\n" for place, word in enumerate(VALUES))
+    store += f"tcgen05.st.sync.aligned.32x32b.x4.b32 [%r5], {{{registers}}};"
+    body = REDUCE.format(allocate=allocate(0, 32), free=free(5, 32), store=store, operation=operation)
+    out = np.zeros((1, 128), np.uint32)
+    text = MODULE.format(body=body).replace("sm_100a", "sm_103a")
+    simulator.Module(text).get_function("k")(1, 128, (out,))
+    assert (out == expected).all()
