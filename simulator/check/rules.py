@@ -165,6 +165,7 @@ class LaunchRule(NamedTuple):
         return self.exit != 0
 
 
+_DEALLOCATION = "tcgen05.dealloc of the same address and number of columns before the program ends"
 _METADATA = "metadata whose codes PTX defines, read from the right place"
 LAUNCH_RULES: dict[str, LaunchRule] = {
     "wrong-result": LaunchRule(
@@ -189,6 +190,7 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "invalid-metadata-tf32": LaunchRule("a 1:2 metadata code is 0b0100 or 0b1110", _METADATA),
     "selector-out-of-range": LaunchRule("the sparsity selector names lanes that the shape uses"),
     "uneven-operand": LaunchRule("a descriptor or scale-d of wgmma is the same in a warpgroup"),
+    "tmem-leak": LaunchRule("a CTA gives back the Tensor Memory that it has allocated", _DEALLOCATION),
     "wgmma-pending": LaunchRule(
         "registers of a wgmma.mma_async are not touched before its group is complete",
         "wgmma.commit_group behind the product, and wgmma.wait_group 0 before the register is used",
@@ -203,6 +205,7 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "aligned-threads": LaunchRule("all threads of a warp come to a .sync.aligned instruction"),
     "barrier-use": LaunchRule("mbarriers are initialised, and get the arrivals that they expect"),
     "barrier-mismatch": LaunchRule("all warps of a barrier agree on its number of threads"),
+    "peer-exited": LaunchRule("a CTA of a cluster stays as long as others use its shared memory"),
     "deadlock": LaunchRule("every wait is for something that comes"),
     "branch-index": LaunchRule("the index of brx.idx is one of its table"),
     "assertion": LaunchRule("what the kernel asserts holds"),
@@ -234,7 +237,7 @@ def stated(name: str) -> tuple[str, str]:
 
 UNDEFINED_FIXES: dict[str, str] = {
     "warp-mask": "a mask of all the threads that take part",
-    "tmem-leak": "tcgen05.dealloc of the same address and number of columns before the program ends",
+    "tmem-leak": _DEALLOCATION,
     "tmem-not-allocated": "tcgen05.alloc of the columns before their use",
     "tmem-use-after-free": "tcgen05.dealloc after the last use",
     "tmem-dealloc-mismatch": "the address that tcgen05.alloc gave, and the number of its columns",

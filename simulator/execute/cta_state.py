@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Protocol, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,9 @@ from simulator.arithmetic.deviation import Apart
 from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.dynamic_info import Fact
 from simulator.execute.events import Event, Listener, Region
+from simulator.execute.holder import Holder
 from simulator.execute.mma import Arithmetic
+from simulator.execute.pending import PendingWait
 from simulator.state import RegisterFile, SharedMemory
 from simulator.state.carried import CarryingRegisters, CarryingTensorMemory
 from simulator.state.global_memory import Copies, GlobalMemory
@@ -37,22 +39,6 @@ CLUSTER_WINDOW = (
     1 << 25
 )  # a .shared::cluster address is this, the CTA's rank in bit 24, and the offset in its shared memory; below: one's own
 _RANK_BIT = 24
-
-
-class Holder(Protocol):
-    """A CTA whose shared memory has mbarriers."""
-
-    @property
-    def mbarriers(self) -> Mbarriers:
-        """Its mbarriers."""
-
-    @property
-    def number(self) -> int:
-        """Which CTA it is."""
-
-    @property
-    def shared_name(self) -> str:
-        """Its shared memory in messages, behind "at shared[8]": " of CTA 1", or nothing for the only one."""
 
 
 @dataclass
@@ -139,6 +125,11 @@ class CtaState:
     def shared_name(self) -> str:
         """As in `Holder`."""
         return f" of CTA {self.rank}" if len(self.ctas) > 1 else ""
+
+    @property
+    def shared_bytes(self) -> NDArray[np.uint8]:
+        """As in `Holder`."""
+        return self.shared.data
 
     @property
     def blocks(self) -> bool:
@@ -259,6 +250,38 @@ class CtaState:
         AddressError as `located`."""
         return self.located(address)
 
+    def resident(self, warp: int) -> Holder:
+        """The CTA of a warp."""
+        return self
+
+    def pair(self, warp: int) -> tuple[Holder, ...]:
+        """The two CTAs of a pair, the even rank first: that of a warp, and the one whose rank differs in the last bit;
+        the warp's alone where there is none. PTX ISA 9.0, 9.7.16.5.2 (peer CTA)."""
+        return self.ctas
+
+    def warp_in_cta(self, warp: int) -> int:
+        """The number of a warp within its CTA."""
+        return warp
+
+    def shared_offset(self, address: int) -> int:
+        """An address in shared memory as `shared` takes it, without the window of generic addresses."""
+        return address
+
+    def multicast(self, address: int, warp: int, mask: int) -> list[int]:
+        """The addresses of the same place in the CTAs of a warp's cluster that a 16-bit mask names by their rank;
+        AddressError for CTAs that it does not have, and for none."""
+        offset, size = self.holder(address, warp)[1], self.cluster_size
+        if mask >> size or not mask:
+            reason = f"multicast to the CTAs {mask:#x} of a cluster of {size}"
+            raise AddressError(reason, f"0x1 to {(1 << size) - 1:#x}")
+        return [self._address_in(rank, offset) for rank in range(size) if mask >> rank & 1]
+
+    def _address_in(self, rank: int, offset: int) -> int:
+        """The address of a place in the shared memory of a CTA of the cluster."""
+        if rank == self.rank:
+            return offset
+        return int(self.mapped(np.array([offset], np.uint32), np.array([rank], np.uint32))[0])
+
     def uses(self, address: int, warp: int, *, changes: bool, looks: bool = False) -> None:
         """Notes that a warp uses an mbarrier. Nothing: checks of traces are told by `note`.
 
@@ -337,21 +360,6 @@ class CtaState:
 
 def _mask(lanes: NDArray[np.bool_]) -> int:
     return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
-
-
-class PendingWait(NamedTuple):
-    """What a warp waits for before its instruction is done.
-
-    Attributes:
-        ready: tells whether the wait is over; once over, it stays over.
-        finish: does what is left of the instruction.
-        describe: says what is lacking, for a deadlock's message: "phase 2 of the mbarrier at shared[64]: 3 of 4
-        arrivals".
-    """
-
-    ready: Callable[[], bool]
-    finish: Callable[[], None]
-    describe: Callable[[], str]
 
 
 class Outcome(NamedTuple):

@@ -30,22 +30,29 @@ def ranks(patterns: Array, element: ElementType) -> Array:
 _ORDERS: dict[str, Callable[[Array, Array], Array]] = {"min": np.less_equal, "max": np.greater_equal}
 
 
-@computes(*(f"{name}*.{kind}" for name in _ORDERS for kind in _TYPES))
-def extreme(form: Form) -> Operation:
-    """min and max of two numbers, or of three: of a number and NaN the number, with `.NaN` NaN. With `.abs` of their
-    magnitudes; with `.xorsign` with the product of their signs. PTX ISA 9.0, 9.7.3.11, 9.7.3.12, 9.7.4.7, 9.7.4.8."""
-    element, qualifiers = element_of(form.type_name), form.qualifiers
-    choose = _ORDERS[form.name]
+def of_two(operation: str, element: ElementType, *, keeps_nan: bool) -> Callable[[Array, Array], Array]:
+    """The "min" or "max" of two numbers: of a number and NaN the number, or NaN if `keeps_nan`."""
+    choose = _ORDERS[operation]
 
     def two(x: Array, y: Array) -> Array:
         kind = x.dtype.type
         chosen = np.where(choose(ranks(x, element), ranks(y, element)), x, y)
         absent = nans(x, element), nans(y, element)
-        if "NaN" in qualifiers:
+        if keeps_nan:
             return np.where(absent[0] | absent[1], kind(canonical_nan(element)), chosen)
         result = np.where(absent[0], y, np.where(absent[1], x, chosen))
         both = y | _QUIET if element is F64 else kind(canonical_nan(element))
         return np.where(absent[0] & absent[1], both, result)
+
+    return two
+
+
+@computes(*(f"{name}*.{kind}" for name in _ORDERS for kind in _TYPES))
+def extreme(form: Form) -> Operation:
+    """min and max of two numbers, or of three: of a number and NaN the number, with `.NaN` NaN. With `.abs` of their
+    magnitudes; with `.xorsign` with the product of their signs. PTX ISA 9.0, 9.7.3.11, 9.7.3.12, 9.7.4.7, 9.7.4.8."""
+    element, qualifiers = element_of(form.type_name), form.qualifiers
+    two = of_two(form.name, element, keeps_nan="NaN" in qualifiers)
 
     def compute(*operands: Array) -> Array:
         sources = [numbers(operand, element) for operand in operands]

@@ -21,12 +21,13 @@ from simulator.state.local_memory import LocalMemory
 from simulator.state.mbarrier import SIZE, Clocks, Mbarriers
 from simulator.state.registers import WARP_SIZE, Numbering, Warps
 from simulator.state.shared import AddressError
+from simulator.state.tensor_memory import Allocation, TensorMemory
 from simulator.state.windows import RANK_BIT, SHARED, WINDOW_BYTES
 
 
 @dataclass
-class CtaBarriers:
-    """The mbarriers of one CTA of a batch, as `Holder`.
+class Resident:
+    """One CTA of a batch, as `Holder`.
 
     Attributes:
         number: which CTA of the grid it is, x first.
@@ -35,6 +36,16 @@ class CtaBarriers:
     mbarriers: Mbarriers
     number: int
     shared_name: str
+
+    @property
+    def shared_bytes(self) -> NDArray[np.uint8]:
+        """As in `Holder`."""
+        return self.mbarriers.data
+
+    @cached_property
+    def tmem(self) -> TensorMemory:
+        """As in `Holder`: all 512 columns, whichever other CTAs its SM has."""
+        return TensorMemory()
 
 
 # Shared memory that the system keeps, as ptxas 13.0 writes it into modules of sm_100 and later (symbols
@@ -71,20 +82,20 @@ class LaunchState(CtaState):
     # mbarriers
 
     @cached_property
-    def holders(self) -> list[CtaBarriers]:
-        """The mbarriers of each CTA."""
+    def holders(self) -> list[Resident]:
+        """Each CTA of the batch."""
         shared, found = self.shared, []
         assert isinstance(shared, LaunchShared)
         for place, number in enumerate(self.batch.ctas.tolist()):
             begin = place * shared.stride
             x, y, z = self.batch.cta_of(place * self.warps)
             own = Mbarriers(shared.data[begin : begin + shared.size])
-            found.append(CtaBarriers(own, number, f" of CTA ({x}, {y}, {z})"))
+            found.append(Resident(own, number, f" of CTA ({x}, {y}, {z})"))
         return found
 
-    def holder(self, address: int, warp: int) -> tuple[CtaBarriers, int]:
+    def holder(self, address: int, warp: int) -> tuple[Resident, int]:
         """As in `CtaState`: the CTA of the warp's cluster that the address names, also a generic one."""
-        offset = address - SHARED if SHARED <= address < SHARED + WINDOW_BYTES else address
+        offset = self.shared_offset(address)
         own = warp // self.warps
         if not self.clustered:
             return self.holders[own], offset
@@ -133,15 +144,36 @@ class LaunchState(CtaState):
         found: Bits = cleared | ranks.astype(kind) << kind(RANK_BIT) if self.clustered else addresses
         return found
 
-    def multicast(self, address: int, warp: int, mask: int) -> list[int]:
-        """The addresses of the same place in the CTAs of a warp's cluster that a 16-bit mask names by their rank."""
-        within = self.holder(address, warp)[1]
-        size = self.cluster_size
-        if mask >> size or not mask:
-            raise AddressError(
-                f"multicast to the CTAs {mask:#x} of a cluster of {size}", f"0x1 to {(1 << size) - 1:#x}"
-            )
-        return [within | rank << RANK_BIT for rank in range(size) if mask >> rank & 1]
+    def shared_offset(self, address: int) -> int:
+        """As in `CtaState`."""
+        return address - SHARED if SHARED <= address < SHARED + WINDOW_BYTES else address
+
+    def _address_in(self, rank: int, offset: int) -> int:
+        """As in `CtaState`."""
+        return offset | rank << RANK_BIT
+
+    # Tensor Memory
+
+    def resident(self, warp: int) -> Resident:
+        """As in `CtaState`."""
+        return self.holders[warp // self.warps]
+
+    def pair(self, warp: int) -> tuple[Resident, ...]:
+        """As in `CtaState`."""
+        own, size = warp // self.warps, self.cluster_size
+        rank, first = own % size, own - own % size
+        if rank | 1 >= size:
+            return (self.holders[own],)
+        return self.holders[first + (rank & ~1)], self.holders[first + (rank | 1)]
+
+    def warp_in_cta(self, warp: int) -> int:
+        """As in `CtaState`."""
+        return warp % self.warps
+
+    def leaked(self) -> list[tuple[Resident, Allocation]]:
+        """The allocations of Tensor Memory that CTAs have not given back."""
+        with_cells = [cta for cta in vars(self).get("holders", ()) if "tmem" in vars(cta)]
+        return [(cta, allocation) for cta in with_cells for allocation in cta.tmem.allocations]
 
     def uses(self, address: int, warp: int, *, changes: bool, looks: bool = False) -> None:
         """As in `CtaState`: a use of an mbarrier races with the instruction that begins its life."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction, Sink
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Holder, Outcome, PendingWait
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import (
     CLUSTER,
     ArriveFacts,
@@ -26,7 +26,9 @@ from simulator.execute.dynamic_info import (
     WaitFacts,
 )
 from simulator.execute.events import Region
+from simulator.execute.holder import Holder
 from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.pending import PendingWait
 from simulator.execute.registry import prepares
 from simulator.state.mbarrier import COUNT_BITS, Mbarrier, Mbarriers, joined, parity_of, pending_of
 from simulator.state.registers import WARP_SIZE, Warps

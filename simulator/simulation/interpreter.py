@@ -23,9 +23,10 @@ from isa import IsaError, UndefinedBehavior
 from isa.forms.record import Time
 from simulator.errors import DeadlockError, TraceError
 from simulator.execute.barrier import Barriers
-from simulator.execute.cta_state import CtaState, Executor, PendingWait
+from simulator.execute.cta_state import CtaState, Executor
 from simulator.execute.dispatch import executor, guarded_lanes
 from simulator.execute.dynamic_info import Fact
+from simulator.execute.pending import PendingWait
 from simulator.program.data import store_all
 from simulator.program.lowering import Operation
 from simulator.program.program import Program

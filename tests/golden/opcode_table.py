@@ -23,7 +23,6 @@ from measurements.opcodes import read_golden
 from simulator.execute.registry import find
 from simulator.program.instructions import only_in_launches
 from simulator.program.kernel import Operation, link
-from simulator.simulation.launch.interpreter import only_in_traces
 from tests.support.paths import GOLDEN
 
 HEAD = """# Instructions
@@ -86,7 +85,7 @@ def lines() -> Iterator[Line]:
         name, section = key
         barrier = alike[0].time is Time.BARRIER
         executed = [form for form in alike if find(form) is not None] or (alike if barrier else [])
-        launches = any(not only_in_traces(form) for form in executed)
+        launches = bool(executed)
         traces = bool(executed) and (key in plain or not (name in SPACES or barrier or only_in_launches(alike[0])))
         opcodes = {form.opcode for form in alike}
         how = verified(key, len(opcodes & one_by_one), bool(opcodes & kernels), launches or traces)
@@ -94,7 +93,7 @@ def lines() -> Iterator[Line]:
     sparse = sum(form.sparse for form in mma_forms().values())
     yield Line("mma", "9.7.14.5.14", len(mma_forms()) - sparse, True, True, "vectors; in kernels")
     yield Line("mma.sp", "9.7.14.6", sparse, True, True, "vectors; in kernels")
-    yield Line("tcgen05.mma", "9.7.16.10", len(list(tcgen05_mma_opcodes())), False, True, "by PTX's text")
+    yield Line("tcgen05.mma", "9.7.16.10", len(list(tcgen05_mma_opcodes())), True, True, "by PTX's text")
     for name, section in CONTROL.items():
         how = "by PTX's text" if name in ("brx.idx", "exit", "trap") else "in kernels"
         yield Line(name, section, 1, True, False, how)

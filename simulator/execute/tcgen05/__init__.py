@@ -19,13 +19,15 @@ from isa.ptx.instruction import Immediate, Instruction, Operand
 from isa.tensor_memory.copies import copy
 from isa.tensor_memory.moves import Move, move
 from isa.undefined import undefined_behavior
-from simulator.execute.cta_state import CtaState, Executor, Outcome, PendingWait
+from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
+from simulator.execute.holder import Holder
 from simulator.execute.operands import addresses, predicate, reader, writer
+from simulator.execute.pending import PendingWait
 from simulator.execute.registry import prepares
 from simulator.execute.tcgen05 import regions
 from simulator.execute.tcgen05.fetch import Cta
-from simulator.execute.tcgen05.moves import copy_in, load, shift, store
+from simulator.execute.tcgen05.moves import copy_in, load, reduction, shift, store
 from simulator.execute.tcgen05.multiply import multiply
 from simulator.execute.tcgen05.plan import Call, facts_of
 from simulator.state.registers import Warps
@@ -49,7 +51,7 @@ def _single(machine: CtaState, warps: Warps, form: Form) -> Iterator[_Thread]:
             raise IsaError(
                 form.opcode,
                 -1,
-                f"'{form.name}' by {len(lanes)} threads of warp {int(warps[row])}",
+                f"'{form.name}' by {len(lanes)} threads of warp {machine.warp_in_cta(int(warps[row]))}",
                 "one thread: @%p0 after elect.sync",
                 rule="aligned-threads",
             )
@@ -63,27 +65,33 @@ def _together(
     """Row, warp and values of each warp, for .sync.aligned: all threads, and the same in all of them."""
     for row, active in enumerate(machine.threads(warps)):
         if not active.all():
-            reason = f"'{form.name}' by {int(active.sum())} of the 32 threads of warp {int(warps[row])}"
+            warp = machine.warp_in_cta(int(warps[row]))
+            reason = f"'{form.name}' by {int(active.sum())} of the 32 threads of warp {warp}"
             raise IsaError(form.opcode, -1, reason, "all threads of a warp (.sync.aligned)", rule="aligned-threads")
         for value in values:
             if (value[row] != value[row, :1]).any():
-                raise undefined_behavior("uneven-operand", f"{form.opcode}, warp {int(warps[row])}")
+                warp = machine.warp_in_cta(int(warps[row]))
+                raise undefined_behavior("uneven-operand", f"{form.opcode}, warp {warp}")
         yield row, int(warps[row]), tuple(int(value[row, 0]) for value in values)
 
 
-def _ctas(machine: CtaState, form: Form) -> tuple[CtaState, ...]:
-    """The CTAs that an instruction works on."""
+def _ctas(machine: CtaState, warp: int, form: Form) -> tuple[Holder, ...]:
+    """The CTAs that an instruction of a warp works on."""
     if form.cta_group < 2:
-        return (machine,)
-    if machine.peer is None:
+        return (machine.resident(warp),)
+    pair = machine.pair(warp)
+    if len(pair) < 2:
         raise IsaError(
-            form.opcode, -1, "cta_group::2 in a CTA without a peer", "a pair: .cta 0 { ... } and .cta 1 { ... }"
+            form.opcode,
+            -1,
+            "cta_group::2 in a CTA without a peer",
+            "a pair: .cta 0 { ... } and .cta 1 { ... }, or clusters of an even number of CTAs",
         )
-    return machine.ctas
+    return pair
 
 
-def _as_cta(machine: CtaState) -> Cta:
-    return Cta(machine.tmem, machine.shared.data, machine.tmem.collectors)
+def _as_cta(holder: Holder) -> Cta:
+    return Cta(holder.tmem, holder.shared_bytes, holder.tmem.collectors)
 
 
 # tcgen05.mma
@@ -111,8 +119,8 @@ def _mma(instruction: Instruction, form: Form) -> Executor:
         facts: list[Fact] = [Idle()] * len(warps)
         values = {name: read(machine, warps) for name, read in words.items()}
         enabled, masks = enable(machine, warps), lanes(machine, warps) if lanes else None
-        group = _ctas(machine, form)
-        for row, _, lane in _single(machine, warps, form):
+        for row, warp, lane in _single(machine, warps, form):
+            group = _ctas(machine, warp, form)
             mask = () if masks is None else tuple(int(word) for word in masks[row, :, lane])
             call = Call(
                 form,
@@ -131,10 +139,10 @@ def _mma(instruction: Instruction, form: Form) -> Executor:
     return run
 
 
-def _multiply(machine: CtaState, call: Call, group: tuple[CtaState, ...]) -> None:
+def _multiply(machine: CtaState, call: Call, group: tuple[Holder, ...]) -> None:
     """Computes D; as long as instructions are left to compare, also how far it is from the exact result."""
     compare = machine.compare > 0 and machine.arithmetic == "chip"
-    ctas = [_as_cta(m) for m in group]
+    ctas = [_as_cta(cta) for cta in group]
     found = multiply(
         call, ctas, target=machine.target, arithmetic=machine.arithmetic, compare=compare, meet=machine.note_undefined
     )
@@ -161,17 +169,23 @@ def _move(instruction: Instruction, form: Form) -> Move:
     return move(form.shape, form.repeats, form.packed, split)
 
 
-@prepares("tcgen05.ld")
+@prepares("tcgen05.ld", "tcgen05.ld.red")
 def _load(instruction: Instruction, form: Form) -> Executor:
     how, read_addresses, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
+    reduces = "redval" in instruction.by_role
+    write_reduced = writer(instruction["redval"]) if reduces else None
+    reduced = reduction(form.qualifiers) if reduces else None
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = np.empty((len(warps), how.registers, 32), np.uint32)
         for row, warp, (address,) in _together(machine, warps, form, read_addresses(machine, warps)):
-            values[row] = load(_as_cta(machine), warp, address, how)
+            cta = machine.resident(warp)
+            values[row] = load(_as_cta(cta), machine.warp_in_cta(warp), address, how)
             if machine.wants_accesses:
-                machine.note(instruction, warps[row : row + 1], reads=regions.of_move(machine, address, how))
+                machine.note(instruction, warps[row : row + 1], reads=regions.of_move(cta, address, how))
         write(machine, warps, values)
+        if write_reduced is not None and reduced is not None:
+            write_reduced(machine, warps, np.stack([reduced(each) for each in values])[:, None])
         return Outcome(facts=(MoveFacts(False, how.cells[0].size),) * len(warps))
 
     return run
@@ -184,9 +198,10 @@ def _store(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = read(machine, warps)
         for row, warp, (address,) in _together(machine, warps, form, read_addresses(machine, warps)):
-            store(_as_cta(machine), warp, address, how, values[row])
+            cta = machine.resident(warp)
+            store(_as_cta(cta), machine.warp_in_cta(warp), address, how, values[row])
             if machine.wants_accesses:
-                machine.note(instruction, warps[row : row + 1], writes=regions.of_move(machine, address, how))
+                machine.note(instruction, warps[row : row + 1], writes=regions.of_move(cta, address, how))
         return Outcome(facts=(MoveFacts(True, how.cells[0].size),) * len(warps))
 
     return run
@@ -217,12 +232,12 @@ def _copy(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
         where, words = read_addresses(machine, warps), descriptor(machine, warps)
-        group = _ctas(machine, form)
-        for row, _, lane in _single(machine, warps, form):
+        for row, warp, lane in _single(machine, warps, form):
+            group = _ctas(machine, warp, form)
             address, word = int(where[row, lane]), int(words[row, lane])
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], *regions.of_copy(group, address, word, how))
-            copy_in([_as_cta(m) for m in group], address, word, how, form.decompression)
+            copy_in([_as_cta(cta) for cta in group], address, word, how, form.decompression)
             facts[row] = done
         return Outcome(facts=tuple(facts))
 
@@ -235,9 +250,10 @@ def _shift(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         facts: list[Fact] = [Idle()] * len(warps)
-        where, group = read_addresses(machine, warps), _ctas(machine, form)
-        for row, _, lane in _single(machine, warps, form):
-            shift([_as_cta(m) for m in group], int(where[row, lane]))
+        where = read_addresses(machine, warps)
+        for row, warp, lane in _single(machine, warps, form):
+            group = _ctas(machine, warp, form)
+            shift([_as_cta(cta) for cta in group], int(where[row, lane]))
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], *regions.of_shift(group, int(where[row, lane])))
             facts[row] = ShiftFacts(31 * 32, form.cta_group)
@@ -259,23 +275,25 @@ def _allocate(instruction: Instruction, form: Form) -> Executor:
         waiting = [(warp, *values) for _, warp, values in _together(machine, warps, form, where, counts)]
 
         def ready() -> bool:
-            while waiting:
-                warp, address, count = waiting[0]
-                base = machine.tmem.allocate(count, f"warp {warp}: ")
+            for request in list(waiting):
+                warp, address, count = request
+                base = machine.resident(warp).tmem.allocate(count, f"warp {machine.warp_in_cta(warp)}: ")
                 if base is None:
-                    return False
+                    continue
                 cells = np.frombuffer(np.uint32(base).tobytes(), np.uint8)
-                machine.shared.write(np.array([[address]]), cells[None, None], machine.actors(np.array([warp])))
-                waiting.pop(0)
-            return True
+                place = np.array([[machine.shared_offset(address)]])
+                machine.shared.write(place, cells[None, None], machine.actors(np.array([warp])))
+                waiting.remove(request)
+            return not waiting
 
         def describe() -> str:
             return f"{waiting[0][2]} columns of Tensor Memory, all of which are allocated"
 
         facts = (Idle(),) * len(warps)
-        return (
-            Outcome(facts=facts) if ready() else Outcome(block=PendingWait(ready, lambda: None, describe), facts=facts)
-        )
+        if ready():
+            return Outcome(facts=facts)
+        still = lambda: [warp for warp, _, _ in waiting]  # noqa: E731
+        return Outcome(block=PendingWait(ready, lambda: None, describe, still), facts=facts)
 
     return run
 
@@ -288,7 +306,7 @@ def _deallocate(instruction: Instruction, form: Form) -> Executor:
         for _, warp, (base, count) in _together(
             machine, warps, form, read_addresses(machine, warps), columns(machine, warps)
         ):
-            machine.tmem.deallocate(base, count, f"warp {warp}: ")
+            machine.resident(warp).tmem.deallocate(base, count, f"warp {machine.warp_in_cta(warp)}: ")
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 
@@ -298,8 +316,8 @@ def _deallocate(instruction: Instruction, form: Form) -> Executor:
 @prepares("tcgen05.relinquish_alloc_permit")
 def _relinquish(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        for _ in _together(machine, warps, form):
-            machine.tmem.relinquish()
+        for _, warp, _ in _together(machine, warps, form):
+            machine.resident(warp).tmem.relinquish()
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 
@@ -318,38 +336,17 @@ def _commit(instruction: Instruction, form: Form) -> Executor:
         facts: list[Fact] = [Idle()] * len(warps)
         where, masks = read_addresses(machine, warps), mask(machine, warps) if mask else None
         for row, warp, lane in _single(machine, warps, form):
-            targets = (
-                [int(where[row, lane])]
-                if masks is None
-                else list(_multicast(machine, int(where[row, lane]), int(masks[row, lane]), form))
-            )
-            machine.note(instruction, warps[row : row + 1], writes=regions.of_barriers(machine, targets))
-            barriers = []
+            address = int(where[row, lane])
+            targets = [address] if masks is None else machine.multicast(address, warp, int(masks[row, lane]))
+            places = [machine.holder(target, warp) for target in targets]
+            machine.note(instruction, warps[row : row + 1], writes=regions.of_barriers(places))
             for target in targets:
+                machine.uses(target, warp, changes=False)
                 machine.arrive(target, warp)
-                cta, offset = machine.located(target)
-                barriers.append((cta.rank, offset))
-            facts[row] = CommitFacts(tuple(barriers), form.cta_group)
+            facts[row] = CommitFacts(tuple((cta.number, offset) for cta, offset in places), form.cta_group)
         return Outcome(facts=tuple(facts))
 
     return run
-
-
-def _multicast(machine: CtaState, address: int, mask: int, form: Form) -> Iterator[int]:
-    """The addresses of the same offset in every CTA whose bit is set in the mask."""
-    _, offset = machine.located(address)
-    if not mask or mask >> len(machine.ctas):
-        legal = f"bits 0 to {len(machine.ctas) - 1}, at least one"
-        raise IsaError(
-            hex(mask), -1, f"'{form.name}' to the CTAs of mask {mask:#x} in a cluster of {len(machine.ctas)}", legal
-        )
-    for rank, cta in enumerate(machine.ctas):
-        if mask >> rank & 1:
-            yield (
-                offset
-                if cta is machine
-                else int(machine.mapped(np.array([offset], np.uint32), np.array([rank], np.uint32))[0])
-            )
 
 
 @prepares("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")

@@ -6,7 +6,8 @@ PTX ISA 9.0, 9.7.16.8 and 9.7.16.9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from isa.shared_memory.tile import read_copy
 from isa.tensor_memory.address import QUARTER, TMEM_LANES, TmemAddress
 from isa.tensor_memory.copies import Copy
 from isa.tensor_memory.moves import SHIFT_COLUMNS, Move, shift_down
-from isa.types import Bits
+from isa.types import ELEMENT_TYPES, Bits
+from simulator.execute.extremes import of_two
 from simulator.execute.tcgen05.fetch import Cta
 
 _EVERY_LANE = np.arange(TMEM_LANES)[:, None]
@@ -31,6 +33,23 @@ def load(cta: Cta, warp: int, address: int, move: Move) -> Bits:
     """
     lanes, columns = _window(warp, address, move)
     return move.gather(cta.tmem.read(lanes, columns, "tcgen05.ld: "))
+
+
+def reduction(qualifiers: Sequence[str]) -> Callable[[Bits], Bits]:
+    """The function of tcgen05.ld.red that makes redval of what each thread has loaded: uint32 [register, thread] ->
+    uint32 [thread].
+
+    The smallest or largest of the thread's registers, which are the columns of its lane: published (PTX ISA 9.0,
+    9.7.16.8.3). That the two halves of .16x32bx2, which are in different threads, are reduced apart, and that zeros and
+    NaN are as in min and max, are inferred.
+    """
+    operation, kind = next(q for q in qualifiers if q in ("min", "max")), qualifiers[-1]
+    if kind != "f32":
+        choose, signed = (np.minimum if operation == "min" else np.maximum), np.int32 if kind == "s32" else np.uint32
+        return lambda values: choose.reduce(values.view(signed), axis=0).view(np.uint32)
+    two = of_two(operation, ELEMENT_TYPES["f32"], keeps_nan="NaN" in qualifiers)
+    mask = np.uint32(0x7FFFFFFF if "abs" in qualifiers else 0xFFFFFFFF)
+    return lambda values: reduce(two, values & mask)
 
 
 def store(cta: Cta, warp: int, address: int, move: Move, registers: Bits) -> None:

@@ -23,8 +23,8 @@ from isa.tensor_memory.datapath import DatapathLayout, datapath
 from isa.tensor_memory.metadata import tmem_metadata
 from isa.tensor_memory.moves import SHIFT_COLUMNS, Move
 from isa.tensor_memory.scales import tmem_scales
-from simulator.execute.cta_state import CtaState
 from simulator.execute.events import Region
+from simulator.execute.holder import Holder
 from simulator.execute.tcgen05.fetch import instruction_descriptor
 from simulator.execute.tcgen05.plan import Call
 
@@ -43,7 +43,7 @@ def _cells(lanes: Cells, columns: Cells) -> Cells:
     return np.unique(lanes * COLUMNS + columns)
 
 
-def of_mma(call: Call, ctas: Sequence[CtaState]) -> Touched:
+def of_mma(call: Call, ctas: Sequence[Holder]) -> Touched:
     """The regions of A, B, metadata, scale factors and D of every CTA."""
     form = call.form
     shared = [("B", _shared(form.kind, call.idesc, "b", call.b, form.cta_group))]
@@ -51,12 +51,12 @@ def of_mma(call: Call, ctas: Sequence[CtaState]) -> Touched:
     d, operands = _accumulators(form, call.idesc, call.d), _operands(call)
     tmem = [*operands, ("D", d)] if call.enable else operands
     reads = [
-        Region(space, cta.rank, cells, role)
+        Region(space, cta.number, cells, role)
         for cta in ctas
         for space, every in (("shared", shared), ("tmem", tmem))
         for role, cells in every
     ]
-    return Touched(tuple(reads), tuple(Region("tmem", cta.rank, d, "D") for cta in ctas))
+    return Touched(tuple(reads), tuple(Region("tmem", cta.number, d, "D") for cta in ctas))
 
 
 _cache: dict[tuple[object, ...], Cells] = {}  # the same operands come again in every loop; never written to
@@ -140,33 +140,32 @@ def _shared(kind: str, word: int, operand: str, descriptor: int, cta_group: int)
     return _kept(("shared", kind, word, operand, descriptor, cta_group), make)
 
 
-def of_move(cta: CtaState, address: int, how: Move) -> tuple[Region, ...]:
+def of_move(cta: Holder, address: int, how: Move) -> tuple[Region, ...]:
     """The cells of a tcgen05.ld or st."""
     base = TmemAddress.from_word(address)
     lane, column = how.cells
-    return (Region("tmem", cta.rank, _cells(lane + base.lane, column + base.column), "cells"),)
+    return (Region("tmem", cta.number, _cells(lane + base.lane, column + base.column), "cells"),)
 
 
-def of_copy(ctas: Sequence[CtaState], address: int, word: int, how: Copy) -> Touched:
+def of_copy(ctas: Sequence[Holder], address: int, word: int, how: Copy) -> Touched:
     """The bytes and cells of a tcgen05.cp."""
     base, start = TmemAddress.from_word(address), copy_addresses(SharedMemoryDescriptor.decode(word), how.shape)
     lane, column, _ = how.mapping.grid
     source, cells = np.unique(start[..., None] + np.arange(16)), _cells(lane + base.lane, column + base.column)
     return Touched(
-        tuple(Region("shared", cta.rank, source, "bytes") for cta in ctas),
-        tuple(Region("tmem", cta.rank, cells, "cells") for cta in ctas),
+        tuple(Region("shared", cta.number, source, "bytes") for cta in ctas),
+        tuple(Region("tmem", cta.number, cells, "cells") for cta in ctas),
     )
 
 
-def of_shift(ctas: Sequence[CtaState], address: int) -> Touched:
+def of_shift(ctas: Sequence[Holder], address: int) -> Touched:
     """The cells of a tcgen05.shift: a quarter of the lanes, 8 columns."""
     base = TmemAddress.from_word(address)
     cells = _cells(base.lane + np.arange(QUARTER)[:, None], base.column + np.arange(SHIFT_COLUMNS))
-    both = tuple(Region("tmem", cta.rank, cells, "cells") for cta in ctas)
+    both = tuple(Region("tmem", cta.number, cells, "cells") for cta in ctas)
     return Touched(both, both)
 
 
-def of_barriers(machine: CtaState, targets: Sequence[int]) -> tuple[Region, ...]:
-    """The mbarriers that a commit arrives on."""
-    located = [machine.located(target) for target in targets]
-    return tuple(Region("mbarrier", cta.rank, np.array([offset], np.int64)) for cta, offset in located)
+def of_barriers(places: Sequence[tuple[Holder, int]]) -> tuple[Region, ...]:
+    """The mbarriers that a commit arrives on: CTAs, and offsets in their shared memory."""
+    return tuple(Region("mbarrier", cta.number, np.array([offset], np.int64)) for cta, offset in places)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isa.errors import Error, IsaError
-from isa.forms.record import Form, Time
+from isa.errors import Error
+from isa.forms.record import Time
 from isa.forms.synchronisation import is_mbarrier_wait, sees_other_threads
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dispatch import executor
@@ -32,13 +32,6 @@ from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, take
 from simulator.simulation.launch.system import system_call
 from simulator.simulation.launch.threads import AWAY, Group
 from simulator.simulation.launch.warpgroups import of_warpgroups
-
-NOT_IN_LAUNCHES = ("tcgen05", "tmem")  # tables of instructions whose state is that of a trace's CTA
-
-
-def only_in_traces(form: Form) -> bool:
-    """Whether traces execute a form and launches do not: what works on Tensor Memory."""
-    return form.time.table in NOT_IN_LAUNCHES
 
 
 def prepared(kernel: Kernel) -> Code:
@@ -76,19 +69,10 @@ def not_executed(kernel: Kernel) -> list[tuple[int, str, str]]:
             found.append((item.line, item.text, item.reason))
         elif isinstance(item, Operation) and item.instruction.form.time not in (Time.BARRIER, Time.CLUSTER_BARRIER):
             try:
-                _executor(item)
+                executor(item.instruction)
             except Error as error:
                 found.append((item.line, item.text, error.reason))
     return found
-
-
-def _executor(item: Operation) -> Executor:
-    """The executor of an instruction that is no barrier; Error if launches do not execute it."""
-    form = item.instruction.form
-    if only_in_traces(form):
-        reason = f"'{form.opcode}' is executed in traces, but not in launches"
-        raise IsaError(item.text, -1, reason, KNOWN)
-    return executor(item.instruction)
 
 
 def _branch(item: Branch) -> Step:
@@ -165,7 +149,7 @@ def _operation(item: Operation, meets: dict[int, Executor]) -> Step:
     if item.instruction.form.time is Time.CLUSTER_BARRIER:
         return cluster_barrier(item)
     try:
-        execute = _executor(item)
+        execute = executor(item.instruction)
     except Error as error:
         return _stopping(item, error.reason, error.legal or KNOWN)
     if item.instruction.form.collective and item.instruction.form.warps == 1:

@@ -14,6 +14,7 @@ from isa.ptx.instruction import Immediate, Operand
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.exchange import Exchange, exchange
 from simulator.execute.operands import predicate, reader, writer
+from simulator.execute.pending import PendingWait
 from simulator.program.kernel import Operation
 from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.run import PARTED, Reduction, Run, Step, taken, whole
@@ -30,7 +31,7 @@ def together(item: Operation, execute: Executor) -> Step:
 
     def step(run: Run, group: Group, place: int) -> int:
         if group.lanes is None:
-            return executed(run, group, item, execute)
+            return _done_or_blocked(run, group, item, execute)
         lanes, threads = group.lanes, run.threads
         if item.guard is not None and not taken(run, group, item.guard).any():
             return executed(run, group, item, execute)
@@ -38,12 +39,23 @@ def together(item: Operation, execute: Executor) -> Step:
         if not late.any():
             run.state.active = None
             try:
-                return executed(run, group, item, execute)
+                return _done_or_blocked(run, group, item, execute)
             finally:
                 run.state.active = lanes
         return _arrive(run, group, place, lanes, place, None)
 
     return step
+
+
+def _done_or_blocked(run: Run, group: Group, item: Operation, execute: Executor) -> int:
+    """Executes an instruction of whole warps; those that it makes wait (tcgen05.alloc) let the others go on."""
+    block = outcome_of(run, group, item, execute).block
+    if block is None:
+        return item.index + 1
+    rank = run.code.rank[item.index + 1]
+    run.threads.move(group.members, rank)
+    run.block(block, group.rows, rank)
+    return PARTED
 
 
 def named(item: Operation, execute: Executor) -> Step:
@@ -110,19 +122,24 @@ def settle(run: Run, rows: Warps) -> None:
     chosen = np.flatnonzero(met.any(axis=1))
     rows, met = rows[chosen], met[chosen]
     kinds, back = threads.kind[rows], threads.back[rows]
-    before = run.state.active
+    before, blocked = run.state.active, list[tuple[PendingWait, Warps, int]]()
     for kind in np.unique(kinds[met]).tolist():
         here = met & (kinds == kind)
         some = np.flatnonzero(here.any(axis=1))
         places = [code.place_of[rank] for rank in np.unique(back[here]).tolist()]
-        _meet(run, rows[some], [(place, (here & (back == code.rank[place]))[some]) for place in places])
+        block = _meet(run, rows[some], [(place, (here & (back == code.rank[place]))[some]) for place in places])
+        if block is not None:
+            blocked.append((block, rows[some], code.rank[places[0] + 1]))
     run.state.active = before
     for rank in np.unique(back[met]).tolist():
         threads.unpark(rows, met & (back == rank), code.rank[code.place_of[rank] + 1])
+    for block, some_rows, rank in blocked:
+        run.block(block, some_rows, rank)
 
 
-def _meet(run: Run, rows: Warps, parts: list[tuple[int, Lanes]]) -> None:
-    """Executes an instruction for threads that have met, bool [row, lane], by place: at one or several."""
+def _meet(run: Run, rows: Warps, parts: list[tuple[int, Lanes]]) -> PendingWait | None:
+    """Executes an instruction for threads that have met, bool [row, lane], by place: at one or several. Returns what
+    they wait for then."""
     meeting = [(run.code.kernel.items[place], lanes) for place, lanes in parts]
     for item, lanes in meeting:
         assert isinstance(item, Operation)
@@ -150,6 +167,7 @@ def _meet(run: Run, rows: Warps, parts: list[tuple[int, Lanes]]) -> None:
             run.watch.after(item, rows, lanes, outcome)
         elif run.note is not None:
             run.note(item.index, rows[here], lanes[here], outcome)
+    return outcome.block
 
 
 def looking(execute: Step) -> Step:

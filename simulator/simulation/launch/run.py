@@ -17,6 +17,7 @@ from isa.ptx.instruction import Guard
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import Writer, place_of
+from simulator.execute.pending import PendingWait
 from simulator.program.kernel import Exit, Item, Kernel, Operation
 from simulator.simulation.launch.barriers import ClusterBarriers, LaunchBarriers
 from simulator.simulation.launch.blame import blamed
@@ -84,6 +85,7 @@ class Run:
             self._exits = [code.rank[i.index] for i in code.kernel.items if isinstance(i, Exit) and i.guard is None]
             state.shared.ended = self._ended
         self.pending: list[Reduction] = []
+        self.blocked: list[tuple[PendingWait, Warps]] = []  # warps that an instruction keeps waiting, and for what
         self.arrivals, self.idle = 0, 0  # of threads at mbarriers; looks at these since the last
         self.watching: Lanes = np.zeros_like(self.threads.exists)  # threads that have looked in vain since
         self.printed = ""  # by printf
@@ -98,12 +100,15 @@ class Run:
                 a budget that is used up.
         """
         while True:
+            if self.blocked:
+                self._unblock()
             group = self.threads.next()
             if group is not None:
                 self._advance(group)
             elif not self.release():
                 if self.threads.live.any():
                     self._stuck()
+                self._note_leaks()
                 return
 
     def _advance(self, group: Group) -> None:
@@ -139,7 +144,36 @@ class Run:
         if self.budget < rows:
             self._endless(place)
 
+    def _note_leaks(self) -> None:
+        """Notes the allocations of Tensor Memory that have outlived their CTA."""
+        for cta, allocation in self.state.leaked():
+            where = f"{allocation.columns} columns at {allocation.base}{cta.shared_name}"
+            self.state.note_undefined("tmem-leak", 1, where)
+
     # Waiting
+
+    def block(self, wait: PendingWait, rows: Warps, rank: int) -> None:
+        """Lets warps wait until an instruction that they have come to is done, and go on at this rank then."""
+        still = rows if wait.waiting is None else np.array(wait.waiting(), np.intp)
+        self.threads.wait(self._of_rows(still), rank)
+        self.blocked.append((wait, still))
+
+    def _unblock(self) -> None:
+        """Lets those warps go on whose instruction is done now."""
+        for index, (wait, rows) in reversed(list(enumerate(self.blocked))):
+            over = wait.ready()
+            still = rows[:0] if over else rows if wait.waiting is None else np.array(wait.waiting(), np.intp)
+            self.threads.release(self._of_rows(np.setdiff1d(rows, still)))
+            self.blocked[index] = wait, still
+            if over:
+                wait.finish()
+                del self.blocked[index]
+
+    def _of_rows(self, rows: Warps) -> Lanes:
+        """bool [row, lane]: the threads of some rows that have not exited."""
+        members = np.zeros_like(self.threads.exists)
+        members[rows] = self.threads.live[rows]
+        return members
 
     def release(self) -> bool:
         """Lets the threads go on whose barrier is complete; returns whether there are any."""
@@ -190,6 +224,12 @@ class Run:
         for place, waiting in self.gathered.items():
             if waiting.any():
                 self._incomplete(place, waiting)
+        if self.blocked:
+            wait, rows = self.blocked[0]
+            lane = int(threads.live[rows[0]].argmax())
+            item = kernel.items[self.code.place_of[int(threads.back[rows[0], lane])] - 1]
+            legal = "tcgen05.dealloc by a warp that does not wait itself"
+            raise self.error(item, f"deadlock: waits for {wait.describe()}", legal, row=int(rows[0]), rule="deadlock")
         row = int(np.flatnonzero(threads.live.any(axis=1))[0])
         cta = row // state.warps
         stuck = np.flatnonzero(threads.parked.any(axis=1))

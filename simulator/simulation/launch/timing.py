@@ -47,6 +47,9 @@ _KEPT, _MORE = (
 )  # registers of machine code for each live word of the PTX; fitted to six kernels, docs/kernels.md
 
 
+_UNTIMED = {"wgmma": "wgmma", "tcgen05": "tcgen05", "tmem": "tcgen05"}  # by table of a config: what launches execute
+
+
 @dataclass(frozen=True)
 class Placement:
     """Which CTAs an SM executes.
@@ -198,11 +201,13 @@ def estimated_registers(kernel: Kernel, warps: int) -> int:
 
 
 def check_timed(kernel: Kernel, config: Config) -> None:
-    """Raises ConfigError if a kernel has instructions whose time no config has: `wgmma`."""
+    """Raises ConfigError if a kernel has instructions that have no time in launches: `wgmma` and `tcgen05`."""
     for item in kernel.items:
-        if isinstance(item, Operation) and item.instruction.form.time.table == "wgmma":
-            reason = f"line {item.line}: wgmma is executed, but has no time yet on any chip"
-            raise ConfigError(config.path, "wgmma", reason, "a launch without a config, which gives the values")
+        name = _UNTIMED.get(item.instruction.form.time.table) if isinstance(item, Operation) else None
+        if name is not None:
+            where = "on any chip" if name == "wgmma" else "in launches"
+            reason = f"line {item.line}: {name} is executed, but has no time yet {where}"
+            raise ConfigError(config.path, name, reason, "a launch without a config, which gives the values")
 
 
 def time_of(

@@ -228,10 +228,10 @@ def test_decode_names_what_a_launch_cannot_execute(tcsim: Tcsim, tmp_path: Path)
     )
     code, out, _ = tcsim("decode", path)
     assert code == 0
-    assert f"{path}:7: a launch stops here: tcgen05.wait::ld.sync.aligned: 'tcgen05.wait::ld" in out
+    assert f"{path}:7: ok" in out
     assert f"{path}:8: a launch stops here: multimem.st.global.u32 [0], %r1: unknown instruction" in out
     _, out, _ = tcsim("decode", path, "--format", "json")
-    assert [stop["line"] for stop in json.loads(out)["not_executed"]] == [7, 8]
+    assert [stop["line"] for stop in json.loads(out)["not_executed"]] == [8]
 
 
 BROKEN = ".visible .entry bad() {\n.reg .b128 x;\nmov.b128 x, x;\nret;\n}\n"

@@ -560,16 +560,6 @@ def test_an_error_after_a_wait_has_its_place(tmp_path: Path) -> None:
     assert caught.value.where.startswith(f"{path}:8: ")
 
 
-def test_what_is_not_executed(tmp_path: Path) -> None:
-    text = (
-        f"{HEAD.replace('100a', '103a')}.warps 1\n.warp 0 "
-        f"{{\n tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {{%r0, %r1}}, %r2, [%r3]; }}\n"
-    )
-    with pytest.raises(TraceError, match="not executed") as caught:
-        simulator.run(save(tmp_path, text), None)
-    assert caught.value.line == 5
-
-
 def test_undefined_names_the_line(tmp_path: Path) -> None:
     path = save(tmp_path, f"{W1}.warp 0 {{\n\n tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r0}}, [%r3]; }}\n")
     with pytest.raises(UndefinedBehavior, match="tmem-not-allocated") as caught:
