@@ -104,6 +104,8 @@ class Run:
             elif not self.release():
                 if self.threads.live.any():
                     self._stuck()
+                if self.state.completion is not None:
+                    self.state.completion.finish()
                 return
 
     def _advance(self, group: Group) -> None:
