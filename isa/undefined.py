@@ -28,6 +28,7 @@ class Rule(NamedTuple):
 
 _ALLOCATION = "PTX ISA 9.0, 9.7.16.7 (Tensor Memory allocation)"
 _WARPGROUP = "PTX ISA 9.0, 9.7.15.7 (wgmma.fence, commit_group, wait_group)"
+_COMPLETION = "PTX ISA 9.0, 9.7.9.25 (completion of asynchronous copies), 9.7.15.7 (wgmma.wait_group)"
 _STORAGE = "PTX ISA 9.0, 9.7.14.6.1"
 _MEMORY = "PTX ISA 9.0, 8 (memory consistency model)"
 
@@ -96,6 +97,18 @@ RULES: dict[str, Rule] = {
     ),
     "wgmma-unfenced": Rule(
         "registers that other instructions touched go into wgmma.mma_async without wgmma.fence between", _WARPGROUP
+    ),
+    "async-pending": Rule(
+        "bytes of shared memory are touched that an asynchronous operation still writes or reads, before somebody has "
+        "waited for it",
+        _COMPLETION,
+    ),
+    "async-unexpected": Rule(
+        "bytes are read whose asynchronous copy the phase of its mbarrier did not wait for", _COMPLETION
+    ),
+    "async-unfenced": Rule(
+        "the asynchronous proxy reads bytes of shared memory that ordinary stores wrote, with no fence.proxy.async",
+        "PTX ISA 9.0, 8.6 (proxies), 9.7.13.4 (fence.proxy.async)",
     ),
     "barrier-mismatch": Rule(
         "all warps of a barrier must agree on its number of threads", "PTX ISA 9.0, 9.7.13.1 (barrier)"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from isa.forms.record import Access, Space
 from isa.undefined import RULES
 from simulator.check.rules import launch_rule
 from simulator.check.suspects import suspects
+from simulator.execute.completion import Policy
 from simulator.parallel import cores
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Item, Kernel, Operation, link
@@ -171,6 +172,7 @@ def check_launch(capture: str | Path | Capture, ctas: int = CTAS, budget: int = 
     )
     params = parameter_bytes(kernel, placed.values)
     setup = prepare(kernel, capture.grid, capture.block, placed.memory, params, options)
+    setup = replace(setup, completion=Policy())
     findings, watched, ran, stopped = _watched(setup, ctas)
     compared = not stopped and bool(capture.after)
     if compared and watched == setup.geometry.ctas and may_part(kernel):  # as they would run by themselves

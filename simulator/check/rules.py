@@ -199,6 +199,18 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
         "a wgmma.fence stands between what touched the registers of a wgmma.mma_async and the product",
         "wgmma.fence.sync.aligned before the first product, and after its registers are written or read",
     ),
+    "async-pending": LaunchRule(
+        "bytes that an asynchronous operation writes or reads are left alone until somebody has waited for it",
+        "the wait that is missing, before the access",
+    ),
+    "async-unexpected": LaunchRule(
+        "the phase of an mbarrier waits for the bytes of each copy that completes on it",
+        "mbarrier.arrive.expect_tx, or mbarrier.expect_tx, with the bytes of the copy",
+    ),
+    "async-unfenced": LaunchRule(
+        "a fence.proxy.async stands between ordinary stores and an asynchronous operation that reads their bytes",
+        "fence.proxy.async by the threads that stored, before the barrier or the operation",
+    ),
     "uneven-scale-ids": LaunchRule("byte-id and thread-id of block scales are the same in a warp"),
     "shuffle-from-inactive-thread": LaunchRule("a thread that a shuffle reads from executes it, too"),
     "warp-mask": LaunchRule("a thread is in the membermask that it gives"),
@@ -257,6 +269,9 @@ UNDEFINED_FIXES: dict[str, str] = {
     "misaligned-address": "a multiple of the access's size",
     "wgmma-pending": "wgmma.wait_group before the register is used",
     "wgmma-unfenced": "wgmma.fence before the product",
+    "async-pending": "a wait for the operation before the access",
+    "async-unexpected": "an expect_tx of the bytes of the copy",
+    "async-unfenced": "fence.proxy.async between the store and the operation",
     "barrier-mismatch": "one number of threads for all warps of a barrier",
 }
 """What to do about the cases of `isa.undefined`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from simulator.cli.answer import answer
+from simulator.cli.completion_option import add_completion
 from simulator.cli.config_option import add_config, choose_config
 from simulator.cli.verbs import positive
 
@@ -33,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sms", type=positive, metavar="N", help="SMs of the chip (--set chip.sms=N)")
     parser.add_argument("--capture", metavar="FOLDER", help="keep each launch as a capture, for 'tcsim launch'")
     parser.add_argument("--time", action="store_true", help="time each launch on the chip: what events then say")
+    add_completion(parser)
     parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
     parser.add_argument("--verbose", action="store_true", help="a line for each launch on stderr")
 
@@ -55,5 +57,6 @@ def _exec(options: argparse.Namespace) -> tuple[str, int]:
         workers=options.workers or 0,
         timed=options.time,
         verbose=options.verbose,
+        completion=options.completion,
     )
     return "", result.code

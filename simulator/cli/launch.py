@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from isa.errors import POLICIES
 from simulator.cli import DONE, NO
 from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.completion_option import add_completion
 from simulator.cli.config_option import add_set, choose_config
 from simulator.cli.timeline_option import add_timeline, asked_timeline, timeline_files, write_timeline
 from simulator.cli.verbs import positive
@@ -29,7 +30,7 @@ cp.async and what goes with them, for sm_80 to sm_120).
 SOURCE is a captured launch (NAME.json, docs/kernels.md), or a PTX file, which needs --grid, --block and one --arg for
 each parameter.
 
-Exit code 0 done, 1 the result is not that of the capture, 2 what cannot be read or run: the line says which line of
+Exit code 0 done, 1 the result is not that of the capture, or --completion has found something, 2 what cannot be read or run: the line says which line of
 the PTX, CTA and warp met it, whatever the number of workers.
 """
 
@@ -44,6 +45,7 @@ examples:
   tcsim launch capture.json
   tcsim launch spmm.ptx --entry spmm_f16 --grid 16,32 --block 128 --shared 61440 \\
         --arg A=a.npy --arg E=e.npy --arg B=b.npy --arg D=out:float16:2048x2048 --arg 2048 --output d.npz
+  tcsim launch capture.json --completion latest
   tcsim launch capture.json --config h100_sxm --gantt gantt.svg --timeline-cycles 2000:2600
 """
 
@@ -77,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--undefined", choices=POLICIES, default="hardware", help="what to do about undefined behaviour"
     )
+    add_completion(parser)
     parser.add_argument(
         "--fmad", action=argparse.BooleanOptionalAction, default=True,
         help="contract mul and add that have no rounding into fma, as ptxas does (default)",
@@ -116,6 +119,7 @@ def _launch(options: argparse.Namespace) -> tuple[str, int]:
     if options.config is not None or options.overrides:
         choose_config(options)
     how = {"arithmetic": options.arithmetic, "undefined": options.undefined, "workers": options.workers or 0}
+    how["completion"] = options.completion
     timeline = asked_timeline(options)
     how |= {"cold": options.cold, "registers": options.registers, "timeline": timeline}
     if options.machine_code is not None:
@@ -132,7 +136,8 @@ def _launch(options: argparse.Namespace) -> tuple[str, int]:
     if options.output:
         write_arrays(options.output, report.arrays)
     text = json.dumps(_as_dict(report), indent=1) + "\n" if options.format == "json" else _text(report)
-    return text, NO if report.differences else DONE
+    wrong = report.differences or (report.completion is not None and not report.completion.clean)
+    return text, NO if wrong else DONE
 
 
 def _captured(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
@@ -253,6 +258,7 @@ def _text(report: LaunchReport) -> str:
     if len(report.instructions) > len(most):
         lines.append(f"  and {len(report.instructions) - len(most)} other opcodes")
     lines += [f"undefined: {name} {count:,} times" for name, count in report.undefined.items()]
+    lines += report.completion.lines() if report.completion is not None else []
     if report.differences is not None:
         lines += [f"differs: {each}" for each in report.differences] or ["every byte as in the capture"]
     return "\n".join(lines) + "\n"

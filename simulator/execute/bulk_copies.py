@@ -1,13 +1,15 @@
 """Executes bulk copies and reductions, and the groups in which threads wait for them; stores and reductions of single
 values that complete on an mbarrier; and `st.bulk`.
 
-A copy is executed whole when it is issued. One to shared memory completes its bytes on an mbarrier at once; a warp that
+A copy is executed whole when it is issued, unless `simulator.execute.completion` says when it completes. One to shared memory completes its bytes on an mbarrier at once; a warp that
 waits for the phase sees them. One from shared memory has been read and written when its thread commits the group, so
 that a wait for the group changes nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +17,9 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.forms.tensor_copies import REDUCTIONS
-from isa.ptx.instruction import Instruction
+from isa.ptx.instruction import Immediate, Instruction
 from simulator.execute.atomics import atomic
+from simulator.execute.completion import BULK
 from simulator.execute.copies import BULK_UNIT
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Fact, Idle
@@ -25,7 +28,7 @@ from simulator.execute.memory import filled, raced
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
 from simulator.execute.spaces import launched, store_anywhere
-from simulator.execute.tensor_copies import Thread, arrived, in_window, reduced, threads_of
+from simulator.execute.tensor_copies import Arrival, Move, Thread, arrived, hand_over, in_window, reduced, threads_of
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError, SharedMemory, wavefronts
 
@@ -109,20 +112,16 @@ def _bulk(instruction: Instruction, form: Form, operation: str, kind: str) -> Ex
             targets = list(zip(*many, strict=True))
         fact: Fact = Idle()
         for where, barrier in targets:
-            if size:
-                written = _place(machine, target, where, size, thread.row)
-                data = _read(machine, read, thread.row)
-                if operation or "bytes" in given:
-                    old = _read(machine, written, thread.row)
-                    data = (
-                        _masked(old, data, given["bytes"])
-                        if "bytes" in given
-                        else _combined(kind, operation, old, data)
-                    )
-                _write(machine, written, data, thread.row)
+            written, arrival = _place(machine, target, where, size, thread.row), None
             if "mbarrier" in given:
                 _same_cta(machine, form, thread.row, where, barrier)
-                fact = arrived(machine, thread.row, barrier, size, origin if source == "global" else 0)
+                arrival = Arrival(barrier, size, origin if source == "global" else 0)
+            combine = None
+            if "bytes" in given:
+                combine = partial(_masked, given["bytes"])
+            elif operation:
+                combine = partial(_combined, kind, operation)
+            fact = hand_over(machine, form, thread, _moving(machine, thread.row, read, written, combine), arrival)
         return fact
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -138,7 +137,23 @@ def _bulk(instruction: Instruction, form: Form, operation: str, kind: str) -> Ex
     return run
 
 
-def _masked(old: Bytes, new: Bytes, mask: int) -> Bytes:
+def _moving(
+    machine: CtaState, warp: int, read: _Place, written: _Place, combine: Callable[[Bytes, Bytes], Bytes] | None
+) -> Move:
+    """Copies bytes, or writes what `combine` makes of the old and the new ones."""
+    if not written.units.size:
+        return Move(lambda: None, lambda _: None)
+
+    def store(data: Bytes) -> None:
+        if combine is not None:
+            data = combine(_read(machine, written, warp), data)
+        _write(machine, written, data, warp)
+
+    reads, writes = (None if each.shared is None else (each.units, BULK_UNIT) for each in (read, written))
+    return Move(lambda: _read(machine, read, warp), store, reads, writes, commutes=combine is not None)
+
+
+def _masked(mask: int, old: Bytes, new: Bytes) -> Bytes:
     """Of each 16 bytes the new ones that have a bit of the mask, and the old ones otherwise."""
     chosen = np.array([mask >> byte & 1 for byte in range(BULK_UNIT)], np.bool_)
     found: Bytes = np.where(chosen, new, old)
@@ -163,8 +178,15 @@ def _same_cta(machine: CtaState, form: Form, warp: int, address: int, barrier: i
 @prepares("cp.async.bulk.commit_group", "cp.async.bulk.wait_group", "cp.async.bulk.prefetch")
 def bulk_group(instruction: Instruction, form: Form) -> Executor:
     """cp.async.bulk.commit_group and wait_group, and cp.async.bulk.prefetch.L2: PTX ISA 9.0, 9.7.9.25.3.4, .4.3."""
+    left = instruction.by_role.get("groups", Immediate(0))
+    assert isinstance(left, Immediate)
+    reads = "read" in form.qualifiers
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
+        if machine.completion is not None and "commit_group" in form.qualifiers:
+            machine.completion.commit(BULK, warps, machine.threads(warps))
+        elif machine.completion is not None and "wait_group" in form.qualifiers:
+            machine.completion.wait(BULK, warps, machine.threads(warps), left.value, reads=reads)
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 

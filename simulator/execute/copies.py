@@ -1,18 +1,20 @@
 """Executes accesses to global memory, and the asynchronous copies from there to shared memory.
 
-A copy is executed whole when it is issued. Until its group is waited for (cp.async.wait_group, wait_all) its bytes in
+A copy is executed whole when it is issued, unless `simulator.execute.completion` says when it completes. Until its group is waited for (cp.async.wait_group, wait_all) its bytes in
 shared memory count as under way: a warp that reads or writes them races, which is counted like the other races.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction, Predicate
+from simulator.execute.completion import COPY, Completion, Effect
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import (
     CommitGroupFacts,
@@ -109,13 +111,10 @@ def copy(instruction: Instruction, form: Form) -> Executor:
         given = np.where(given, 0, width) if given is not None and ignores else given
         counts = None if given is None else _counts(given, lanes, width)
         reading = lanes if counts is None else lanes & (counts > 0)
-        if reading.all():
-            data = machine.memory.read(origin, width)
-        else:
-            data = np.zeros((*where.shape, width), np.uint8)
-            data[reading] = machine.memory.read(origin[reading], width)
-        if counts is not None and (counts[reading] < width).any():
-            data = data * (np.arange(width) < counts[..., None])
+        if machine.completion is not None and not machine.checked:
+            _hand_over(machine, machine.completion, form, warps, lanes, where, _Source(origin, width, reading, counts))
+            return NOTHING
+        data = _Source(origin, width, reading, counts).read(machine)
         if machine.checked:
             _write_by_warp(machine, warps, where, data, lanes)
         elif machine.active is None:
@@ -130,13 +129,70 @@ def copy(instruction: Instruction, form: Form) -> Executor:
     return run
 
 
+class _Source(NamedTuple):
+    """What each thread of a cp.async copies.
+
+    Attributes:
+        origin: int64 [...]: addresses in global memory.
+        width: bytes of each copy.
+        reading: bool [...]: threads that read there at all.
+        counts: [...]: bytes that are no zeros; None: all.
+    """
+
+    origin: Addresses
+    width: int
+    reading: NDArray[np.bool_]
+    counts: NDArray[np.int64] | None
+
+    def read(self, machine: CtaState) -> NDArray[np.uint8]:
+        """The bytes uint8 [..., byte]."""
+        if self.reading.all():
+            data = machine.memory.read(self.origin, self.width)
+        else:
+            data = np.zeros((*self.origin.shape, self.width), np.uint8)
+            data[self.reading] = machine.memory.read(self.origin[self.reading], self.width)
+        if self.counts is not None and (self.counts[self.reading] < self.width).any():
+            data = data * (np.arange(self.width) < self.counts[..., None])
+        return data
+
+    def of(self, chosen: tuple[NDArray[Any], ...]) -> _Source:
+        """Those of some threads."""
+        counts = None if self.counts is None else self.counts[chosen]
+        return _Source(self.origin[chosen], self.width, self.reading[chosen], counts)
+
+
+def _hand_over(
+    machine: CtaState,
+    completion: Completion,
+    form: Form,
+    warps: Warps,
+    lanes: NDArray[np.bool_],
+    where: Addresses,
+    source: _Source,
+) -> None:
+    """Lets copies happen when `completion` says so: one element for each thread."""
+    row, lane = np.nonzero(lanes)
+    to, own, given = where[row, lane], warps[row], source.of((row, lane))
+
+    def store(chosen: NDArray[np.bool_], data: NDArray[np.uint8]) -> None:
+        machine.shared.write(to[chosen][:, None], data[:, None], machine.actors(own[chosen]))
+
+    effect = Effect(
+        lambda chosen: given.of((chosen,)).read(machine),
+        store,
+        writes=machine.places(own, to)[:, None] + np.arange(source.width),
+    )
+    completion.begin(COPY, form.name, effect, own[:, None], lane)
+
+
 def _write_by_warp(
     machine: CtaState, warps: Warps, where: Addresses, data: NDArray[np.uint8], lanes: NDArray[np.bool_]
 ) -> None:
     """Writes the bytes of copies warp by warp, and notes them as under way."""
     for row, (warp, active) in enumerate(zip(warps.tolist(), lanes, strict=True)):
         some = slice(row, row + 1)
-        races = machine.shared.write(where[some, active], data[some, active], machine.actors(warps[some]))
+        with nullcontext() if machine.completion is None else machine.completion.acting("copy"):
+            races = machine.shared.write(where[some, active], data[some, active], machine.actors(warps[some]))
         bytes_of = where[some][:, active][..., None] + np.arange(data.shape[-1])
         mine = machine.places(warps[some], bytes_of).ravel()
         raced(machine, races + int((machine.copies.under_way[mine] > 0).sum()))
@@ -158,6 +214,8 @@ def commit_group(instruction: Instruction, form: Form) -> Executor:
     """cp.async.commit_group: closes the open group of each warp. PTX ISA 9.0, 9.7.9.25.3.2."""
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
+        if machine.completion is not None:
+            machine.completion.commit(COPY, warps, machine.threads(warps))
         if machine.checked:
             machine.check_whole(instruction)
             for warp in warps.tolist():
@@ -177,6 +235,8 @@ def wait_groups(instruction: Instruction, form: Form) -> Executor:
     groups = count.value % (1 << 32)  # what ptxas 13.0 keeps of it
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
+        if machine.completion is not None:
+            machine.completion.wait(COPY, warps, machine.threads(warps), groups, every=every)
         if machine.checked:
             machine.check_whole(instruction)
             for warp in warps.tolist():

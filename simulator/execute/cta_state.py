@@ -19,6 +19,7 @@ from isa.types import Bits
 from isa.undefined import undefined_behavior
 from simulator.arithmetic.deviation import Apart
 from simulator.execute.barrier import ClusterBarrier
+from simulator.execute.completion import Completion
 from simulator.execute.dynamic_info import Fact
 from simulator.execute.events import Event, Listener, Region
 from simulator.execute.holder import Holder
@@ -69,6 +70,7 @@ class CtaState:
         carries: whether accumulators go from one matrix instruction to the next exactly, which `CarryingRegisters` and
             the arithmetic "exact" are for.
         checked: whether races in shared memory, and bytes there that a copy is about to write, are looked for.
+        completion: when asynchronous operations complete; None: at issue, and nobody asks whether they are waited for.
     """
 
     registers: RegisterFile
@@ -94,6 +96,7 @@ class CtaState:
     names_sectors: bool = False
     carries: bool = False
     checked: bool = True
+    completion: Completion | None = None
 
     @cached_property
     def tmem(self) -> TensorMemory:

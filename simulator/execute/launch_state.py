@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
+from simulator.execute.completion import Policy, completion_of
 from simulator.execute.cta_state import CtaState
 from simulator.execute.geometry import Batch, split
 from simulator.state.columns import Columns, LaunchShared
@@ -22,6 +25,7 @@ from simulator.state.mbarrier import SIZE, Clocks, Mbarriers
 from simulator.state.registers import WARP_SIZE, Numbering, Warps
 from simulator.state.shared import AddressError
 from simulator.state.tensor_memory import Allocation, TensorMemory
+from simulator.state.watched import WatchedShared
 from simulator.state.windows import RANK_BIT, SHARED, WINDOW_BYTES
 
 
@@ -296,6 +300,20 @@ class LaunchState(CtaState):
         return self.shared.size if isinstance(self.shared, LaunchShared) else self.shared.data.size
 
 
+class Asynchronous(NamedTuple):
+    """When the asynchronous operations of a kernel complete.
+
+    Attributes:
+        policy: says when.
+        lines: by place, the line of the PTX.
+        accumulators: numbers of the registers that the kernel's products read.
+    """
+
+    policy: Policy
+    lines: Sequence[int]
+    accumulators: Sequence[int]
+
+
 def launch_state(
     batch: Batch,
     numbering: Numbering,
@@ -312,6 +330,7 @@ def launch_state(
     undefined: str = "hardware",
     slots: int = 64,
     sms: int = 1,
+    asynchronous: Asynchronous | None = None,
 ) -> LaunchState:
     """The state of a batch before its first instruction: registers and memories of zeros.
 
@@ -319,11 +338,13 @@ def launch_state(
         shared_bytes: of a CTA, static and dynamic.
         checked: whether races and bytes under way in shared memory are looked for.
         timed: whether executors say what an access costs.
+        asynchronous: when asynchronous operations complete, whose waits and fences are looked for then.
     """
     geometry = batch.geometry
-    return LaunchState(
+    kind = LaunchShared if asynchronous is None else WatchedShared
+    state = LaunchState(
         Columns(batch.rows, numbering),
-        LaunchShared(shared_bytes, len(batch.ctas), geometry.warps, checked, int(np.prod(geometry.cluster))),
+        kind(shared_bytes, len(batch.ctas), geometry.warps, checked, int(np.prod(geometry.cluster))),
         geometry.warps,
         target,
         arithmetic=arithmetic,
@@ -338,3 +359,6 @@ def launch_state(
         dynamic_shared=dynamic_shared,
         sms=sms,
     )
+    if asynchronous is not None:
+        state.completion = completion_of(state, int(batch.ctas[0]), *asynchronous)
+    return state

@@ -1,7 +1,7 @@
 """Executes the instructions that order threads: mbarriers, fences, and barriers of a CTA or a cluster.
 
 Instructions are executed in the order in which warps are walked, one at a time, so a fence does nothing but tell
-the listeners.
+the listeners, and who decides when asynchronous operations complete.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction, Sink
+from simulator.execute.completion import SIGNAL, Completion, Effect, Signal
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import (
     CLUSTER,
@@ -234,7 +235,9 @@ def arrive_after_copies(instruction: Instruction, form: Form) -> Executor:
             barrier = cta.mbarriers.at(offset)
             if machine.checked:
                 barrier.carried += [(barrier.phase, places) for places in machine.copies.take(party.warp)]
-            if counted:
+            if machine.completion is not None and not machine.checked:
+                _arrive_later(machine, machine.completion, form, party, counted=counted)
+            elif counted:
                 machine.arrive(party.address, party.warp, len(party.lanes))
             else:
                 barrier.released = joined(barrier.released, machine.release(party.warp))
@@ -243,6 +246,22 @@ def arrive_after_copies(instruction: Instruction, form: Form) -> Executor:
         return Outcome(facts=_facts(facts, warps))
 
     return run
+
+
+def _arrive_later(machine: CtaState, completion: Completion, form: Form, party: _Party, *, counted: bool) -> None:
+    """Lets threads arrive when their copies so far have come and `completion` says so."""
+    cta, offset = machine.holder(party.address, party.warp)
+    barrier, many = cta.mbarriers.at(offset), len(party.lanes)
+    if not counted:
+        cta.mbarriers.grow(offset, many)
+    effect = Effect(lambda _: None, lambda _, __: _arrived(machine, party))
+    rows = np.full((many, 1), party.warp, np.intp)
+    signal = Signal((cta.number, offset), barrier, 0, many)
+    completion.begin(SIGNAL, form.name, effect, rows, party.lanes.astype(np.intp), signal)
+
+
+def _arrived(machine: CtaState, party: _Party) -> None:
+    machine.arrive(party.address, party.warp, len(party.lanes))
 
 
 @prepares("mbarrier.pending_count")
@@ -307,9 +326,10 @@ def wait(instruction: Instruction, form: Form) -> Executor:
         for party in _parties(machine, warps, read_addresses(machine, warps), phase_parity):
             cta, offset = machine.holder(party.address, party.warp)
             machine.uses(party.address, party.warp, changes=False, looks=True)
-            phases.append(
-                _Awaited(party, cta, offset, cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0]))
-            )
+            barrier, phase = cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0])
+            if machine.completion is not None:
+                machine.completion.looked_at((cta.number, offset), barrier, phase)
+            phases.append(_Awaited(party, cta, offset, barrier, phase))
         active = machine.active
         waits = tries and machine.blocks
         waited = [
@@ -324,6 +344,8 @@ def wait(instruction: Instruction, form: Form) -> Executor:
                 done[phase.party.row, 0, phase.party.lanes] = phase.done
                 if phase.done and acquires:
                     machine.sees(phase.party.warp, phase.barrier, phase.phase)
+                if phase.done and machine.completion is not None:
+                    machine.completion.seen((phase.cta.number, phase.offset), phase.phase)
             before, machine.active = machine.active, active
             write(machine, warps, done)
             machine.note(instruction, warps, reads=_region(machine, [phase.party for phase in phases if phase.done]))
@@ -351,8 +373,13 @@ def wait(instruction: Instruction, form: Form) -> Executor:
 @prepares("fence", "fence.proxy")
 def fence(instruction: Instruction, form: Form) -> Executor:
     """Fences: listeners are told; instructions are executed in order anyway."""
+    spaces = [q for q in form.qualifiers if q.startswith(("global", "shared"))]
+    hands_over = form.name == "fence.proxy" and form.qualifiers[:1] == ("async",) and spaces != ["global"]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
+        if machine.completion is not None and hands_over:
+            for warp in warps[machine.threads(warps).any(axis=1)].tolist():
+                machine.completion.shared.hand_over(warp)
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 

@@ -1,6 +1,6 @@
 """Executes what moves boxes of tensors: cp.async.bulk.tensor, its reductions and prefetches, and tensormap.replace.
 
-A copy is executed whole when it is issued: `isa.shared_memory.tensor_box` says where each element lies, 16 bytes are
+A copy is executed whole when it is issued, unless `simulator.execute.completion` says otherwise: `isa.shared_memory.tensor_box` says where each element lies, 16 bytes are
 moved at a time where they lie within the tensor, and single elements at its edges. What an H200 does with each type,
 with NaN outside the tensor and with coordinates that it refuses is measured (`measurements/tensor_maps`).
 """
@@ -22,6 +22,7 @@ from isa.forms.tensor_copies import REDUCTIONS
 from isa.ptx.instruction import Address, Immediate, Instruction, TensorPlace
 from isa.shared_memory.tensor_box import NAN, RULE, UNIT, Box, box, broken_rules, swizzled
 from simulator.execute.atomics import update_of
+from simulator.execute.completion import BULK, SIGNAL, Effect, Signal
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import BulkFacts, Fact, Idle
 from simulator.execute.launch_state import LaunchState
@@ -45,10 +46,12 @@ class Thread(NamedTuple):
 
     Attributes:
         row: its warp among those of the batch.
+        lane: its place in the warp.
         values: what each operand gives it.
     """
 
     row: int
+    lane: int
     values: tuple[int, ...]
 
 
@@ -67,7 +70,7 @@ def threads_of(machine: CtaState, warps: Warps, what: str, readers: list[Reader]
     for row in np.flatnonzero(lanes.any(axis=1)).tolist():
         lane = int(lanes[row].argmax())
         values = [np.atleast_1d(value[row, ..., lane]).tolist() for value in given]
-        yield Thread(int(warps[row]), tuple(number for numbers in values for number in numbers))
+        yield Thread(int(warps[row]), lane, tuple(number for numbers in values for number in numbers))
 
 
 def _place(instruction: Instruction) -> tuple[Reader, Reader]:
@@ -227,8 +230,9 @@ def _load(instruction: Instruction, form: Form) -> Executor:
                 many = [state.multicast(each, thread.row, masks[0]) for each in (to, barrier)]
                 places = list(zip(*many, strict=True))
             for each, at in places:
-                _bring(state, thread.row, tensor, move(tensor, start, offsets, each))
-                facts[rows[thread.row]] = arrived(state, thread.row, at, tensor.box_bytes)
+                moved = move(tensor, start, offsets, each)
+                signal = Arrival(at, tensor.box_bytes)
+                facts[rows[thread.row]] = hand_over(state, form, thread, _bringing(state, thread, tensor, moved), signal)
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts))
 
@@ -240,18 +244,76 @@ def in_window(address: int) -> int:
     return address - SHARED if SHARED <= address < SHARED + WINDOW_BYTES else address
 
 
-def _bring(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved) -> None:
+class Arrival(NamedTuple):
+    """Bytes that complete on an mbarrier, at an address as the thread names it; `first`: where they begin."""
+
+    barrier: int
+    bytes: int
+    first: int = 0
+
+
+class Move(NamedTuple):
+    """What a copy of one thread does: it reads its bytes, and writes them.
+
+    Attributes:
+        reads, writes: int64 [access]: addresses in shared memory, and how many bytes each access has.
+        commutes: whether others may write the same bytes meanwhile.
+    """
+
+    fetch: Callable[[], Any]
+    store: Callable[[Any], None]
+    reads: tuple[NDArray[np.int64], int] | None = None
+    writes: tuple[NDArray[np.int64], int] | None = None
+    commutes: bool = False
+
+
+def hand_over(machine: CtaState, form: Form, thread: Thread, what: Move, arrival: Arrival | None = None) -> Fact:
+    """Does a copy, at once or when the state's completion says so; returns the fact of its mbarrier."""
+    completion = machine.completion
+    if completion is None:
+        what.store(what.fetch())
+        return Idle() if arrival is None else arrived(machine, thread.row, *arrival)
+
+    def store(_: NDArray[np.bool_], data: Any) -> None:
+        what.store(data)
+        if arrival is not None:
+            arrived(machine, thread.row, *arrival)
+
+    def places(accesses: tuple[NDArray[np.int64], int] | None) -> NDArray[np.int64] | None:
+        if accesses is None or not accesses[0].size:
+            return None
+        found = machine.places(row, accesses[0].reshape(1, -1))[..., None] + np.arange(accesses[1])
+        return found.reshape(1, -1)
+
+    row, signal = np.array([thread.row], np.intp), None
+    if arrival is not None:
+        holder, offset = machine.holder(arrival.barrier, thread.row)
+        signal = Signal((holder.number, offset), holder.mbarriers.at(offset), arrival.bytes)
+    effect = Effect(lambda _: what.fetch(), store, places(what.reads), places(what.writes))
+    kind, lane = BULK if signal is None else SIGNAL, np.array([thread.lane], np.intp)
+    completion.begin(kind, form.name, effect, row[:, None], lane, signal, commutes=what.commutes)
+    return Idle()
+
+
+def _bringing(machine: LaunchState, thread: Thread, tensor: TensorMap, moved: Moved) -> Move:
     """Writes a box to shared memory, of a warp's own CTA or another of its cluster."""
     inside, outside = moved
-    data = machine.memory.read(inside.memory[None], inside.bytes)
-    if tensor.type.startswith("tf32"):
-        data = rounded_to_tf32(data.reshape(-1)).reshape(data.shape)
-    actor = machine.actors(np.array([row], np.intp))
-    if inside.shared.size:
-        machine.shared.write(inside.shared[None], data, actor)
-    if outside.size:
-        data = filler(tensor)
-        machine.shared.write(outside[None], np.broadcast_to(data, (1, len(outside), len(data))).copy(), actor)
+    actor = machine.actors(np.array([thread.row], np.intp))
+
+    def fetch() -> Bytes:
+        data = machine.memory.read(inside.memory[None], inside.bytes)
+        if tensor.type.startswith("tf32"):
+            data = rounded_to_tf32(data.reshape(-1)).reshape(data.shape)
+        return data
+
+    def store(data: Bytes) -> None:
+        if inside.shared.size:
+            machine.shared.write(inside.shared[None], data, actor)
+        if outside.size:
+            data = filler(tensor)
+            machine.shared.write(outside[None], np.broadcast_to(data, (1, len(outside), len(data))).copy(), actor)
+
+    return Move(fetch, store, writes=(inside.shared, inside.bytes))
 
 
 def arrived(machine: CtaState, row: int, barrier: int, size: int, first: int = 0) -> Fact:
@@ -288,27 +350,34 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
                 legal = ", ".join(REDUCED[tensor.type]) or "none for this type"
                 raise AddressError(f"{reason}instruction", legal, rule=RULE)
             box_of = move(tensor, tuple(start), (), in_window(source), writes=True)
-            _send(state, thread.row, tensor, box_of, operation)
+            hand_over(state, form, thread, _sending(state, thread, tensor, box_of, operation))
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 
     return run
 
 
-def _send(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved, operation: str | None) -> None:
+def _sending(machine: LaunchState, thread: Thread, tensor: TensorMap, moved: Moved, operation: str | None) -> Move:
     """Writes a box from the shared memory of a warp's CTA to its tensor, or what a reduction makes of both."""
     pieces = moved.inside
-    if not pieces.shared.size:
-        return
-    data, _ = machine.shared.read(pieces.shared[None], pieces.bytes, machine.actors(np.array([row], np.intp)))
-    if operation is None:
-        machine.memory.write(pieces.memory[None], data)
-        return
-    size = tensor.element.bytes
-    for turn in turns(pieces):
-        old = machine.memory.read(pieces.memory[None, turn], pieces.bytes)
-        new = reduced(tensor.type, operation, old.reshape(-1, size), data[:, turn].reshape(-1, size))
-        machine.memory.write(pieces.memory[None, turn], new.reshape(old.shape))
+    actor = machine.actors(np.array([thread.row], np.intp))
+
+    def fetch() -> Bytes:
+        if not pieces.shared.size:
+            return np.zeros((1, 0, pieces.bytes), np.uint8)
+        return machine.shared.read(pieces.shared[None], pieces.bytes, actor)[0]
+
+    def store(data: Bytes) -> None:
+        if operation is None:
+            machine.memory.write(pieces.memory[None], data)
+            return
+        size = tensor.element.bytes
+        for turn in turns(pieces) if pieces.shared.size else ():
+            old = machine.memory.read(pieces.memory[None, turn], pieces.bytes)
+            new = reduced(tensor.type, operation, old.reshape(-1, size), data[:, turn].reshape(-1, size))
+            machine.memory.write(pieces.memory[None, turn], new.reshape(old.shape))
+
+    return Move(fetch, store, reads=(pieces.shared, pieces.bytes))
 
 
 def turns(pieces: Pieces) -> list[NDArray[np.intp]]:

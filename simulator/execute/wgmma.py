@@ -1,15 +1,16 @@
 """Executes `wgmma`: D = A * B + D of the four warps of each warpgroup that executes the instruction together.
 
-D is there at issue, so the fence, the commit and the wait change nothing. Reading shared memory and choosing columns
+D is there at issue, so the fence, the commit and the wait change nothing, unless `simulator.execute.completion` says when
+products complete: descriptors and scale-d are read at issue, all else when the product happens. Reading shared memory and choosing columns
 by metadata is measured on an NVIDIA H100, November 2026 (tests/golden/launches/wgmma_*): what descriptors and metadata
 PTX leaves undefined has a result, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from isa.forms.record import Form
 from isa.forms.wgmma import WgmmaForm, is_wgmma
 from isa.fragments.warpgroup import LANES, WARPS
-from isa.ptx.instruction import Immediate, Instruction
+from isa.ptx.instruction import Immediate, Instruction, register_names
 from isa.shared_memory.hopper import unit_addresses_of
 from isa.shared_memory.layout import MN, K
 from isa.shared_memory.packing import UNIT, packing
@@ -26,20 +27,28 @@ from isa.types import Bits, ElementType
 from isa.undefined import first_metadata_finding, metadata_findings
 from simulator.arithmetic import Operands, Sum, add
 from simulator.arithmetic.rows import find_row
+from simulator.execute.completion import PRODUCT, Completion, Effect
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.memory import raced, region
-from simulator.execute.operands import predicate, reader, writer
+from simulator.execute.operands import place_of, predicate, reader, writer
 from simulator.execute.registry import prepares
 from simulator.state.registers import Warps
 
-Matrices = Callable[[CtaState, Warps], Bits]  # a matrix of each warpgroup: [warpgroup, row, column]
+Places = NDArray[np.int64]
+Locate = Callable[[CtaState, Warps], Places]  # addresses in shared memory, [warpgroup, unit]
+Matrices = Callable[[CtaState, Warps, Places], Bits]  # a matrix of each warpgroup: [warpgroup, row, column]
 
 
 @prepares("wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")
 def order_products(instruction: Instruction, form: Form) -> Executor:
-    """wgmma.fence, commit_group and wait_group: PTX ISA 9.0, 9.7.15.7. They only tell the listeners."""
+    """wgmma.fence, commit_group and wait_group: PTX ISA 9.0, 9.7.15.7. They only tell the listeners, and who decides
+    when products complete."""
+    left = instruction.by_role.get("groups", Immediate(0))
+    assert isinstance(left, Immediate)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
+        if machine.completion is not None:
+            _order(machine.completion, form.name, warps, left.value)
         machine.note(instruction, warps)
         return NOTHING
 
@@ -51,30 +60,90 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
     """wgmma.mma_async and its sparse form, of warps of which each four are a warpgroup. PTX ISA 9.0, 9.7.15.5.2,
     9.7.15.6.3."""
     assert is_wgmma(form)
-    read_a, read_b = _a(instruction, form), _b(instruction, form)
+    (locate_a, read_a), (locate_b, read_b) = _a(instruction, form), _b(instruction, form)
     accumulators, write = reader(instruction["d"]), writer(instruction["d"])
+    numbers = [place_of(name).number for name in register_names(instruction["d"])]
     metadata = reader(instruction["e"]) if form.sparse else None
     selector = instruction.selector if form.sparse else 0
     accumulates = predicate(instruction["scale_d"])
     negative = _sign(instruction, "scale_a") * _sign(instruction, "scale_b") < 0
 
-    def run(machine: CtaState, warps: Warps) -> Outcome:
+    def product(machine: CtaState, warps: Warps, at_a: Places, at_b: Places, kept: NDArray[Any]) -> Bits:
         before = accumulators(machine, warps)
         codes = None
         if metadata is not None:
             codes = form.metadata.gather(_words(metadata(machine, warps))[:, 0], selector)
             _note_undefined(machine, form, codes, selector)
-        a, b = read_a(machine, warps), read_b(machine, warps)
+        a, b = read_a(machine, warps, at_a), read_b(machine, warps, at_b)
         if negative:  # the signs of products, after metadata have chosen elements of B (measured)
             a = a ^ np.uint32(1 << (form.a_type.bits - 1))
         c = form.d.gather(_words(before))
-        kept = _uniform(machine, form, accumulates(machine, warps), warps)
         c = np.where(kept[:, None, None], c, np.uint32(0))
         d = add(sum_of(form, machine.target, machine.arithmetic), Operands(a, b, c, codes))
-        write(machine, warps, _registers(form.d.scatter(d)))
+        return _registers(form.d.scatter(d))
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        at = locate_a(machine, warps), locate_b(machine, warps)
+        kept = _uniform(machine, form, accumulates(machine, warps), warps)
+        if machine.completion is None:
+            write(machine, warps, product(machine, warps, *at, kept))
+        else:
+            given = _Product(form, warps, (*at, kept), product, write, numbers)
+            _hand_over(machine, machine.completion, given)
         return NOTHING
 
     return run
+
+
+def _order(completion: Completion, name: str, warps: Warps, left: int) -> None:
+    """Tells who decides when products complete of a fence, a commit or a wait."""
+    first = np.zeros((len(warps), LANES), np.bool_)
+    first[:, 0] = True
+    if name == "wgmma.fence":
+        completion.fenced(warps)
+    elif name == "wgmma.commit_group":
+        completion.commit(PRODUCT, warps, first)
+    else:
+        completion.wait(PRODUCT, warps, first, left)
+
+
+class _Product(NamedTuple):
+    """A product that happens later.
+
+    Attributes:
+        given: for each warpgroup the places of A and of B, and whether D is added to.
+        product, write: compute the registers of D, and write them.
+        numbers: of these registers.
+    """
+
+    form: WgmmaForm
+    warps: Warps
+    given: tuple[Places, Places, NDArray[Any]]
+    product: Callable[..., Bits]
+    write: Callable[[CtaState, Warps, Bits], None]
+    numbers: Sequence[int]
+
+
+def _hand_over(machine: CtaState, completion: Completion, what: _Product) -> None:
+    """Lets a product happen when `completion` says so: one element for each warpgroup."""
+    warps, rows = what.warps, what.warps.reshape(-1, WARPS)
+    places = np.concatenate(what.given[:2], axis=1)
+    reads = machine.places(warps[::WARPS], places)[..., None] + np.arange(UNIT)
+
+    def of(chosen: NDArray[np.bool_]) -> Warps:
+        return warps if chosen.all() else rows[chosen].ravel()
+
+    def fetch(chosen: NDArray[np.bool_]) -> Bits:
+        given = [each[chosen] for each in what.given]
+        found: Bits = completion.as_seen(lambda: what.product(machine, of(chosen), *given))
+        return found
+
+    def store(chosen: NDArray[np.bool_], data: Bits) -> None:
+        what.write(machine, of(chosen), data)
+        completion.written(of(chosen), what.numbers)
+
+    effect = Effect(fetch, store, reads.reshape(len(rows), -1))
+    completion.begin(PRODUCT, what.form.name, effect, rows, np.zeros(len(rows), np.intp))
 
 
 @lru_cache(maxsize=1024)
@@ -126,36 +195,44 @@ def _uniform(machine: CtaState, form: WgmmaForm, values: NDArray[Any], warps: Wa
     return each[:, 0]
 
 
-def _a(instruction: Instruction, form: WgmmaForm) -> Matrices:
-    """A function that reads (stored) A: [warpgroup, row, k]."""
+def _a(instruction: Instruction, form: WgmmaForm) -> tuple[Locate, Matrices]:
+    """Functions that locate and read (stored) A: [warpgroup, row, k]."""
     if not form.a_in_registers:
         major = MN if _transposed(instruction, "trans_a") else K
         return _shared(instruction, form, "a", (form.m, form.k_stored), form.a_type, major)
     read = reader(instruction["a"])
-    return lambda machine, warps: form.a.gather(_words(read(machine, warps)))
+    return (
+        lambda machine, warps: np.zeros((len(warps) // WARPS, 0), np.int64),
+        lambda machine, warps, places: form.a.gather(_words(read(machine, warps))),
+    )
 
 
-def _b(instruction: Instruction, form: WgmmaForm) -> Matrices:
-    """A function that reads B: [warpgroup, k, column]."""
+def _b(instruction: Instruction, form: WgmmaForm) -> tuple[Locate, Matrices]:
+    """Functions that locate and read B: [warpgroup, k, column]."""
     major = MN if _transposed(instruction, "trans_b") else K
-    read = _shared(instruction, form, "b", (form.n, form.k), form.b_type, major)
-    return lambda machine, warps: np.ascontiguousarray(read(machine, warps).transpose(0, 2, 1))
+    locate, read = _shared(instruction, form, "b", (form.n, form.k), form.b_type, major)
+    return locate, lambda machine, warps, places: np.ascontiguousarray(
+        read(machine, warps, places).transpose(0, 2, 1)
+    )
 
 
 def _shared(
     instruction: Instruction, form: WgmmaForm, name: str, shape: tuple[int, int], element: ElementType, major: str
-) -> Matrices:
-    """A function that reads a matrix [warpgroup, row, k] through its descriptor, each warpgroup its own."""
+) -> tuple[Locate, Matrices]:
+    """Functions that locate a matrix [warpgroup, row, k] by its descriptor, each warpgroup its own, and read it."""
     words, how = reader(instruction[name], 64), packing(element)
     lines, length = shape if major == K else shape[::-1]
     units = how.units(length)
 
-    def read(machine: CtaState, warps: Warps) -> Bits:
+    def locate(machine: CtaState, warps: Warps) -> Places:
         given = _uniform(machine, form, words(machine, warps)[:, 0], warps)
         kinds, which = np.unique(given, return_inverse=True)
         leaders = warps[::WARPS]
-        places = np.stack([unit_addresses_of(int(word), major, lines, units).ravel() for word in kinds])[which]
-        places = places + machine.own_window(leaders)  # a descriptor has 18 bits of an address: one's own CTA
+        places: Places = np.stack([unit_addresses_of(int(word), major, lines, units).ravel() for word in kinds])[which]
+        return places + machine.own_window(leaders)  # a descriptor has 18 bits of an address: one's own CTA
+
+    def read(machine: CtaState, warps: Warps, places: Places) -> Bits:
+        leaders = warps[::WARPS]
         data, races = machine.shared.read(places, UNIT, machine.actors(leaders))
         raced(machine, races)
         if machine.checked:
@@ -164,7 +241,7 @@ def _shared(
         patterns = how.unpack(data.reshape(len(places), lines, units, UNIT))[..., :length]
         return patterns if major == K else patterns.transpose(0, 2, 1)
 
-    return read
+    return locate, read
 
 
 def _note_undefined(machine: CtaState, form: WgmmaForm, codes: Bits, selector: int) -> None:

@@ -55,6 +55,7 @@ class Launched:
         device_us: time on the chip in microseconds; None without --time.
         capture: the file that keeps it, or None.
         printed: what the kernel has printed.
+        missing: waits and fences that are missing, in words.
     """
 
     kernel: str
@@ -68,6 +69,7 @@ class Launched:
     device_us: float | None = None
     capture: Path | None = None
     printed: str = ""
+    missing: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         sizes = f"<<<{_shown(self.grid)}, {_shown(self.block)}>>>"
@@ -93,14 +95,15 @@ class Launcher:
         config: the chip.
         timed: whether each launch is timed on it.
         capture: a folder that keeps every launch; None: none is kept.
-        workers: processes, as `Options`.
+        workers, completion: as `Options`.
     """
 
     def __init__(
-        self, config: Config, modules: Modules, arena: Arena, *, timed: bool, capture: Path | None, workers: int
-    ) -> None:
+        self, config: Config, modules: Modules, arena: Arena, *, timed: bool, capture: Path | None, workers: int,
+        completion: str = "issue",
+    ) -> None:  # fmt: skip
         self.config, self.modules, self.arena = config, modules, arena
-        self.timed, self.folder, self.workers = timed, capture, workers
+        self.timed, self.folder, self.workers, self.completion = timed, capture, workers, completion
         self.done: list[Launched] = []
 
     def run(self, request: Request) -> Launched:
@@ -130,7 +133,8 @@ class Launcher:
         if report is not None:
             chip = report.timing.time_us if report.timing is not None else None
             launched = replace(
-                launched, warp_instructions=report.warp_instructions, device_us=chip, printed=report.printed
+                launched, warp_instructions=report.warp_instructions, device_us=chip, printed=report.printed,
+                missing=tuple(map(str, report.completion.missing)) if report.completion is not None else (),
             )
         self.done.append(launched)
         return self.done[-1]
@@ -140,7 +144,7 @@ class Launcher:
         config = self.config if self.timed else None
         how = Options(
             config=config, dynamic_shared=request.shared, cluster=cluster, target=str(self.config.target),
-            workers=self.workers,
+            workers=self.workers, completion=self.completion, compared=False,
         )  # fmt: skip
         params = np.frombuffer(request.parameters, np.uint8).copy()
         return run_launch(kernel, request.grid, request.block, memory, params, how)

@@ -164,6 +164,8 @@ class Server:
         launched = self.launcher.run(Request(module, name, grid, block, cluster, shared, parameters, bool(cooperative)))
         if launched.message:
             tell(f"{short(name)}: {launched.message}")
+        for each in launched.missing:
+            tell(f"{short(name)}: {each}")
         if self.verbose:
             tell(launched)
         return launched.status, struct.pack("<I", stays(launched.status)) + launched.printed.encode()

@@ -207,6 +207,12 @@ class Mbarriers:
         self._settle(address, barrier)
         return before
 
+    def grow(self, address: int, count: int) -> None:
+        """Makes the current phase expect more arrivals (cp.async.mbarrier.arrive, until its copies have come)."""
+        barrier = self.at(address)
+        barrier.pending += count
+        self._write(address, barrier)
+
     def expect(self, address: int, count: int) -> None:
         """Raises the transaction count (expect_tx)."""
         barrier = self.at(address)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,11 @@ from isa.errors import Error
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
 from simulator.execute.geometry import Batch, Geometry
-from simulator.execute.launch_state import LaunchState, launch_state
+from simulator.execute.completion import Policy
+from simulator.execute.launch_state import Asynchronous, LaunchState, launch_state
 from simulator.parallel import ALONE, RemoteTraceback, begin_worker, sendable, undisturbed
 from simulator.program.kernel import Kernel, Operation, SystemCall
+from simulator.simulation.launch.completion import Found, accumulators, watched
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
 from simulator.simulation.launch.recording import Recorder, Recording
@@ -44,6 +47,8 @@ class Setup:
         arithmetic: "chip" or "exact".
         undefined: the policy for undefined cases, "hardware" or "raise".
         budget: warp instructions after which the launch is given up.
+        completion: when asynchronous operations complete, whose waits and fences are looked for then (the kernel must be
+            linked with `allocate=False`); None: at issue, and nobody looks.
     """
 
     kernel: Kernel
@@ -56,6 +61,13 @@ class Setup:
     undefined: str = "hardware"
     budget: int = BUDGET
     sms: int = 1
+    completion: Policy | None = None
+
+    @cached_property
+    def _asynchronous(self) -> Asynchronous | None:
+        if self.completion is None:
+            return None
+        return Asynchronous(self.completion, [item.line for item in self.kernel.items], accumulators(self.kernel))
 
     @property
     def shared_bytes(self) -> int:
@@ -81,6 +93,7 @@ class Setup:
             arithmetic=self.arithmetic,
             undefined=self.undefined,
             sms=self.sms,
+            asynchronous=self._asynchronous,
         )
 
 
@@ -93,12 +106,14 @@ class Executed:
         undefined: how often each undefined case occurred, by name.
         recordings: of the CTAs that were to be recorded, in their order.
         printed: what the kernel has printed (`printf`).
+        found: waits and fences that are missing.
     """
 
     counts: NDArray[np.int64]
     undefined: Counter[str] = field(default_factory=Counter)
     recordings: list[Recording] = field(default_factory=list)
     printed: str = ""
+    found: Found = field(default_factory=Found)
 
     def add(self, other: Executed) -> None:
         """Adds what another batch gave."""
@@ -106,6 +121,7 @@ class Executed:
         self.undefined.update(other.undefined)
         self.recordings += other.recordings
         self.printed += other.printed
+        self.found.add(other.found.met)
 
 
 def shared_storage(size: int) -> NDArray[np.uint8]:
@@ -114,6 +130,16 @@ def shared_storage(size: int) -> NDArray[np.uint8]:
     if length == 0:
         return np.zeros(0, np.uint8)
     return np.frombuffer(mmap.mmap(-1, length), np.uint8)
+
+
+def shared_copy(memory: DeviceMemory) -> DeviceMemory:
+    """The same buffers with the same bytes, which processes that are forked later share."""
+    other = DeviceMemory()
+    for buffer in memory.buffers:
+        storage = shared_storage(buffer.size)
+        storage[:] = buffer.storage
+        other.place(buffer.name, buffer.size, buffer.address, storage=storage, constant=buffer.constant)
+    return other
 
 
 def batches(setup: Setup, ctas: NDArray[np.int64] | None = None) -> list[NDArray[np.int64]]:
@@ -133,7 +159,7 @@ def batches(setup: Setup, ctas: NDArray[np.int64] | None = None) -> list[NDArray
 def record(setup: Setup, ctas: NDArray[np.int64]) -> list[Recording]:
     """What the warps of some CTAs do, int64 [CTA]. They run on a copy of memory: what a launch computes does not depend
     on whether its time is asked for."""
-    copied = replace(setup, memory=setup.memory.copied())
+    copied = replace(setup, memory=setup.memory.copied(), completion=None)
     portions = batches(setup) if waits_for_others(setup.kernel) else batches(setup, ctas)
     return _in_turn(copied, prepared(setup.kernel), portions, ctas).recordings
 
@@ -167,11 +193,13 @@ def _in_turn(
         state = setup.state(ctas, timed=timed)
         state.names_sectors = timed
         recorder = Recorder(np.repeat(wanted, state.warps), stamp) if wanted is not None and timed else None
-        run = Run(code, state, budget, recorder)
+        watch = watched(state) if setup.completion is not None else None
+        run = Run(code, state, budget, recorder, watch)
         run.run()
         recordings = recorder.recordings(ctas, state.warps, code.kernel) if recorder is not None else []
         stamp = recorder.stamp if recorder is not None else stamp
-        total.add(Executed(np.array(run.counts, np.int64), Counter(run.state.met), recordings, run.printed))
+        found = Found(watch.met) if watch is not None else Found()
+        total.add(Executed(np.array(run.counts, np.int64), Counter(run.state.met), recordings, run.printed, found))
         budget = run.budget
     return total
 

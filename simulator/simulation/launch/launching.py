@@ -15,11 +15,13 @@ from isa.errors import POLICIES
 from isa.targets import parse_target
 from simulator.chip.config import Config, load_config
 from simulator.errors import check_option
+from simulator.execute.completion import parse_policy
 from simulator.execute.geometry import Dim
 from simulator.parallel import MOST_WORKERS, cores
 from simulator.program.kernel import Kernel, link
-from simulator.simulation.launch.batches import Setup, execute, record, shared_storage
+from simulator.simulation.launch.batches import Executed, Setup, execute, record, shared_copy, shared_storage
 from simulator.simulation.launch.chains import may_wait
+from simulator.simulation.launch.completion import CompletionResult, changed
 from simulator.simulation.launch.given import longest, machine_code_of
 from simulator.simulation.launch.place import SHARED_BYTES, checked, dim
 from simulator.simulation.launch.recording import Recording
@@ -52,6 +54,8 @@ class Options:
         timeline: gets what happens when on the SM with most CTAs, and where its time goes (`simulator.Timeline`); of
             one launch alone.
         machine_code: path of what `nvdisasm -c -gp` prints of the kernel, or of a cubin; None: the PTX alone.
+        completion: when asynchronous operations complete: "issue", "earliest", "latest" or "seed:N".
+        compared: whether the result of another completion than that at issue is compared with it, in a second run.
     """
 
     config: str | Path | Config | None = None
@@ -66,6 +70,8 @@ class Options:
     registers: int | None = None
     timeline: TimeView | None = None
     machine_code: str | Path | None = None
+    completion: str = "issue"
+    compared: bool = True
 
     def __post_init__(self) -> None:
         """Raises IsaError for what no option can be: a caller from Python may pass anything."""
@@ -75,6 +81,8 @@ class Options:
         integer(self.workers, 0, MOST_WORKERS, "workers")
         integer(self.dynamic_shared, -MOST_BUDGET, MOST_BUDGET, "bytes of dynamic shared memory")
         flag(self.cold, "cold")
+        flag(self.compared, "compared")
+        parse_policy(self.completion)
         if self.registers is not None:
             integer(self.registers, 1, MOST_REGISTERS, "registers")
 
@@ -107,7 +115,7 @@ def run_launch(
     elif placement is not None and config is not None:
         every = may_wait(setup, config)
         recordings = record(setup, np.arange(setup.geometry.ctas) if every else placement.ctas)
-    executed = execute(setup, workers)
+    executed, result = _executed(setup, workers, options)
     opcodes, tensor, fma = counted(kernel, executed)
     timing = None
     if config is not None and placement is not None:
@@ -128,7 +136,23 @@ def run_launch(
         executions=executed.counts,
         timing=timing,
         printed=executed.printed,
+        completion=result,
     )
+
+
+def _executed(setup: Setup, workers: int, options: Options) -> tuple[Executed, CompletionResult | None]:
+    """Runs the CTAs; besides, what another completion than that at issue has found."""
+    policy = parse_policy(options.completion)
+    if policy.name == "issue":
+        return execute(setup, workers), None
+    kernel = setup.kernel
+    numbered = link(kernel.module, kernel.name, allocate=False, fmad=kernel.fmad)
+    at_issue = replace(setup, memory=shared_copy(setup.memory))
+    if options.compared:
+        execute(at_issue, workers)
+    executed = execute(replace(setup, kernel=numbered, completion=policy), workers)
+    differences = changed(setup.memory, at_issue.memory) if options.compared else None
+    return executed, CompletionResult(str(policy), executed.found.missing(numbered), differences)
 
 
 def _config(options: Options) -> Config | None:

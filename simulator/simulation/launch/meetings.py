@@ -201,7 +201,8 @@ def awaiting(item: Operation, execute: Executor) -> Step:
         run.watching |= group.members
         run.idle += 1
         others = run.threads.live & ~run.watching & (run.threads.at < AWAY)
-        if run.idle > FRUITLESS and not others.any():
+        completion = run.state.completion
+        if run.idle > FRUITLESS and not others.any() and not (completion is not None and completion.finish()):
             row = int(group.rows[0])
             reason = f"deadlock: threads wait for {outcome.block.describe()}, and nothing else goes on"
             raise run.error(item, reason, "as many arrivals as a phase expects", row=row, rule="deadlock")

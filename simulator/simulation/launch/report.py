@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.launch.batches import Executed
+from simulator.simulation.launch.completion import CompletionResult
 from simulator.simulation.launch.timing import LaunchTiming
 from simulator.simulation.listing import shown_name
 
@@ -61,6 +62,7 @@ class LaunchReport:
         differences: where buffers are not what the capture says; None if there was no capture.
         printed: what the kernel has printed (`printf`), at most 2^20 characters.
         cluster: CTAs of a cluster, as (x, y, z).
+        completion: what another completion than that at issue has found; None: it was at issue.
     """
 
     kernel: str
@@ -78,6 +80,7 @@ class LaunchReport:
     differences: tuple[Difference, ...] | None = None
     printed: str = ""
     cluster: tuple[int, int, int] = (1, 1, 1)
+    completion: CompletionResult | None = None
 
     def with_arrays(
         self, arrays: Mapping[str, NDArray[Any]], differences: tuple[Difference, ...] | None = None
@@ -111,6 +114,7 @@ class LaunchReport:
                 "undefined": dict(self.undefined),
             }
             | ({"printed": self.printed} if self.printed else {})
+            | ({"completion": asdict(self.completion)} if self.completion is not None else {})
             | (self.timing.as_dict() if self.timing is not None else {})
         )
 

@@ -108,6 +108,8 @@ class Run:
             elif not self.release():
                 if self.threads.live.any():
                     self._stuck()
+                if self.state.completion is not None:
+                    self.state.completion.finish()
                 self._note_leaks()
                 return
 

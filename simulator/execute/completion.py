@@ -1,0 +1,444 @@
+"""When asynchronous operations of a launch complete: at issue, as late as PTX allows, or at moments that a seed draws.
+
+An operation is handed over with what it does (`Effect`: it fetches its sources, then stores its results) and with what
+it signals: a group of its threads, or an mbarrier. It stays pending until somebody has waited for that signal. Whoever
+touches its bytes before that is named, whenever the operation's values come.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import IsaError
+from simulator.state.mbarrier import Mbarrier
+from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
+from simulator.state.watched import Places, WatchedShared
+
+Mask = NDArray[np.bool_]
+Key = tuple[int, int]  # an mbarrier: its CTA, and its offset there
+COPY, BULK, PRODUCT, SIGNAL = "cp.async", "bulk group", "wgmma", "mbarrier"
+WAITS = {
+    COPY: "cp.async.commit_group and cp.async.wait_group, or cp.async.mbarrier.arrive and a wait for its mbarrier",
+    BULK: "cp.async.bulk.commit_group and cp.async.bulk.wait_group.read",
+    PRODUCT: "wgmma.commit_group and wgmma.wait_group",
+    SIGNAL: "a wait for its mbarrier (mbarrier.try_wait)",
+}
+_EXPECT = "an expect_tx of its bytes before the phase ends"
+LEGAL = "issue, earliest, latest, or seed:N, such as seed:7"
+MOST_SEED = 2**63 - 1
+_SPREAD = 64  # accesses within which an operation completes whose moment is drawn
+
+
+@dataclass(frozen=True)
+class Policy:
+    """When asynchronous operations complete.
+
+    Attributes:
+        name: "issue", "earliest" (at issue, but what no fence orders before is not seen), "latest" (when somebody waits
+            for it), or "seed" (each at a moment of its own between the two).
+        seed: of the moments.
+    """
+
+    name: str = "issue"
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"seed:{self.seed}" if self.name == "seed" else self.name
+
+
+def parse_policy(text: object) -> Policy:
+    """Reads "issue", "earliest", "latest" or "seed:N"; IsaError for anything else."""
+    name, _, number = text.partition(":") if isinstance(text, str) else ("", "", "")
+    if name in ("issue", "earliest", "latest") and text == name:
+        return Policy(name)
+    if name == "seed" and number.isascii() and number.isdecimal() and len(number) < 20 and int(number) <= MOST_SEED:
+        return Policy("seed", int(number))
+    raise IsaError(str(text), -1, f"completion={text!r} is not known", LEGAL)
+
+
+class Machine(Protocol):
+    """What this module needs of the state of a launch (`simulator.execute.launch_state`)."""
+
+    line: int
+    active: Lanes | None
+
+    def note_undefined(self, name: str, count: int, where: str) -> None:
+        """Notes an undefined case."""
+
+
+class Effect(NamedTuple):
+    """What an operation does, for those of its elements that are chosen, bool [element].
+
+    Attributes:
+        fetch: reads its sources.
+        store: writes its results, and signals.
+        reads, writes: places in the shared memory of the batch [element, byte]; None: none.
+    """
+
+    fetch: Callable[[Mask], Any]
+    store: Callable[[Mask, Any], None]
+    reads: Places | None = None
+    writes: Places | None = None
+
+
+class Signal(NamedTuple):
+    """What an operation does to an mbarrier when it is complete: bytes, or arrivals."""
+
+    key: Key
+    barrier: Mbarrier
+    bytes: int
+    arrivals: int = 0
+
+
+@dataclass(eq=False)
+class Pending:
+    """An operation that nobody has waited for: of one thread, of many, or of warpgroups.
+
+    Attributes:
+        number: of the operation, from 1.
+        place: of its instruction.
+        kind: which wait it needs.
+        rows, lanes: [element, warp], [element]: its threads; any of the warps may wait for it.
+        groups: [element]: the group of its thread that it belongs to.
+        due: when it completes by itself.
+        done, waited, fetched: [element]: whether its values are there, somebody has waited for it, and its sources were
+            read.
+        begun, ended: phases of its mbarrier at issue, and when it completed.
+        passed: whether somebody saw the phase complete without it.
+    """
+
+    number: int
+    place: int
+    kind: str
+    name: str
+    effect: Effect
+    rows: NDArray[np.intp]
+    lanes: NDArray[np.intp]
+    groups: NDArray[np.int64]
+    signal: Signal | None
+    due: float
+    done: Mask
+    waited: Mask
+    fetched: Mask
+    data: Any = None
+    begun: int = 0
+    ended: int = 0
+    passed: bool = False
+
+
+@dataclass(eq=False)
+class Completion:
+    """The pending operations of a batch.
+
+    Attributes:
+        columns: the registers of 32 bits, by number.
+        rows: warps of the batch.
+        lines: by place, the line of the PTX.
+        accumulators: numbers of the registers that the kernel's products read.
+        batch: which batch it is, so that each draws other moments.
+    """
+
+    policy: Policy
+    machine: Machine
+    shared: WatchedShared
+    columns: list[NDArray[Any]]
+    rows: int
+    lines: Sequence[int]
+    accumulators: Sequence[int] = ()
+    batch: int = 0
+    pending: dict[str, list[Pending]] = field(default_factory=dict)
+    signals: dict[Key, list[Pending]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng((self.policy.seed, self.batch))
+        self._count, self._time, self._next, self._busy = 0, 0, math.inf, False
+        kinds = (COPY, BULK, PRODUCT, SIGNAL)
+        self._commits = {kind: np.zeros((self.rows, WARP_SIZE), np.int64) for kind in kinds}
+        self._by_number: dict[int, Pending] = {}
+        self._held = {number: np.zeros_like(self.columns[number]) for number in self.accumulators}
+        self.shared.watcher = self
+
+    # Operations begin
+
+    def begin(
+        self,
+        kind: str,
+        name: str,
+        effect: Effect,
+        rows: NDArray[np.intp],
+        lanes: NDArray[np.intp],
+        signal: Signal | None = None,
+        *,
+        commutes: bool = False,
+    ) -> None:
+        """Takes over an operation of threads, [element, warp] and [element].
+
+        Args:
+            commutes: whether others may write the same bytes meanwhile (reductions).
+        """
+        self.begins()
+        self._count += 1
+        groups = self._commits[kind][rows[:, 0], lanes]
+        flags = [np.zeros(len(rows), np.bool_) for _ in range(3)]
+        begun = 0 if signal is None else signal.barrier.phase
+        op = Pending(
+            self._count, self.machine.line, kind, name, effect, rows, lanes, groups, signal, self._drawn(), *flags,
+            begun=begun,
+        )  # fmt: skip
+        if effect.reads is not None:
+            self.shared.touch_owed(effect.reads)
+            self._unfenced(effect.reads)
+        if effect.writes is not None and not commutes:
+            self.shared.touch_owed(effect.writes)
+            self.shared.touch_lent(effect.writes)
+        for marks, places in ((self.shared.lent, effect.reads), (self.shared.owed, effect.writes)):
+            if places is not None:
+                marks[places] = op.number
+        self._by_number[op.number] = op
+        self.pending.setdefault(kind, []).append(op)
+        if signal is not None:
+            self.signals.setdefault(signal.key, []).append(op)
+        if op.due <= self._time:
+            self._complete(op, ~op.done)
+        else:
+            self._next = min(self._next, op.due)
+
+    def _drawn(self) -> float:
+        if self.policy.name != "seed":
+            return math.inf if self.policy.name == "latest" else self._time
+        later = self._time + int(self._random.integers(1, _SPREAD))
+        return (float(self._time), math.inf, float(later))[int(self._random.integers(3))]
+
+    def _unfenced(self, places: Places) -> None:
+        stores = self.shared.stored[places]
+        count = int((stores > 0).sum())
+        if count:
+            line = self.lines[int(stores[stores > 0][0]) - 1]
+            what = f"{count} bytes that line {line} stored: missing fence.proxy.async between the store and the read"
+            self.machine.note_undefined("async-unfenced", count, what)
+
+    # Groups
+
+    def commit(self, kind: str, rows: Warps, lanes: Lanes) -> None:
+        """Threads [row, lane] of rows close their group."""
+        self._commits[kind][rows] += lanes
+
+    def wait(
+        self, kind: str, rows: Warps, lanes: Lanes, left: int = 0, *, every: bool = False, reads: bool = False
+    ) -> None:
+        """Threads wait for all their groups but the last `left`.
+
+        Args:
+            every: whether what is in no group yet is waited for, too.
+            reads: whether sources alone are waited for (.read).
+        """
+        self.begins()
+        limit = np.full((self.rows, WARP_SIZE), -1, np.int64)
+        last = self._commits[kind][rows] - left
+        limit[rows] = np.where(lanes, np.iinfo(np.int64).max if every else last, -1)
+        for op in list(self.pending.get(kind, ())):
+            chosen = (op.groups[:, None] < limit[op.rows, op.lanes[:, None]]).any(axis=1) & ~op.waited
+            if not chosen.any():
+                continue
+            if reads:
+                self._fetch(op, chosen & ~op.fetched)
+                self._unmark(op, chosen)
+            else:
+                self._complete(op, chosen)
+                self._retire(op, chosen)
+
+    # mbarriers
+
+    def looked_at(self, key: Key, barrier: Mbarrier, phase: int) -> None:
+        """Called before a thread looks whether a phase is complete: completes what alone is lacking."""
+        self.begins()
+        found = [(op, op.signal) for op in self.signals.get(key, ()) if op.signal is not None and not op.done.all()]
+        if not found or barrier.phase != phase:
+            return
+        if barrier.pending > sum(signal.arrivals for _, signal in found):
+            return
+        if barrier.transactions > sum(signal.bytes for _, signal in found):
+            return
+        for op, _ in found:
+            if barrier.phase == phase:
+                self._complete(op, ~op.done)
+
+    def seen(self, key: Key, phase: int) -> None:
+        """Called when a thread has seen that a phase is complete."""
+        for op in list(self.signals.get(key, ())):
+            if op.done.all() and op.ended <= phase:
+                if op.signal is not None and op.signal.arrivals:
+                    for copy, mine in self._before_arrival(op):
+                        self._retire(copy, mine & copy.done & ~copy.waited)
+                self._retire(op, ~op.waited)
+            elif op.begun <= phase:
+                op.passed = True
+
+    def _before_arrival(self, arrival: Pending) -> list[tuple[Pending, Mask]]:
+        """The copies of the threads of cp.async.mbarrier.arrive that they began before it."""
+        threads = np.zeros((self.rows, WARP_SIZE), np.bool_)
+        threads[arrival.rows[:, 0], arrival.lanes] = True
+        copies = [op for op in self.pending.get(COPY, ()) if op.number < arrival.number]
+        return [(op, threads[op.rows[:, 0], op.lanes]) for op in copies]
+
+    # Completion
+
+    def finish(self) -> bool:
+        """Completes everything; returns whether there was anything left."""
+        left = [op for ops in self.pending.values() for op in ops if not op.done.all()]
+        for op in sorted(left, key=lambda op: op.number):
+            self._complete(op, ~op.done)
+        return bool(left)
+
+    def _fetch(self, op: Pending, chosen: Mask) -> None:
+        if chosen.any():
+            op.data = self._within(op, lambda: op.effect.fetch(chosen))
+            op.fetched |= chosen
+
+    def _complete(self, op: Pending, chosen: Mask) -> None:
+        """Lets the values of elements come. Products of a warpgroup come in order."""
+        chosen = chosen & ~op.done
+        if not chosen.any():
+            return
+        op.done |= chosen
+        if op.kind == PRODUCT:
+            leaders = op.rows[chosen, 0]
+            for other in list(self.pending.get(PRODUCT, ())):
+                if other.number < op.number and not other.done.all():
+                    self._complete(other, np.isin(other.rows[:, 0], leaders))
+        if op.signal is not None:
+            if op.signal.arrivals:
+                for copy, mine in self._before_arrival(op):
+                    self._complete(copy, mine)
+            op.ended = op.signal.barrier.phase
+        self._fetch(op, chosen & ~op.fetched)
+        data, op.data = op.data, None
+        self._within(op, lambda: op.effect.store(chosen, data))
+
+    def _within(self, op: Pending, act: Callable[[], Any]) -> Any:
+        """Lets an operation act, as its instruction."""
+        machine = self.machine
+        before = machine.line, machine.active
+        machine.line, machine.active = op.place, None
+        try:
+            with self.acting("copy" if op.kind == COPY else "proxy"):
+                return act()
+        finally:
+            machine.line, machine.active = before
+
+    @contextmanager
+    def acting(self, proxy: str) -> Iterator[None]:
+        """While accesses to shared memory are those of an asynchronous operation, as `WatchedShared.asynchronous`."""
+        before = self.shared.asynchronous, self._busy
+        self.shared.asynchronous, self._busy = proxy, True
+        try:
+            yield
+        finally:
+            self.shared.asynchronous, self._busy = before
+
+    def _unmark(self, op: Pending, chosen: Mask) -> None:
+        for marks, places in ((self.shared.lent, op.effect.reads), (self.shared.owed, op.effect.writes)):
+            if places is not None:
+                mine = places[chosen].ravel()
+                marks[mine[marks[mine] == op.number]] = 0
+
+    def _retire(self, op: Pending, chosen: Mask) -> None:
+        if not chosen.any():
+            return
+        self._unmark(op, chosen)
+        op.waited |= chosen
+        if not op.waited.all():
+            return
+        self.pending[op.kind].remove(op)
+        del self._by_number[op.number]
+        if op.signal is not None:
+            self.signals[op.signal.key].remove(op)
+
+    # As a watcher of shared memory
+
+    @property
+    def place(self) -> int:
+        """As in `Watcher`."""
+        return self.machine.line
+
+    def begins(self) -> None:
+        """As in `Watcher`: time goes on, for operations whose moment is drawn."""
+        if self._busy:
+            return
+        self._time += 1
+        if self._time < self._next:
+            return
+        left = [op for ops in self.pending.values() for op in ops if not op.done.all()]
+        for op in sorted(left, key=lambda op: op.due):
+            if op.due <= self._time:
+                self._complete(op, ~op.done)
+        self._next = min((op.due for op in left if not op.done.all()), default=math.inf)
+
+    def touched(self, numbers: NDArray[np.int32], what: str) -> None:
+        """As in `Watcher`: names the operation that nobody has waited for."""
+        found, counts = np.unique(numbers[numbers > 0], return_counts=True)
+        op, count = self._by_number[int(found[0])], int(counts[0])
+        rule, missing = "async-pending", WAITS[op.kind]
+        if op.passed:
+            rule, missing = "async-unexpected", _EXPECT
+        where = f"{count} bytes that {op.name} of line {self.lines[op.place]} {what}: missing {missing}"
+        self.machine.note_undefined(rule, count, where)
+
+    def chosen_old(self, accesses: tuple[int, ...]) -> Mask:
+        """As in `Watcher`."""
+        if self.policy.name == "seed":
+            return self._random.random(accesses) < 0.5
+        return np.full(accesses, self.policy.name == "earliest")
+
+    # Registers of products
+
+    def fenced(self, rows: Warps) -> None:
+        """wgmma.fence: products see the registers of these warps as they are now."""
+        for number, held in self._held.items():
+            self._held[number] = _replaced(held, self.columns[number], rows)
+
+    def written(self, rows: Warps, numbers: Sequence[int]) -> None:
+        """Products have written registers, which the next products see without a fence."""
+        for number in numbers:
+            if number in self._held:
+                self._held[number] = _replaced(self._held[number], self.columns[number], rows)
+
+    def as_seen(self, read: Callable[[], Any]) -> Any:
+        """What a product reads of its registers: as they are, or as they were at the last wgmma.fence."""
+        if not bool(self.chosen_old((1,))[0]):
+            return read()
+        columns = self.columns
+        now = {number: columns[number] for number in self._held}
+        try:
+            for number, held in self._held.items():
+                columns[number] = held
+            return read()
+        finally:
+            for number, column in now.items():
+                columns[number] = column
+
+
+def _replaced(old: NDArray[Any], new: NDArray[Any], rows: Warps) -> NDArray[Any]:
+    """A column whose `rows` are new."""
+    if old is new or len(rows) == len(new):
+        return new
+    mixed = old.copy()
+    mixed[rows] = new[rows]
+    return mixed
+
+
+def completion_of(
+    machine: Any, batch: int, policy: Policy, lines: Sequence[int], accumulators: Sequence[int]
+) -> Completion:
+    """The completion of the operations of a batch, whose shared memory is a `WatchedShared`."""
+    registers = machine.registers
+    return Completion(
+        policy, machine, machine.shared, registers.columns[Sort.WORD], registers.rows, lines, accumulators, batch
+    )
