@@ -148,7 +148,6 @@ MISUSE: list[tuple[str, Callable[[Mbarriers], object]]] = [
     ("outside of the 64 bytes", lambda b: b.init(-8, 1)),
     ("count of 0", lambda b: b.init(8, 0)),
     (f"count of {MOST + 1}", lambda b: b.init(8, MOST + 1)),
-    ("the mbarrier at shared[0] is valid", lambda b: b.init(0, 1)),
     ("3 arrivals at the mbarrier at shared[0], whose phase lacks 2 of 2 arrivals", lambda b: b.arrive(0, 3)),
     ("legal: 1 to 2, the arrivals that the phase still lacks", lambda b: b.arrive(0, 0)),
     ("none before its bytes have come", lambda b: (b.expect(0, 8), b.arrive(0, 2), b.arrive(0, 1))),  # type: ignore[func-returns-value]
