@@ -110,6 +110,13 @@ RULES: dict[str, Rule] = {
         "the asynchronous proxy reads bytes of shared memory that ordinary stores wrote, with no fence.proxy.async",
         "PTX ISA 9.0, 8.6 (proxies), 9.7.13.4 (fence.proxy.async)",
     ),
+    "mbarrier-reinitialised": Rule(
+        "mbarrier.init on a valid mbarrier, without mbarrier.inval before", "PTX ISA 9.0, 9.7.13.15.9 (mbarrier.init)"
+    ),
+    "mbarrier-parity": Rule(
+        "the parity that mbarrier.test_wait.parity or try_wait.parity waits for is 0 or 1",
+        "PTX ISA 9.0, 9.7.13.15.16 (mbarrier.test_wait)",
+    ),
     "barrier-mismatch": Rule(
         "all warps of a barrier must agree on its number of threads", "PTX ISA 9.0, 9.7.13.1 (barrier)"
     ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isa.descriptors.tensor_map import ORDINALS
+from isa.descriptors.tensor_map import BYTES, ORDINALS
 from isa.descriptors.tensor_map_fields import TYPES
 from isa.forms.record import Access, Role, Shape, Space, Time
 from isa.forms.rows import Qualifiers, Roles, Row, instruction, policy, shared_address, typed_role
@@ -173,7 +173,18 @@ def _replacement(fields: str, bits: int) -> Row:
     return replace(row, always=("shared::cta",))
 
 
+def _copied_map(_: Qualifiers) -> tuple[Role, ...]:
+    """Where a changed map goes to, where it lies, and its bytes."""
+    size = Role("size", Shape.IMMEDIATE, constants=("integer",), choices=((BYTES,),))
+    return replace(_map(), name="to"), replace(_map(), name="from"), size
+
+
 MAP_ROWS: tuple[Row, ...] = (
+    instruction(
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{cta,cluster,gpu,sys}.sync.aligned",
+        _copied_map, since="8.3", targets="90+", section="9.7.13.14", time=Time.STORE_GLOBAL,
+        name="tensormap.cp_fenceproxy", any_order=True,
+    ),
     _replacement("{global_address,global_stride}", 64),
     _replacement(
         "{rank,box_dim,global_dim,element_stride,elemtype,interleave_layout,swizzle_mode,fill_mode}", 32

@@ -216,8 +216,9 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "warp-mask": LaunchRule("a thread is in the membermask that it gives"),
     "aligned-threads": LaunchRule("all threads of a warp come to a .sync.aligned instruction"),
     "barrier-use": LaunchRule("mbarriers are initialised, and get the arrivals that they expect"),
+    "mbarrier-reinitialised": LaunchRule("a valid mbarrier is not initialised again before mbarrier.inval"),
+    "mbarrier-parity": LaunchRule("the parity that a wait names is 0 or 1"),
     "barrier-mismatch": LaunchRule("all warps of a barrier agree on its number of threads"),
-    "peer-exited": LaunchRule("a CTA of a cluster stays as long as others use its shared memory"),
     "deadlock": LaunchRule("every wait is for something that comes"),
     "branch-index": LaunchRule("the index of brx.idx is one of its table"),
     "assertion": LaunchRule("what the kernel asserts holds"),
@@ -272,6 +273,8 @@ UNDEFINED_FIXES: dict[str, str] = {
     "async-pending": "a wait for the operation before the access",
     "async-unexpected": "an expect_tx of the bytes of the copy",
     "async-unfenced": "fence.proxy.async between the store and the operation",
+    "mbarrier-reinitialised": "one mbarrier.init, by one thread; mbarrier.inval before the next",
+    "mbarrier-parity": "0 or 1: and.b32 with 1",
     "barrier-mismatch": "one number of threads for all warps of a barrier",
 }
 """What to do about the cases of `isa.undefined`."""

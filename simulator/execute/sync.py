@@ -115,6 +115,8 @@ def initialise(instruction: Instruction, form: Form) -> Executor:
                     rule="aligned-threads",
                 )
             machine.uses(party.address, party.warp, changes=True)
+            if offset in cta.mbarriers.live:
+                machine.note_undefined("mbarrier-reinitialised", 1, f"shared[{offset}]")
             cta.mbarriers.init(offset, party.numbers[0])
             facts.append((party, InitFacts((cta.number, offset), party.numbers[0])))
         machine.note(instruction, warps, writes=_region(machine, parties))
@@ -318,10 +320,9 @@ def wait(instruction: Instruction, form: Form) -> Executor:
         phase_parity = want(machine, warps)[:, 0]
         if not parity:
             phase_parity = parity_of(phase_parity)
-        elif (phase_parity > 1)[machine.threads(warps)].any():
-            raise AddressError(
-                f"a wait for parity {int(phase_parity[machine.threads(warps)].max())}", "0 or 1", rule="barrier-use"
-            )
+        elif odd := int((phase_parity > 1)[machine.threads(warps)].sum()):
+            machine.note_undefined("mbarrier-parity", odd, f"{int(phase_parity[machine.threads(warps)].max()):#x}")
+            phase_parity = phase_parity & 1  # measured
         phases = []
         for party in _parties(machine, warps, read_addresses(machine, warps), phase_parity):
             cta, offset = machine.holder(party.address, party.warp)

@@ -125,16 +125,13 @@ class Mbarriers:
         self.live: dict[int, Mbarrier] = {}
 
     def init(self, address: int, count: int) -> Mbarrier:
-        """Makes a new mbarrier that expects `count` arrivals, in phase 0."""
+        """Makes a new mbarrier that expects `count` arrivals, in phase 0.
+
+        One that is valid there is replaced: undefined in PTX; an H200 does it (tests/golden/launches/triton_attention).
+        """
         self._check(address)
         if not 1 <= count <= MOST:
             raise AddressError(f"mbarrier.init with a count of {count}", f"1 to {MOST}", rule="barrier-use")
-        for other in self.live:
-            if abs(other - address) < SIZE:
-                reason = f"mbarrier.init at shared[{address}], where the mbarrier at shared[{other}] is valid"
-                raise AddressError(
-                    reason, "one mbarrier.init, by one thread; mbarrier.inval before the next", rule="barrier-use"
-                )
         barrier = self.live[address] = Mbarrier(count, count)
         self._write(address, barrier)
         return barrier

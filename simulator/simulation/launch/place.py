@@ -109,8 +109,8 @@ def checked(
     size, explicit = cluster_of(kernel, cluster, target)
     grid = grid_of(kernel, grid, size)
     for what, numbers, limit in (("grid", grid, GRID_LIMIT), ("block", block, BLOCK_LIMIT)):
-        if any(number > most for number, most in zip(numbers, limit, strict=True)):
-            raise _refused(f"{what} {numbers}", f"at most {limit}")
+        if any(not 1 <= number <= most for number, most in zip(numbers, limit, strict=True)):
+            raise _refused(f"{what} {numbers}", f"(1, 1, 1) to {limit}")
     geometry = Geometry(grid, block, size, explicit)
     if geometry.ctas > MOST_CTAS:
         reason = f"grid {grid} has {geometry.ctas:,} CTAs, all of which would be executed"
