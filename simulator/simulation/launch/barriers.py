@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.state.mbarrier import Clocks
 from simulator.state.registers import WARP_SIZE, Lanes
 
 BARRIERS = 16
@@ -124,6 +125,7 @@ class ClusterBarriers:
         arrived: bool [row, lane]: threads that have arrived in the present phase.
         since: int32 [row, lane]: the phase in which a thread arrived that it has not waited for; -1: there is none.
         waiting: bool [row, lane]: threads that wait for that phase.
+        released: by CTA and phase, the clocks of what its warps had done when they arrived.
     """
 
     rows: int
@@ -132,6 +134,7 @@ class ClusterBarriers:
     arrived: Lanes = field(init=False)
     since: NDArray[np.int32] = field(init=False)
     waiting: Lanes = field(init=False)
+    released: dict[tuple[int, int], list[Clocks]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.phase = np.zeros(self.rows // self.each, np.int32)

@@ -290,7 +290,7 @@ def cluster_barrier(item: Operation) -> Step:
         members, cluster = whole(group, lanes, len(run.threads.exists)), run.cluster
         if run.note is not None:
             run.note(place, group.rows, group.lanes, Outcome())
-        wrong = members & (cluster.since < 0) if waits else cluster.arrive(members)
+        wrong = members & (cluster.since < 0) if waits else run.arrive_at_clusters(members)
         if wrong.any():
             row = int(wrong.any(axis=1).argmax())
             reason, legal = (
@@ -305,7 +305,7 @@ def cluster_barrier(item: Operation) -> Step:
         cluster.complete(run.threads.live)
         run.threads.move(group.members, run.code.rank[place + 1])
         if waits:
-            waiting = members & ~cluster.passing(members)
+            waiting = members & ~run.pass_clusters(members)
             cluster.waiting |= waiting
             run.threads.wait(waiting, run.code.rank[place + 1])
         run.release()

@@ -194,11 +194,30 @@ class Run:
         if not self.cluster.waiting.any():
             return False
         self.cluster.complete(self.threads.live)
-        free = self.cluster.passing(self.cluster.waiting.copy())
+        free = self.pass_clusters(self.cluster.waiting.copy())
         if free.any():
-            self.state.synchronise(np.flatnonzero(free.any(axis=1)))
             self.threads.release(free)
         return bool(free.any())
+
+    def arrive_at_clusters(self, members: Lanes) -> Lanes:
+        """Lets threads arrive at the barrier of their cluster, which orders what they did before it, also where they
+        arrive .relaxed (with a fence before, as compilers write it: assumed); returns those that have arrived
+        already."""
+        again = self.cluster.arrive(members)
+        for row in np.flatnonzero(members.any(axis=1)).tolist() if self.state.checked else ():
+            key = row // self.state.warps, int(self.cluster.since[row].max())
+            self.cluster.released.setdefault(key, []).extend(self.state.release(row))
+        return again
+
+    def pass_clusters(self, threads: Lanes) -> Lanes:
+        """Those of some threads that the barrier of their cluster lets go; they see what others of their CTA had done
+        when they arrived."""
+        since = self.cluster.since
+        free = self.cluster.passing(threads)
+        for row in np.flatnonzero(free.any(axis=1)).tolist() if self.state.checked else ():
+            key = row // self.state.warps, int(since[row][free[row]].max())
+            self.state.acquire(row, self.cluster.released.get(key, []))
+        return free
 
     def _ended(self) -> Lanes:
         """bool [CTA]: those of which no thread is left, or none that does more than exit."""

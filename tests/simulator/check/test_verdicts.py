@@ -35,13 +35,20 @@ add.s64 %rd1, %rd1, %rd2;
 """
 
 
-def captured(folder: Path, body: str, after: Mapping[str, np.ndarray[Any, Any]], ctas: int, threads: int = 32) -> Path:
+def captured(
+    folder: Path,
+    body: str,
+    after: Mapping[str, np.ndarray[Any, Any]],
+    ctas: int,
+    threads: int = 32,
+    target: str = "sm_80",
+) -> Path:
     """A capture of a kernel whose thread has its place in D in %rd1 and its number in %r4."""
     declared = f"{REGISTERS}.shared .align 4 .b8 s[4096];\n"
-    text = f"{HEAD}.visible .entry k(.param .u64 D) {{\n{declared}{INDEX}{body}\nret;\n}}\n"
+    text = f"{HEAD.replace('sm_80', target)}.visible .entry k(.param .u64 D) {{\n{declared}{INDEX}{body}\nret;\n}}\n"
     before = {"D": np.zeros(ctas * threads, np.uint32)}
     params = [{"buffer": "D"}]
-    return write_capture(folder / "c.json", text, "k", (ctas,), (threads,), params, before, after, target="sm_80").path
+    return write_capture(folder / "c.json", text, "k", (ctas,), (threads,), params, before, after, target=target).path
 
 
 NUMBERS = "st.global.u32 [%rd1], %r4;"
@@ -177,6 +184,26 @@ def test_documentation_and_help_say_what_the_table_says() -> None:
     for name, rule in LAUNCH_RULES.items():
         finding = LaunchFinding(name, 1, "", "", "", "what", "", serious=rule.counts)
         assert LaunchCheck("a", "k", (1, 1), (finding,)).clean == (rule.exit == 0)
+
+
+@pytest.mark.parametrize("spelling", ["", ".release", ".relaxed"])
+@pytest.mark.parametrize("late", [True, False])
+def test_barriers_of_clusters_order_what_warps_do(tmp_path: Path, spelling: str, late: bool) -> None:
+    """What was written before barrier.cluster raced with reads behind it, where the last thread to come waited for
+    nobody. A read before the wait does race."""
+    reads = "@!%p1 ld.shared.u32 %r6, [%r5];"
+    between, behind = ("", reads) if late else (reads, "")
+    body = f"""\
+mov.u32 %r5, s;
+setp.lt.u32 %p1, %r1, 32;
+@%p1 st.shared.u32 [%r5], 7;
+barrier.cluster.arrive{spelling}.aligned;
+{between}
+barrier.cluster.wait.aligned;
+{behind}
+st.global.u32 [%rd1], %r4;"""
+    report = check_launch(captured(tmp_path, body, {"D": np.arange(64, dtype=np.uint32)}, 1, 64, "sm_90"))
+    assert [each.rule for each in report.findings] == ([] if late else ["shared-memory-race"])
 
 
 # Recorded launches, which are right
