@@ -295,7 +295,7 @@ def drop_second_destination(cursor: Cursor) -> None:
 
 
 def read_metadata(cursor: Cursor, role: Role, types: Types | None = None) -> Operand:
-    """The metadata register of a native mma.sp. ptxas 13.0 takes a vector of two or four and drops all but the first."""
+    """The metadata register of a native mma.sp. ptxas 13.0 takes two or four of them and drops all but the first."""
     before = cursor.at
     if cursor.take("{"):
         first, count = _register(cursor, role), 1
