@@ -177,6 +177,7 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
         "what orders two warps stands between their accesses to the same bytes of shared memory",
         "a barrier (or a wait for the copies) between the accesses",
     ),
+    "peer-exited": LaunchRule("a CTA of a cluster exits after others have used its shared memory"),
     "out-of-bounds": LaunchRule("an access lies within one buffer"),
     "shared-memory-bounds": LaunchRule("an access lies within the shared memory of the CTA"),
     "misaligned-address": LaunchRule("an address is a multiple of the size of the access"),

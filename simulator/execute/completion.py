@@ -110,8 +110,7 @@ class Pending:
         due: when it completes by itself.
         done, waited, fetched: [element]: whether its values are there, somebody has waited for it, and its sources were
             read.
-        begun, ended: phases of its mbarrier at issue, and when it completed.
-        passed: whether somebody saw the phase complete without it.
+        ended: the phase of its mbarrier when it completed.
     """
 
     number: int
@@ -128,9 +127,7 @@ class Pending:
     waited: Mask
     fetched: Mask
     data: Any = None
-    begun: int = 0
     ended: int = 0
-    passed: bool = False
 
 
 @dataclass(eq=False)
@@ -161,6 +158,7 @@ class Completion:
         self._count, self._time, self._next, self._busy = 0, 0, math.inf, False
         kinds = (COPY, BULK, PRODUCT, SIGNAL)
         self._commits = {kind: np.zeros((self.rows, WARP_SIZE), np.int64) for kind in kinds}
+        self._old = 0.0  # the share of accesses that see what is not fenced as it was
         self._by_number: dict[int, Pending] = {}
         self._held = {number: np.zeros_like(self.columns[number]) for number in self.accumulators}
         self.shared.watcher = self
@@ -187,11 +185,9 @@ class Completion:
         self._count += 1
         groups = self._commits[kind][rows[:, 0], lanes]
         flags = [np.zeros(len(rows), np.bool_) for _ in range(3)]
-        begun = 0 if signal is None else signal.barrier.phase
         op = Pending(
-            self._count, self.machine.line, kind, name, effect, rows, lanes, groups, signal, self._drawn(), *flags,
-            begun=begun,
-        )  # fmt: skip
+            self._count, self.machine.line, kind, name, effect, rows, lanes, groups, signal, self._drawn(), *flags
+        )
         if effect.reads is not None:
             self.shared.touch_owed(effect.reads)
             self._unfenced(effect.reads)
@@ -278,8 +274,6 @@ class Completion:
                     for copy, mine in self._before_arrival(op):
                         self._retire(copy, mine & copy.done & ~copy.waited)
                 self._retire(op, ~op.waited)
-            elif op.begun <= phase:
-                op.passed = True
 
     def _before_arrival(self, arrival: Pending) -> list[tuple[Pending, Mask]]:
         """The copies of the threads of cp.async.mbarrier.arrive that they began before it."""
@@ -327,6 +321,8 @@ class Completion:
         machine = self.machine
         before = machine.line, machine.active
         machine.line, machine.active = op.place, None
+        if self.policy.name == "seed":  # all that is not fenced is old, some, or nothing
+            self._old = (0.0, 0.5, 1.0)[int(self._random.integers(3))]
         try:
             with self.acting("copy" if op.kind == COPY else "proxy"):
                 return act()
@@ -386,15 +382,22 @@ class Completion:
         found, counts = np.unique(numbers[numbers > 0], return_counts=True)
         op, count = self._by_number[int(found[0])], int(counts[0])
         rule, missing = "async-pending", WAITS[op.kind]
-        if op.passed:
+        if op.signal is not None and self._unexpected(op, op.signal):
             rule, missing = "async-unexpected", _EXPECT
         where = f"{count} bytes that {op.name} of line {self.lines[op.place]} {what}: missing {missing}"
         self.machine.note_undefined(rule, count, where)
 
+    def _unexpected(self, op: Pending, signal: Signal) -> bool:
+        """Whether the mbarrier of a copy has been told of fewer bytes than come."""
+        if op.done.all():
+            return signal.barrier.phase == op.ended and signal.barrier.transactions < 0
+        left = [other.signal for other in self.signals[signal.key] if not other.done.all()]
+        return signal.barrier.transactions < sum(each.bytes for each in left if each is not None)
+
     def chosen_old(self, accesses: tuple[int, ...]) -> Mask:
         """As in `Watcher`."""
         if self.policy.name == "seed":
-            return self._random.random(accesses) < 0.5
+            return self._random.random(accesses) < self._old
         return np.full(accesses, self.policy.name == "earliest")
 
     # Registers of products

@@ -182,7 +182,7 @@ def _hand_over(
         store,
         writes=machine.places(own, to)[:, None] + np.arange(source.width),
     )
-    completion.begin(COPY, form.name, effect, own[:, None], lane)
+    completion.begin(COPY, form.opcode, effect, own[:, None], lane)
 
 
 def _write_by_warp(

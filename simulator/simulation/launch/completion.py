@@ -126,10 +126,21 @@ class Found:
             if rule in ASYNCHRONOUS:
                 item = kernel.items[place]
                 source = f"{item.source[0]}:{item.source[1]}" if item.source else ""
-                what = kernel.names.get(each.what, (each.what,))[0]
-                what = f"{RULES[rule].rule}: {what}"
+                what = f"{RULES[rule].rule}: {worded(kernel, each.what)}"
                 found.append(Missing(rule, item.line, source, item.text, what, each.count))
         return tuple(sorted(found, key=lambda each: each.line))
+
+
+def worded(kernel: Kernel, what: str) -> str:
+    """What was met, in words that begin with a register as the module calls it."""
+    name, space, rest = what.partition(" ")
+    return kernel.names.get(name, (name,))[0] + space + rest
+
+
+def is_asynchronous(kernel: Kernel) -> bool:
+    """Whether a kernel has instructions that complete some time after their issue."""
+    opcodes = {item.instruction.form.opcode for item in kernel.items if isinstance(item, Operation)}
+    return any(opcode.startswith(("cp.async", "cp.reduce.async", "wgmma.mma")) for opcode in opcodes)
 
 
 def watched(state: LaunchState) -> AsynchronousWatch:
