@@ -20,7 +20,7 @@ from isa.forms.record import Access, Space
 from isa.undefined import RULES
 from simulator.check.rules import launch_rule
 from simulator.check.suspects import suspects
-from simulator.execute.completion import Policy
+from simulator.execute.policy import Policy
 from simulator.parallel import cores
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Item, Kernel, Operation, link

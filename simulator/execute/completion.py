@@ -11,56 +11,19 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.errors import IsaError
+from simulator.execute.pending import BULK, COPY, PRODUCT, SIGNAL, WAITS, Effect, Key, Mask, Pending, Signal
+from simulator.execute.policy import Policy
 from simulator.state.mbarrier import Mbarrier
 from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 from simulator.state.watched import Places, WatchedShared
 
-Mask = NDArray[np.bool_]
-Key = tuple[int, int]  # an mbarrier: its CTA, and its offset there
-COPY, BULK, PRODUCT, SIGNAL = "cp.async", "bulk group", "wgmma", "mbarrier"
-WAITS = {
-    COPY: "cp.async.commit_group and cp.async.wait_group, or cp.async.mbarrier.arrive and a wait for its mbarrier",
-    BULK: "cp.async.bulk.commit_group and cp.async.bulk.wait_group.read",
-    PRODUCT: "wgmma.commit_group and wgmma.wait_group",
-    SIGNAL: "a wait for its mbarrier (mbarrier.try_wait)",
-}
 _EXPECT = "an expect_tx of its bytes before the phase ends"
-LEGAL = "issue, earliest, latest, or seed:N, such as seed:7"
-MOST_SEED = 2**63 - 1
 _SPREAD = 64  # accesses within which an operation completes whose moment is drawn
-
-
-@dataclass(frozen=True)
-class Policy:
-    """When asynchronous operations complete.
-
-    Attributes:
-        name: "issue", "earliest" (at issue, but what no fence orders before is not seen), "latest" (when somebody waits
-            for it), or "seed" (each at a moment of its own between the two).
-        seed: of the moments.
-    """
-
-    name: str = "issue"
-    seed: int = 0
-
-    def __str__(self) -> str:
-        return f"seed:{self.seed}" if self.name == "seed" else self.name
-
-
-def parse_policy(text: object) -> Policy:
-    """Reads "issue", "earliest", "latest" or "seed:N"; IsaError for anything else."""
-    name, _, number = text.partition(":") if isinstance(text, str) else ("", "", "")
-    if name in ("issue", "earliest", "latest") and text == name:
-        return Policy(name)
-    if name == "seed" and number.isascii() and number.isdecimal() and len(number) < 20 and int(number) <= MOST_SEED:
-        return Policy("seed", int(number))
-    raise IsaError(str(text), -1, f"completion={text!r} is not known", LEGAL)
 
 
 class Machine(Protocol):
@@ -71,63 +34,6 @@ class Machine(Protocol):
 
     def note_undefined(self, name: str, count: int, where: str) -> None:
         """Notes an undefined case."""
-
-
-class Effect(NamedTuple):
-    """What an operation does, for those of its elements that are chosen, bool [element].
-
-    Attributes:
-        fetch: reads its sources.
-        store: writes its results, and signals.
-        reads, writes: places in the shared memory of the batch [element, byte]; None: none.
-    """
-
-    fetch: Callable[[Mask], Any]
-    store: Callable[[Mask, Any], None]
-    reads: Places | None = None
-    writes: Places | None = None
-
-
-class Signal(NamedTuple):
-    """What an operation does to an mbarrier when it is complete: bytes, or arrivals."""
-
-    key: Key
-    barrier: Mbarrier
-    bytes: int
-    arrivals: int = 0
-
-
-@dataclass(eq=False)
-class Pending:
-    """An operation that nobody has waited for: of one thread, of many, or of warpgroups.
-
-    Attributes:
-        number: of the operation, from 1.
-        place: of its instruction.
-        kind: which wait it needs.
-        rows, lanes: [element, warp], [element]: its threads; any of the warps may wait for it.
-        groups: [element]: the group of its thread that it belongs to.
-        due: when it completes by itself.
-        done, waited, fetched: [element]: whether its values are there, somebody has waited for it, and its sources were
-            read.
-        ended: the phase of its mbarrier when it completed.
-    """
-
-    number: int
-    place: int
-    kind: str
-    name: str
-    effect: Effect
-    rows: NDArray[np.intp]
-    lanes: NDArray[np.intp]
-    groups: NDArray[np.int64]
-    signal: Signal | None
-    due: float
-    done: Mask
-    waited: Mask
-    fetched: Mask
-    data: Any = None
-    ended: int = 0
 
 
 @dataclass(eq=False)
@@ -184,10 +90,11 @@ class Completion:
         self.begins()
         self._count += 1
         groups = self._commits[kind][rows[:, 0], lanes]
-        flags = [np.zeros(len(rows), np.bool_) for _ in range(3)]
+        done, waited, fetched = (np.zeros(len(rows), np.bool_) for _ in range(3))
         op = Pending(
-            self._count, self.machine.line, kind, name, effect, rows, lanes, groups, signal, self._drawn(), *flags
-        )
+            self._count, self.machine.line, kind, name, effect, rows, lanes, groups, signal, self._drawn(), done,
+            waited, fetched,
+        )  # fmt: skip
         if effect.reads is not None:
             self.shared.touch_owed(effect.reads)
             self._unfenced(effect.reads)

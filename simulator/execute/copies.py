@@ -1,7 +1,8 @@
 """Executes accesses to global memory, and the asynchronous copies from there to shared memory.
 
-A copy is executed whole when it is issued, unless `simulator.execute.completion` says when it completes. Until its group is waited for (cp.async.wait_group, wait_all) its bytes in
-shared memory count as under way: a warp that reads or writes them races, which is counted like the other races.
+A copy is executed whole when it is issued, unless `simulator.execute.completion` says when. Until its group is waited
+for (cp.async.wait_group, wait_all) its bytes in shared memory count as under way: a warp that reads or writes them
+races, which is counted like the other races.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction, Predicate
-from simulator.execute.completion import COPY, Completion, Effect
+from simulator.execute.completion import Completion
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import (
     CommitGroupFacts,
@@ -25,6 +26,7 @@ from simulator.execute.dynamic_info import (
 )
 from simulator.execute.memory import filled, loader, raced, region, storer, write_some
 from simulator.execute.operands import addresses, reader
+from simulator.execute.pending import COPY, Effect
 from simulator.execute.registry import prepares
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES, places, touched
 from simulator.state.registers import Warps

@@ -62,7 +62,8 @@ class Changed:
     first: int
 
     def __str__(self) -> str:
-        return f"buffer '{self.buffer}': {self.bytes} bytes are not as with completion at issue; the first is {self.first}"
+        where = f"{self.bytes} bytes are not as with completion at issue; the first is {self.first}"
+        return f"buffer '{self.buffer}': {where}"
 
 
 @dataclass(frozen=True)
@@ -149,11 +150,12 @@ def watched(state: LaunchState) -> AsynchronousWatch:
 
 
 def accumulators(kernel: Kernel) -> list[int]:
-    """Numbers of the registers that the kernel's products read, of 32 bits."""
+    """Numbers of the registers of 32 bits that the kernel's products read after their issue: accumulators and A. PTX
+    ISA 9.0, 9.7.15.7.1 asks for a wgmma.fence for these alone; metadata are read at issue, as CUTLASS relies on."""
     numbers = set()
     for item in kernel.items:
         if isinstance(item, Operation) and item.instruction.form.time is Time.WGMMA:
-            for role in ("d", "a", "e"):
+            for role in ("d", "a"):
                 operand = item.instruction.by_role.get(role)
                 places = [register_place(name) for name in register_names(operand)] if operand is not None else []
                 numbers |= {place.number for place in places if place is not None and place.sort is Sort.WORD}

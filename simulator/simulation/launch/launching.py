@@ -15,8 +15,8 @@ from isa.errors import POLICIES
 from isa.targets import parse_target
 from simulator.chip.config import Config, load_config
 from simulator.errors import check_option
-from simulator.execute.completion import parse_policy
 from simulator.execute.geometry import Dim
+from simulator.execute.policy import parse_policy
 from simulator.parallel import MOST_WORKERS, cores
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Executed, Setup, execute, record, shared_copy, shared_storage

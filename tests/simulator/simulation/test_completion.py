@@ -1,5 +1,5 @@
 """Kernels whose asynchronous operations complete at any legal time: right ones give the same bytes, and a wait or a
-fence that is missing is named. Expected values are computed here; the kernels are those of tests/ptx/asynchronous.cu."""
+fence that is missing is named. Expected values are computed here; the kernels are in tests/ptx/asynchronous.cu."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import simulator
 from simulator.check.launches import check_launch
 from simulator.errors import IsaError
-from simulator.execute.completion import parse_policy
+from simulator.execute.policy import parse_policy
 from simulator.program.capture import write_capture
 from simulator.simulation.launch.errors import LaunchError
 from tests.support.cases import over
