@@ -20,13 +20,14 @@ from isa.forms.record import Access, Space
 from isa.undefined import RULES
 from simulator.check.rules import launch_rule
 from simulator.check.suspects import suspects
-from simulator.execute.completion import Policy
+from simulator.execute.policy import Policy
 from simulator.parallel import cores
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Item, Kernel, Operation, link
 from simulator.simulation.launch.arguments import parameter_bytes
 from simulator.simulation.launch.batches import Setup, batches, execute, may_part, waits_for_others
 from simulator.simulation.launch.captured import differences, place
+from simulator.simulation.launch.completion import worded
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
 from simulator.simulation.launch.launching import Options, prepare
@@ -255,7 +256,7 @@ def _finding(kernel: Kernel, rule: str, place: int, met: Met, thread: str) -> La
         if not register.startswith("%"):
             what = f"{met.what} that nothing has written are read"
     elif met.what:
-        what = f"{what}: {met.what}"
+        what = f"{what}: {worded(kernel, met.what)}"
     return LaunchFinding(rule, item.line, _source(item), item.text, thread, what, known.fix, met.count, known.counts)
 
 

@@ -178,12 +178,9 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
         "what orders two warps stands between their accesses to the same bytes of shared memory",
         "a barrier (or a wait for the copies) between the accesses",
     ),
+    "peer-exited": LaunchRule("a CTA of a cluster exits after others have used its shared memory"),
     "out-of-bounds": LaunchRule("an access lies within one buffer"),
     "shared-memory-bounds": LaunchRule("an access lies within the shared memory of the CTA"),
-    "peer-exited": LaunchRule(
-        "a CTA of a cluster is there when its shared memory is accessed",
-        "barrier.cluster.arrive and wait before a CTA ends whose shared memory others use",
-    ),
     "misaligned-address": LaunchRule("an address is a multiple of the size of the access"),
     "invalid-metadata": LaunchRule("metadata codes are those that PTX defines", _METADATA),
     "unordered-metadata": LaunchRule("the indices of a metadata code ascend", _METADATA),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-HELP = "when asynchronous operations complete: issue (default), earliest, latest, or seed:N; other than issue, missing waits and fences are named"
+HELP = (
+    "when asynchronous operations complete: issue (default), earliest, latest, or seed:N; where it is not at issue, "
+    "missing waits and fences are named"
+)
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +18,7 @@ def add_completion(parser: argparse.ArgumentParser) -> None:
 def _completion(text: str) -> str:
     if text != "issue":  # what reads it takes long to import
         from isa.errors import IsaError
-        from simulator.execute.completion import LEGAL, parse_policy
+        from simulator.execute.policy import LEGAL, parse_policy
 
         try:
             parse_policy(text)

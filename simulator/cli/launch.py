@@ -30,8 +30,8 @@ cp.async and what goes with them, for sm_80 to sm_120).
 SOURCE is a captured launch (NAME.json, docs/kernels.md), or a PTX file, which needs --grid, --block and one --arg for
 each parameter.
 
-Exit code 0 done, 1 the result is not that of the capture, or --completion has found something, 2 what cannot be read or run: the line says which line of
-the PTX, CTA and warp met it, whatever the number of workers.
+Exit code 0 done, 1 the result is not that of the capture, or --completion found a difference or something missing,
+2 what cannot be read or run: the line says which line of the PTX, CTA and warp met it, whatever the number of workers.
 """
 
 EPILOG = """\

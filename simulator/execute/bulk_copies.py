@@ -1,9 +1,9 @@
 """Executes bulk copies and reductions, and the groups in which threads wait for them; stores and reductions of single
 values that complete on an mbarrier; and `st.bulk`.
 
-A copy is executed whole when it is issued, unless `simulator.execute.completion` says when it completes. One to shared memory completes its bytes on an mbarrier at once; a warp that
-waits for the phase sees them. One from shared memory has been read and written when its thread commits the group, so
-that a wait for the group changes nothing.
+A copy is executed whole when it is issued, unless `simulator.execute.completion` says when. One to shared memory
+completes its bytes on an mbarrier at once; a warp that waits for the phase sees them. One from shared memory has been
+read and written when its thread commits the group, so that a wait for the group changes nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from isa.forms.record import Form
 from isa.forms.tensor_copies import REDUCTIONS
 from isa.ptx.instruction import Immediate, Instruction
+from simulator.execute.asynchronous import BULK
 from simulator.execute.atomics import atomic
-from simulator.execute.completion import BULK
 from simulator.execute.copies import BULK_UNIT
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Fact, Idle
@@ -27,8 +27,9 @@ from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, raced
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
+from simulator.execute.single_thread import Arrival, Move, Thread, arrived, hand_over, in_window, threads_of
 from simulator.execute.spaces import launched, store_anywhere
-from simulator.execute.tensor_copies import Arrival, Move, Thread, arrived, hand_over, in_window, reduced, threads_of
+from simulator.execute.tensor_copies import reduced
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError, SharedMemory, wavefronts
 

@@ -11,56 +11,19 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.errors import IsaError
+from simulator.execute.asynchronous import BULK, COPY, PRODUCT, SIGNAL, WAITS, Effect, Key, Mask, Pending, Signal
+from simulator.execute.policy import Policy
 from simulator.state.mbarrier import Mbarrier
 from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 from simulator.state.watched import Places, WatchedShared
 
-Mask = NDArray[np.bool_]
-Key = tuple[int, int]  # an mbarrier: its CTA, and its offset there
-COPY, BULK, PRODUCT, SIGNAL = "cp.async", "bulk group", "wgmma", "mbarrier"
-WAITS = {
-    COPY: "cp.async.commit_group and cp.async.wait_group, or cp.async.mbarrier.arrive and a wait for its mbarrier",
-    BULK: "cp.async.bulk.commit_group and cp.async.bulk.wait_group.read",
-    PRODUCT: "wgmma.commit_group and wgmma.wait_group",
-    SIGNAL: "a wait for its mbarrier (mbarrier.try_wait)",
-}
 _EXPECT = "an expect_tx of its bytes before the phase ends"
-LEGAL = "issue, earliest, latest, or seed:N, such as seed:7"
-MOST_SEED = 2**63 - 1
 _SPREAD = 64  # accesses within which an operation completes whose moment is drawn
-
-
-@dataclass(frozen=True)
-class Policy:
-    """When asynchronous operations complete.
-
-    Attributes:
-        name: "issue", "earliest" (at issue, but what no fence orders before is not seen), "latest" (when somebody waits
-            for it), or "seed" (each at a moment of its own between the two).
-        seed: of the moments.
-    """
-
-    name: str = "issue"
-    seed: int = 0
-
-    def __str__(self) -> str:
-        return f"seed:{self.seed}" if self.name == "seed" else self.name
-
-
-def parse_policy(text: object) -> Policy:
-    """Reads "issue", "earliest", "latest" or "seed:N"; IsaError for anything else."""
-    name, _, number = text.partition(":") if isinstance(text, str) else ("", "", "")
-    if name in ("issue", "earliest", "latest") and text == name:
-        return Policy(name)
-    if name == "seed" and number.isascii() and number.isdecimal() and len(number) < 20 and int(number) <= MOST_SEED:
-        return Policy("seed", int(number))
-    raise IsaError(str(text), -1, f"completion={text!r} is not known", LEGAL)
 
 
 class Machine(Protocol):
@@ -71,66 +34,6 @@ class Machine(Protocol):
 
     def note_undefined(self, name: str, count: int, where: str) -> None:
         """Notes an undefined case."""
-
-
-class Effect(NamedTuple):
-    """What an operation does, for those of its elements that are chosen, bool [element].
-
-    Attributes:
-        fetch: reads its sources.
-        store: writes its results, and signals.
-        reads, writes: places in the shared memory of the batch [element, byte]; None: none.
-    """
-
-    fetch: Callable[[Mask], Any]
-    store: Callable[[Mask, Any], None]
-    reads: Places | None = None
-    writes: Places | None = None
-
-
-class Signal(NamedTuple):
-    """What an operation does to an mbarrier when it is complete: bytes, or arrivals."""
-
-    key: Key
-    barrier: Mbarrier
-    bytes: int
-    arrivals: int = 0
-
-
-@dataclass(eq=False)
-class Pending:
-    """An operation that nobody has waited for: of one thread, of many, or of warpgroups.
-
-    Attributes:
-        number: of the operation, from 1.
-        place: of its instruction.
-        kind: which wait it needs.
-        rows, lanes: [element, warp], [element]: its threads; any of the warps may wait for it.
-        groups: [element]: the group of its thread that it belongs to.
-        due: when it completes by itself.
-        done, waited, fetched: [element]: whether its values are there, somebody has waited for it, and its sources were
-            read.
-        begun, ended: phases of its mbarrier at issue, and when it completed.
-        passed: whether somebody saw the phase complete without it.
-    """
-
-    number: int
-    place: int
-    kind: str
-    name: str
-    effect: Effect
-    rows: NDArray[np.intp]
-    lanes: NDArray[np.intp]
-    groups: NDArray[np.int64]
-    signal: Signal | None
-    due: float
-    done: Mask
-    waited: Mask
-    fetched: Mask
-    data: Any = None
-    begun: int = 0
-    ended: int = 0
-    passed: bool = False
 
 
 @dataclass(eq=False)
@@ -161,6 +64,7 @@ class Completion:
         self._count, self._time, self._next, self._busy = 0, 0, math.inf, False
         kinds = (COPY, BULK, PRODUCT, SIGNAL)
         self._commits = {kind: np.zeros((self.rows, WARP_SIZE), np.int64) for kind in kinds}
+        self._old = 0.0  # the share of accesses that see what is not fenced as it was
         self._by_number: dict[int, Pending] = {}
         self._held = {number: np.zeros_like(self.columns[number]) for number in self.accumulators}
         self.shared.watcher = self
@@ -186,11 +90,10 @@ class Completion:
         self.begins()
         self._count += 1
         groups = self._commits[kind][rows[:, 0], lanes]
-        flags = [np.zeros(len(rows), np.bool_) for _ in range(3)]
-        begun = 0 if signal is None else signal.barrier.phase
+        done, waited, fetched = (np.zeros(len(rows), np.bool_) for _ in range(3))
         op = Pending(
-            self._count, self.machine.line, kind, name, effect, rows, lanes, groups, signal, self._drawn(), *flags,
-            begun=begun,
+            self._count, self.machine.line, kind, name, effect, rows, lanes, groups, signal, self._drawn(), done,
+            waited, fetched,
         )  # fmt: skip
         if effect.reads is not None:
             self.shared.touch_owed(effect.reads)
@@ -278,8 +181,6 @@ class Completion:
                     for copy, mine in self._before_arrival(op):
                         self._retire(copy, mine & copy.done & ~copy.waited)
                 self._retire(op, ~op.waited)
-            elif op.begun <= phase:
-                op.passed = True
 
     def _before_arrival(self, arrival: Pending) -> list[tuple[Pending, Mask]]:
         """The copies of the threads of cp.async.mbarrier.arrive that they began before it."""
@@ -327,6 +228,8 @@ class Completion:
         machine = self.machine
         before = machine.line, machine.active
         machine.line, machine.active = op.place, None
+        if self.policy.name == "seed":  # all that is not fenced is old, some, or nothing
+            self._old = (0.0, 0.5, 1.0)[int(self._random.integers(3))]
         try:
             with self.acting("copy" if op.kind == COPY else "proxy"):
                 return act()
@@ -386,15 +289,22 @@ class Completion:
         found, counts = np.unique(numbers[numbers > 0], return_counts=True)
         op, count = self._by_number[int(found[0])], int(counts[0])
         rule, missing = "async-pending", WAITS[op.kind]
-        if op.passed:
+        if op.signal is not None and self._unexpected(op, op.signal):
             rule, missing = "async-unexpected", _EXPECT
         where = f"{count} bytes that {op.name} of line {self.lines[op.place]} {what}: missing {missing}"
         self.machine.note_undefined(rule, count, where)
 
+    def _unexpected(self, op: Pending, signal: Signal) -> bool:
+        """Whether the mbarrier of a copy has been told of fewer bytes than come."""
+        if op.done.all():
+            return signal.barrier.phase == op.ended and signal.barrier.transactions < 0
+        left = [other.signal for other in self.signals[signal.key] if not other.done.all()]
+        return signal.barrier.transactions < sum(each.bytes for each in left if each is not None)
+
     def chosen_old(self, accesses: tuple[int, ...]) -> Mask:
         """As in `Watcher`."""
         if self.policy.name == "seed":
-            return self._random.random(accesses) < 0.5
+            return self._random.random(accesses) < self._old
         return np.full(accesses, self.policy.name == "earliest")
 
     # Registers of products

@@ -1,7 +1,8 @@
 """Executes accesses to global memory, and the asynchronous copies from there to shared memory.
 
-A copy is executed whole when it is issued, unless `simulator.execute.completion` says when it completes. Until its group is waited for (cp.async.wait_group, wait_all) its bytes in
-shared memory count as under way: a warp that reads or writes them races, which is counted like the other races.
+A copy is executed whole when it is issued, unless `simulator.execute.completion` says when. Until its group is waited
+for (cp.async.wait_group, wait_all) its bytes in shared memory count as under way: a warp that reads or writes them
+races, which is counted like the other races.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction, Predicate
-from simulator.execute.completion import COPY, Completion, Effect
+from simulator.execute.asynchronous import COPY, Effect
+from simulator.execute.completion import Completion
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import (
     CommitGroupFacts,
@@ -182,7 +184,7 @@ def _hand_over(
         store,
         writes=machine.places(own, to)[:, None] + np.arange(source.width),
     )
-    completion.begin(COPY, form.name, effect, own[:, None], lane)
+    completion.begin(COPY, form.opcode, effect, own[:, None], lane)
 
 
 def _write_by_warp(

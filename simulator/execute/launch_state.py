@@ -15,9 +15,10 @@ from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
-from simulator.execute.completion import Policy, completion_of
+from simulator.execute.completion import completion_of
 from simulator.execute.cta_state import CtaState
 from simulator.execute.geometry import Batch, split
+from simulator.execute.policy import Policy
 from simulator.state.columns import Columns, LaunchShared
 from simulator.state.device_memory import DeviceMemory
 from simulator.state.local_memory import LocalMemory

@@ -1,8 +1,4 @@
-"""Executes the instructions that order threads: mbarriers, fences, and barriers of a CTA or a cluster.
-
-Instructions are executed in the order in which warps are walked, one at a time, so a fence does nothing but tell
-the listeners, and who decides when asynchronous operations complete.
-"""
+"""Executes the mbarriers, on which threads and copies wait for each other. PTX ISA 9.0, 9.7.13.15."""
 
 from __future__ import annotations
 
@@ -14,10 +10,10 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Immediate, Instruction, Sink
-from simulator.execute.completion import SIGNAL, Completion, Effect, Signal
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.asynchronous import SIGNAL, Effect, Signal
+from simulator.execute.completion import Completion
+from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import (
-    CLUSTER,
     ArriveFacts,
     CopyArriveFacts,
     ExpectFacts,
@@ -366,61 +362,3 @@ def wait(instruction: Instruction, form: Form) -> Executor:
         return Outcome(block=block, facts=facts)
 
     return run
-
-
-# Fences, and barriers of a cluster
-
-
-@prepares("fence", "fence.proxy")
-def fence(instruction: Instruction, form: Form) -> Executor:
-    """Fences: listeners are told; instructions are executed in order anyway."""
-    spaces = [q for q in form.qualifiers if q.startswith(("global", "shared"))]
-    hands_over = form.name == "fence.proxy" and form.qualifiers[:1] == ("async",) and spaces != ["global"]
-
-    def run(machine: CtaState, warps: Warps) -> Outcome:
-        if machine.completion is not None and hands_over:
-            for warp in warps[machine.threads(warps).any(axis=1)].tolist():
-                machine.completion.shared.hand_over(warp)
-        machine.note(instruction, warps)
-        return Outcome(facts=(Idle(),) * len(warps))
-
-    return run
-
-
-@prepares("bar", "barrier", "barrier.cta")
-def cta_barrier(instruction: Instruction, form: Form) -> Executor:
-    """bar.sync: changes no register; the interpreter makes the warps wait. PTX ISA 9.0, 9.7.13.1."""
-    return lambda _machine, _warps: NOTHING
-
-
-@prepares("barrier.cluster")
-def cluster_barrier(instruction: Instruction, form: Form) -> Executor:
-    """barrier.cluster.arrive and .wait. PTX ISA 9.0, 9.7.13.3."""
-    arrives, orders = "arrive" in form.qualifiers, "relaxed" not in form.qualifiers
-
-    def arrive_at_cluster(machine: CtaState, warps: Warps) -> Outcome:
-        for warp in map(int, warps):
-            machine.cluster.arrive((machine.rank, warp), machine.release(warp) if orders else [])
-        machine.note(instruction, warps)
-        return Outcome(facts=(ArriveFacts(CLUSTER, 1),) * len(warps))
-
-    def wait_for_cluster(machine: CtaState, warps: Warps) -> Outcome:
-        barrier, actors = machine.cluster, [(machine.rank, int(warp)) for warp in warps]
-        facts = tuple(WaitFacts(CLUSTER, barrier.wait(actor) % 2) for actor in actors)
-
-        def finish() -> None:
-            for rank, warp in actors:
-                machine.ctas[rank].acquire(warp, barrier.released)
-            machine.note(instruction, warps)
-
-        if all(barrier.complete(actor) for actor in actors):
-            finish()
-            return Outcome(facts=facts)
-        block = PendingWait(
-            lambda: all(barrier.complete(actor) for actor in actors),
-            finish,
-            lambda: f"barrier.cluster: {barrier.lacks()}",
-        )
-        return Outcome(block=block, facts=facts)
-
-    return arrive_at_cluster if arrives else wait_for_cluster

@@ -1,13 +1,13 @@
 """Executes what moves boxes of tensors: cp.async.bulk.tensor, its reductions and prefetches, and tensormap.replace.
 
-A copy is executed whole when it is issued, unless `simulator.execute.completion` says otherwise: `isa.shared_memory.tensor_box` says where each element lies, 16 bytes are
-moved at a time where they lie within the tensor, and single elements at its edges. What an H200 does with each type,
+`isa.shared_memory.tensor_box` says where each element lies, 16 bytes are moved at a time where they lie within the
+tensor, and single elements at its edges. A copy happens whole, at issue unless `simulator.execute.completion` says
+otherwise. What an H200 does with each type,
 with NaN outside the tensor and with coordinates that it refuses is measured (`measurements/tensor_maps`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -22,55 +22,20 @@ from isa.forms.tensor_copies import REDUCTIONS
 from isa.ptx.instruction import Address, Immediate, Instruction, TensorPlace
 from isa.shared_memory.tensor_box import NAN, RULE, UNIT, Box, box, broken_rules, swizzled
 from simulator.execute.atomics import update_of
-from simulator.execute.completion import BULK, SIGNAL, Effect, Signal
 from simulator.execute.cta_state import CtaState, Executor, Outcome
-from simulator.execute.dynamic_info import BulkFacts, Fact, Idle
+from simulator.execute.dynamic_info import Fact, Idle
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
+from simulator.execute.single_thread import Arrival, Move, Reader, Thread, hand_over, in_window, threads_of
 from simulator.execute.spaces import WINDOWS, launched, space_of
-from simulator.state.global_memory import LINE_BYTES
-from simulator.state.mbarrier import joined
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError, Addresses
-from simulator.state.windows import SHARED, WINDOW_BYTES
 
 Bytes = NDArray[np.uint8]
 Array = NDArray[Any]
 _PATTERN = 1024  # bytes after which every swizzle repeats
 _NOT_MODELLED = ("tile::gather4", "tile::scatter4", "im2col::w", "im2col::w::128", "im2col_no_offs")
-
-
-class Thread(NamedTuple):
-    """One thread that executes an instruction.
-
-    Attributes:
-        row: its warp among those of the batch.
-        lane: its place in the warp.
-        values: what each operand gives it.
-    """
-
-    row: int
-    lane: int
-    values: tuple[int, ...]
-
-
-Reader = Callable[[CtaState, Warps], Array]  # [warp, lane] or [warp, register, lane]
-
-
-def threads_of(machine: CtaState, warps: Warps, what: str, readers: list[Reader]) -> Iterator[Thread]:
-    """The threads that execute an instruction, at most one of a warp, each with the values of all operands."""
-    lanes = machine.threads(warps)
-    several = lanes.sum(axis=1) > 1
-    if several.any():
-        row = int(several.argmax())
-        reason = f"{what} by {int(lanes[row].sum())} threads of warp {int(warps[row])}: each would copy"
-        raise AddressError(reason, f"one thread: @%p0 {what}, as elect.sync chooses it", rule="aligned-threads")
-    given = [read(machine, warps) for read in readers]
-    for row in np.flatnonzero(lanes.any(axis=1)).tolist():
-        lane = int(lanes[row].argmax())
-        values = [np.atleast_1d(value[row, ..., lane]).tolist() for value in given]
-        yield Thread(int(warps[row]), lane, tuple(number for numbers in values for number in numbers))
 
 
 def _place(instruction: Instruction) -> tuple[Reader, Reader]:
@@ -231,68 +196,12 @@ def _load(instruction: Instruction, form: Form) -> Executor:
                 places = list(zip(*many, strict=True))
             for each, at in places:
                 moved = move(tensor, start, offsets, each)
-                signal = Arrival(at, tensor.box_bytes)
-                facts[rows[thread.row]] = hand_over(state, form, thread, _bringing(state, thread, tensor, moved), signal)
+                bringing, arrival = _bringing(state, thread, tensor, moved), Arrival(at, tensor.box_bytes)
+                facts[rows[thread.row]] = hand_over(state, form, thread, bringing, arrival)
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts))
 
     return run
-
-
-def in_window(address: int) -> int:
-    """An address in shared memory, of a generic one or of one in its window."""
-    return address - SHARED if SHARED <= address < SHARED + WINDOW_BYTES else address
-
-
-class Arrival(NamedTuple):
-    """Bytes that complete on an mbarrier, at an address as the thread names it; `first`: where they begin."""
-
-    barrier: int
-    bytes: int
-    first: int = 0
-
-
-class Move(NamedTuple):
-    """What a copy of one thread does: it reads its bytes, and writes them.
-
-    Attributes:
-        reads, writes: int64 [access]: addresses in shared memory, and how many bytes each access has.
-        commutes: whether others may write the same bytes meanwhile.
-    """
-
-    fetch: Callable[[], Any]
-    store: Callable[[Any], None]
-    reads: tuple[NDArray[np.int64], int] | None = None
-    writes: tuple[NDArray[np.int64], int] | None = None
-    commutes: bool = False
-
-
-def hand_over(machine: CtaState, form: Form, thread: Thread, what: Move, arrival: Arrival | None = None) -> Fact:
-    """Does a copy, at once or when the state's completion says so; returns the fact of its mbarrier."""
-    completion = machine.completion
-    if completion is None:
-        what.store(what.fetch())
-        return Idle() if arrival is None else arrived(machine, thread.row, *arrival)
-
-    def store(_: NDArray[np.bool_], data: Any) -> None:
-        what.store(data)
-        if arrival is not None:
-            arrived(machine, thread.row, *arrival)
-
-    def places(accesses: tuple[NDArray[np.int64], int] | None) -> NDArray[np.int64] | None:
-        if accesses is None or not accesses[0].size:
-            return None
-        found = machine.places(row, accesses[0].reshape(1, -1))[..., None] + np.arange(accesses[1])
-        return found.reshape(1, -1)
-
-    row, signal = np.array([thread.row], np.intp), None
-    if arrival is not None:
-        holder, offset = machine.holder(arrival.barrier, thread.row)
-        signal = Signal((holder.number, offset), holder.mbarriers.at(offset), arrival.bytes)
-    effect = Effect(lambda _: what.fetch(), store, places(what.reads), places(what.writes))
-    kind, lane = BULK if signal is None else SIGNAL, np.array([thread.lane], np.intp)
-    completion.begin(kind, form.name, effect, row[:, None], lane, signal, commutes=what.commutes)
-    return Idle()
 
 
 def _bringing(machine: LaunchState, thread: Thread, tensor: TensorMap, moved: Moved) -> Move:
@@ -314,16 +223,6 @@ def _bringing(machine: LaunchState, thread: Thread, tensor: TensorMap, moved: Mo
             machine.shared.write(outside[None], np.broadcast_to(data, (1, len(outside), len(data))).copy(), actor)
 
     return Move(fetch, store, writes=(inside.shared, inside.bytes))
-
-
-def arrived(machine: CtaState, row: int, barrier: int, size: int, first: int = 0) -> Fact:
-    """Counts the bytes that a warp has asked for, from this address on, on an mbarrier; returns the fact."""
-    holder, offset = machine.holder(barrier, row)
-    phase = holder.mbarriers.at(offset)
-    phase.released = joined(phase.released, machine.release(row))  # seen by whoever sees the phase complete
-    holder.mbarriers.complete(offset, size)
-    lines = -(-(first % LINE_BYTES + size) // LINE_BYTES) if size else 0
-    return BulkFacts((holder.number, offset), size, lines)
 
 
 # Stores and reductions

@@ -12,8 +12,8 @@ from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Idle
 from simulator.execute.operands import addresses
 from simulator.execute.registry import prepares
+from simulator.execute.single_thread import in_window
 from simulator.execute.spaces import launched
-from simulator.execute.tensor_copies import in_window
 from simulator.state.registers import Warps
 from simulator.state.shared import Addresses
 

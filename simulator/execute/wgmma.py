@@ -1,9 +1,9 @@
 """Executes `wgmma`: D = A * B + D of the four warps of each warpgroup that executes the instruction together.
 
-D is there at issue, so the fence, the commit and the wait change nothing, unless `simulator.execute.completion` says when
-products complete: descriptors and scale-d are read at issue, all else when the product happens. Reading shared memory and choosing columns
-by metadata is measured on an NVIDIA H100, November 2026 (tests/golden/launches/wgmma_*): what descriptors and metadata
-PTX leaves undefined has a result, too.
+D is there at issue, so the fence, the commit and the wait change nothing, unless `simulator.execute.completion` says
+when products complete: descriptors, scale-d and metadata are read at issue, all else when the product happens. Reading
+shared memory and choosing columns by metadata is measured on an NVIDIA H100, November 2026
+(tests/golden/launches/wgmma_*): what descriptors and metadata PTX leaves undefined has a result, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from isa.types import Bits, ElementType
 from isa.undefined import first_metadata_finding, metadata_findings
 from simulator.arithmetic import Operands, Sum, add
 from simulator.arithmetic.rows import find_row
-from simulator.execute.completion import PRODUCT, Completion, Effect
+from simulator.execute.asynchronous import PRODUCT, Effect
+from simulator.execute.completion import Completion
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.memory import raced, region
 from simulator.execute.operands import place_of, predicate, reader, writer
@@ -68,12 +69,10 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
     accumulates = predicate(instruction["scale_d"])
     negative = _sign(instruction, "scale_a") * _sign(instruction, "scale_b") < 0
 
-    def product(machine: CtaState, warps: Warps, at_a: Places, at_b: Places, kept: NDArray[Any]) -> Bits:
+    def product(
+        machine: CtaState, warps: Warps, at_a: Places, at_b: Places, kept: NDArray[Any], codes: Bits | None = None
+    ) -> Bits:
         before = accumulators(machine, warps)
-        codes = None
-        if metadata is not None:
-            codes = form.metadata.gather(_words(metadata(machine, warps))[:, 0], selector)
-            _note_undefined(machine, form, codes, selector)
         a, b = read_a(machine, warps, at_a), read_b(machine, warps, at_b)
         if negative:  # the signs of products, after metadata have chosen elements of B (measured)
             a = a ^ np.uint32(1 << (form.a_type.bits - 1))
@@ -85,11 +84,15 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         at = locate_a(machine, warps), locate_b(machine, warps)
         kept = _uniform(machine, form, accumulates(machine, warps), warps)
+        given: tuple[NDArray[Any], ...] = (*at, kept)
+        if metadata is not None:
+            codes = form.metadata.gather(_words(metadata(machine, warps))[:, 0], selector)
+            _note_undefined(machine, form, codes, selector)
+            given = (*given, codes)
         if machine.completion is None:
-            write(machine, warps, product(machine, warps, *at, kept))
+            write(machine, warps, product(machine, warps, *given))
         else:
-            given = _Product(form, warps, (*at, kept), product, write, numbers)
-            _hand_over(machine, machine.completion, given)
+            _hand_over(machine, machine.completion, _Product(form, warps, given, product, write, numbers))
         return NOTHING
 
     return run
@@ -111,14 +114,14 @@ class _Product(NamedTuple):
     """A product that happens later.
 
     Attributes:
-        given: for each warpgroup the places of A and of B, and whether D is added to.
+        given: for each warpgroup the places of A and of B, whether D is added to, and the codes of sparse products.
         product, write: compute the registers of D, and write them.
         numbers: of these registers.
     """
 
     form: WgmmaForm
     warps: Warps
-    given: tuple[Places, Places, NDArray[Any]]
+    given: tuple[NDArray[Any], ...]
     product: Callable[..., Bits]
     write: Callable[[CtaState, Warps, Bits], None]
     numbers: Sequence[int]
@@ -211,9 +214,7 @@ def _b(instruction: Instruction, form: WgmmaForm) -> tuple[Locate, Matrices]:
     """Functions that locate and read B: [warpgroup, k, column]."""
     major = MN if _transposed(instruction, "trans_b") else K
     locate, read = _shared(instruction, form, "b", (form.n, form.k), form.b_type, major)
-    return locate, lambda machine, warps, places: np.ascontiguousarray(
-        read(machine, warps, places).transpose(0, 2, 1)
-    )
+    return locate, lambda machine, warps, places: np.ascontiguousarray(read(machine, warps, places).transpose(0, 2, 1))
 
 
 def _shared(

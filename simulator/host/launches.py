@@ -133,7 +133,10 @@ class Launcher:
         if report is not None:
             chip = report.timing.time_us if report.timing is not None else None
             launched = replace(
-                launched, warp_instructions=report.warp_instructions, device_us=chip, printed=report.printed,
+                launched,
+                warp_instructions=report.warp_instructions,
+                device_us=chip,
+                printed=report.printed,
                 missing=tuple(map(str, report.completion.missing)) if report.completion is not None else (),
             )
         self.done.append(launched)

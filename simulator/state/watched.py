@@ -160,5 +160,3 @@ class WatchedShared(LaunchShared):
         """As in `LaunchShared`."""
         for clocks in released:
             self._orders[warp // self.warps_each].acquire(warp % self.warps_each, clocks)
-
-

@@ -19,7 +19,7 @@ from simulator.state.registers import Warps
 
 Counts = NDArray[np.int64]
 Note = Callable[[str, Operation, int, str], None]
-"""Tells what was met: rule, item, the first warp, the register."""
+"""Tells what was met: rule, item, the first warp, the register and the line of its product."""
 
 
 class Accumulators:
@@ -37,6 +37,7 @@ class Accumulators:
         self._written = self._table(rows)  # the group that writes a register
         self._read = self._table(rows)  # the group that reads it
         self._touched = self._table(rows)  # fences before the last touch
+        self._lines: dict[str, int] = {}  # of the last product that names a register
         self._seen = False
 
     @staticmethod
@@ -74,6 +75,7 @@ class Accumulators:
         for names, table in ((d, self._written), (a, self._read)):
             for name in names:
                 table[name][rows] = self._committed[rows]
+                self._lines[name] = item.line
 
     def _other(self, item: Operation, rows: Warps) -> None:
         """An instruction that is not of `wgmma` reads no register that a product writes, and writes none that one reads
@@ -89,5 +91,5 @@ class Accumulators:
             if name in table:
                 early = (table[name][rows] >= 0) & (table[name][rows] >= self._complete[rows])
                 if early.any():
-                    self._note("wgmma-pending", item, int(rows[early.argmax()]), name)
+                    self._note("wgmma-pending", item, int(rows[early.argmax()]), f"{name} of line {self._lines[name]}")
                     return

@@ -17,8 +17,8 @@ from isa.errors import Error
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
 from simulator.execute.geometry import Batch, Geometry
-from simulator.execute.completion import Policy
 from simulator.execute.launch_state import Asynchronous, LaunchState, launch_state
+from simulator.execute.policy import Policy
 from simulator.parallel import ALONE, RemoteTraceback, begin_worker, sendable, undisturbed
 from simulator.program.kernel import Kernel, Operation, SystemCall
 from simulator.simulation.launch.completion import Found, accumulators, watched
@@ -47,8 +47,8 @@ class Setup:
         arithmetic: "chip" or "exact".
         undefined: the policy for undefined cases, "hardware" or "raise".
         budget: warp instructions after which the launch is given up.
-        completion: when asynchronous operations complete, whose waits and fences are looked for then (the kernel must be
-            linked with `allocate=False`); None: at issue, and nobody looks.
+        completion: when asynchronous operations complete, whose waits and fences are looked for then (the kernel must
+            be linked with `allocate=False`); None: at issue, and nobody looks.
     """
 
     kernel: Kernel

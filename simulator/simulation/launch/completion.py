@@ -62,7 +62,8 @@ class Changed:
     first: int
 
     def __str__(self) -> str:
-        return f"buffer '{self.buffer}': {self.bytes} bytes are not as with completion at issue; the first is {self.first}"
+        where = f"{self.bytes} bytes are not as with completion at issue; the first is {self.first}"
+        return f"buffer '{self.buffer}': {where}"
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,21 @@ class Found:
             if rule in ASYNCHRONOUS:
                 item = kernel.items[place]
                 source = f"{item.source[0]}:{item.source[1]}" if item.source else ""
-                what = kernel.names.get(each.what, (each.what,))[0]
-                what = f"{RULES[rule].rule}: {what}"
+                what = f"{RULES[rule].rule}: {worded(kernel, each.what)}"
                 found.append(Missing(rule, item.line, source, item.text, what, each.count))
         return tuple(sorted(found, key=lambda each: each.line))
+
+
+def worded(kernel: Kernel, what: str) -> str:
+    """What was met, in words that begin with a register as the module calls it."""
+    name, space, rest = what.partition(" ")
+    return kernel.names.get(name, (name,))[0] + space + rest
+
+
+def is_asynchronous(kernel: Kernel) -> bool:
+    """Whether a kernel has instructions that complete some time after their issue."""
+    opcodes = {item.instruction.form.opcode for item in kernel.items if isinstance(item, Operation)}
+    return any(opcode.startswith(("cp.async", "cp.reduce.async", "wgmma.mma")) for opcode in opcodes)
 
 
 def watched(state: LaunchState) -> AsynchronousWatch:
@@ -138,11 +150,12 @@ def watched(state: LaunchState) -> AsynchronousWatch:
 
 
 def accumulators(kernel: Kernel) -> list[int]:
-    """Numbers of the registers that the kernel's products read, of 32 bits."""
+    """Numbers of the registers of 32 bits that the kernel's products read after their issue: accumulators and A. PTX
+    ISA 9.0, 9.7.15.7.1 asks for a wgmma.fence for these alone; metadata are read at issue, as CUTLASS relies on."""
     numbers = set()
     for item in kernel.items:
         if isinstance(item, Operation) and item.instruction.form.time is Time.WGMMA:
-            for role in ("d", "a", "e"):
+            for role in ("d", "a"):
                 operand = item.instruction.by_role.get(role)
                 places = [register_place(name) for name in register_names(operand)] if operand is not None else []
                 numbers |= {place.number for place in places if place is not None and place.sort is Sort.WORD}

@@ -15,13 +15,13 @@ from isa.errors import POLICIES
 from isa.targets import parse_target
 from simulator.chip.config import Config, load_config
 from simulator.errors import check_option
-from simulator.execute.completion import parse_policy
 from simulator.execute.geometry import Dim
+from simulator.execute.policy import parse_policy
 from simulator.parallel import MOST_WORKERS, cores
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Executed, Setup, execute, record, shared_copy, shared_storage
 from simulator.simulation.launch.chains import may_wait
-from simulator.simulation.launch.completion import CompletionResult, changed
+from simulator.simulation.launch.completion import CompletionResult, changed, is_asynchronous
 from simulator.simulation.launch.given import longest, machine_code_of
 from simulator.simulation.launch.place import SHARED_BYTES, checked, dim
 from simulator.simulation.launch.recording import Recording
@@ -146,6 +146,8 @@ def _executed(setup: Setup, workers: int, options: Options) -> tuple[Executed, C
     if policy.name == "issue":
         return execute(setup, workers), None
     kernel = setup.kernel
+    if not is_asynchronous(kernel):
+        return execute(setup, workers), CompletionResult(str(policy), (), () if options.compared else None)
     numbered = link(kernel.module, kernel.name, allocate=False, fmad=kernel.fmad)
     at_issue = replace(setup, memory=shared_copy(setup.memory))
     if options.compared:

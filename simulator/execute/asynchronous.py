@@ -1,0 +1,80 @@
+"""An asynchronous operation that has been issued: what it does, what it signals, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.state.mbarrier import Mbarrier
+from simulator.state.watched import Places
+
+Mask = NDArray[np.bool_]
+Key = tuple[int, int]  # an mbarrier: its CTA, and its offset there
+COPY, BULK, PRODUCT, SIGNAL = "cp.async", "bulk group", "wgmma", "mbarrier"
+WAITS = {
+    COPY: "cp.async.commit_group and cp.async.wait_group, or cp.async.mbarrier.arrive and a wait for its mbarrier",
+    BULK: "cp.async.bulk.commit_group and cp.async.bulk.wait_group.read",
+    PRODUCT: "wgmma.commit_group and wgmma.wait_group",
+    SIGNAL: "a wait for its mbarrier (mbarrier.try_wait)",
+}
+
+
+class Effect(NamedTuple):
+    """What an operation does, for those of its elements that are chosen, bool [element].
+
+    Attributes:
+        fetch: reads its sources.
+        store: writes its results, and signals.
+        reads, writes: places in the shared memory of the batch [element, byte]; None: none.
+    """
+
+    fetch: Callable[[Mask], Any]
+    store: Callable[[Mask, Any], None]
+    reads: Places | None = None
+    writes: Places | None = None
+
+
+class Signal(NamedTuple):
+    """What an operation does to an mbarrier when it is complete: bytes, or arrivals."""
+
+    key: Key
+    barrier: Mbarrier
+    bytes: int
+    arrivals: int = 0
+
+
+@dataclass(eq=False)
+class Pending:
+    """An operation that nobody has waited for: of one thread, of many, or of warpgroups.
+
+    Attributes:
+        number: of the operation, from 1.
+        place: of its instruction.
+        kind: which wait it needs.
+        rows, lanes: [element, warp], [element]: its threads; any of the warps may wait for it.
+        groups: [element]: the group of its thread that it belongs to.
+        due: when it completes by itself.
+        done, waited, fetched: [element]: whether its values are there, somebody has waited for it, and its sources were
+            read.
+        ended: the phase of its mbarrier when it completed.
+    """
+
+    number: int
+    place: int
+    kind: str
+    name: str
+    effect: Effect
+    rows: NDArray[np.intp]
+    lanes: NDArray[np.intp]
+    groups: NDArray[np.int64]
+    signal: Signal | None
+    due: float
+    done: Mask
+    waited: Mask
+    fetched: Mask
+    data: Any = None
+    ended: int = 0
