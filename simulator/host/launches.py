@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from simulator.host.kernels import Modules
 from simulator.host.memory import Arena
 from simulator.program.capture import write_capture
 from simulator.program.kernel import Kernel
+from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.launching import Options, run_launch
 
 if TYPE_CHECKING:
@@ -137,13 +139,22 @@ class Launcher:
 
     def _run(self, kernel: Kernel, memory: DeviceMemory, request: Request) -> LaunchReport:
         cluster = request.cluster if any(request.cluster) else None
+        if request.cooperative:
+            self._check_room(kernel, request)
         config = self.config if self.timed else None
         how = Options(
             config=config, dynamic_shared=request.shared, cluster=cluster, target=str(self.config.target),
-            workers=self.workers,
+            workers=self.workers, cooperative=request.cooperative,
         )  # fmt: skip
         params = np.frombuffer(request.parameters, np.uint8).copy()
         return run_launch(kernel, request.grid, request.block, memory, params, how)
+
+    def _check_room(self, kernel: Kernel, request: Request) -> None:
+        """Raises LaunchError for a cooperative launch of more CTAs than the chip holds at a time."""
+        most = self.modules.resident(kernel, prod(request.block), request.shared) * self.config.chip.sms
+        if prod(request.grid) > most:
+            reason = f"a cooperative launch of {prod(request.grid)} CTAs, of which the chip holds {most} at a time"
+            raise LaunchError(reason, "cudaOccupancyMaxActiveBlocksPerMultiprocessor", rule="cooperative-launch")
 
     def _keep(
         self, request: Request, before: dict[str, NDArray[np.uint8]], memory: DeviceMemory, *, failed: bool
@@ -159,7 +170,7 @@ class Launcher:
         write_capture(
             path, self.modules.texts[request.module], request.name, request.grid, request.block, params, before, after,
             target=str(self.config.target), dynamic_shared=request.shared,
-            cluster=request.cluster if any(request.cluster) else None,
+            cluster=request.cluster if any(request.cluster) else None, cooperative=request.cooperative,
             addresses={name: memory[name].address for name in before},
         )  # fmt: skip
         return path

@@ -44,6 +44,8 @@ class Setup:
         arithmetic: "chip" or "exact".
         undefined: the policy for undefined cases, "hardware" or "raise".
         budget: warp instructions after which the launch is given up.
+        sms: of the chip.
+        workspace: address of what the CTAs of a cooperative launch meet at; 0 in other launches.
     """
 
     kernel: Kernel
@@ -56,6 +58,7 @@ class Setup:
     undefined: str = "hardware"
     budget: int = BUDGET
     sms: int = 1
+    workspace: int = 0
 
     @property
     def shared_bytes(self) -> int:
@@ -81,6 +84,7 @@ class Setup:
             arithmetic=self.arithmetic,
             undefined=self.undefined,
             sms=self.sms,
+            workspace=self.workspace,
         )
 
 
@@ -117,15 +121,25 @@ def shared_storage(size: int) -> NDArray[np.uint8]:
 
 
 def batches(setup: Setup, ctas: NDArray[np.int64] | None = None) -> list[NDArray[np.int64]]:
-    """CTAs of a launch (None: all) in the portions that run in lock step: int64 [CTA] each, whole clusters
-    together."""
+    """CTAs of a launch (None: all) in the portions that run in lock step: int64 [CTA] each, whole clusters together, and
+    all CTAs of a cooperative launch.
+
+    Raises:
+        LaunchError: a cooperative launch of more CTAs than run at a time.
+    """
     geometry = setup.geometry
     ctas = np.arange(geometry.ctas) if ctas is None else ctas
     each = int(np.prod(geometry.cluster))
     if each > 1:
         ctas = geometry.whole_clusters(ctas)
     row_bytes = 128 * max(setup.kernel.numbering.words_each, 1)
-    rows = max(min(ROWS, REGISTER_BYTES // row_bytes), 1)
+    most = REGISTER_BYTES // row_bytes
+    if setup.workspace:
+        if len(ctas) * geometry.warps > most:
+            reason = f"a cooperative launch of {len(ctas)} CTAs, of which {most // geometry.warps} run at a time"
+            raise LaunchError(reason, "fewer CTAs", rule="cooperative-launch")
+        return [ctas]
+    rows = max(min(ROWS, most), 1)
     size = max(rows // geometry.warps // each * each, each)
     return [ctas[first : first + size] for first in range(0, len(ctas), size)]
 
