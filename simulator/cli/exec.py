@@ -34,6 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--capture", metavar="FOLDER", help="keep each launch as a capture, for 'tcsim launch'")
     parser.add_argument("--time", action="store_true", help="time each launch on the chip: what events then say")
     parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
+    parser.add_argument(
+        "--budget", type=positive, metavar="N", help="warp instructions after which a launch is given up (default 2e10)"
+    )
     parser.add_argument("--verbose", action="store_true", help="a line for each launch on stderr")
 
 
@@ -55,5 +58,6 @@ def _exec(options: argparse.Namespace) -> tuple[str, int]:
         workers=options.workers or 0,
         timed=options.time,
         verbose=options.verbose,
+        budget=options.budget,
     )
     return "", result.code

@@ -241,7 +241,10 @@ class LaunchState(CtaState):
             "%lanemask_gt": ~(2 * bit - np.uint64(1)).astype(np.uint32),
             "%lanemask_ge": ~(bit - np.uint64(1)).astype(np.uint32),
         }
-        given = {1: self.workspace >> 32, 2: self.workspace & 0xFFFFFFFF}  # driver_abi.h of cooperative groups, CUDA 13.0
+        given = {
+            1: self.workspace >> 32,
+            2: self.workspace & 0xFFFFFFFF,
+        }  # driver_abi.h of cooperative groups, CUDA 13.0
         table |= {f"%envreg{number}": np.array([given.get(number, 0)], np.uint32) for number in range(32)}
         thread, place = split(self.batch.thread, geometry.block), split(cta, geometry.grid)
         inside = [place[axis] % geometry.cluster[axis] for axis in range(3)]

@@ -29,6 +29,7 @@ class Status(IntEnum):
     LAUNCH_FAILURE = 719
     COOPERATIVE_TOO_LARGE = 720
     NOT_SUPPORTED = 801
+    UNKNOWN = 999
 
 
 STATUS_OF_RULE = {

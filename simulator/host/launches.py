@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -20,6 +21,7 @@ from simulator.program.capture import write_capture
 from simulator.program.kernel import Kernel
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.launching import Options, run_launch
+from simulator.simulation.launch.run import BUDGET
 
 if TYPE_CHECKING:
     from simulator.simulation.launch.report import LaunchReport
@@ -95,14 +97,15 @@ class Launcher:
         config: the chip.
         timed: whether each launch is timed on it.
         capture: a folder that keeps every launch; None: none is kept.
-        workers: processes, as `Options`.
+        workers, budget: as `Options`.
     """
 
     def __init__(
-        self, config: Config, modules: Modules, arena: Arena, *, timed: bool, capture: Path | None, workers: int
-    ) -> None:
+        self, config: Config, modules: Modules, arena: Arena, *, timed: bool, capture: Path | None, workers: int,
+        budget: int | None = None,
+    ) -> None:  # fmt: skip
         self.config, self.modules, self.arena = config, modules, arena
-        self.timed, self.folder, self.workers = timed, capture, workers
+        self.timed, self.folder, self.workers, self.budget = timed, capture, workers, budget or BUDGET
         self.done: list[Launched] = []
 
     def run(self, request: Request) -> Launched:
@@ -121,6 +124,8 @@ class Launcher:
             report = self._run(kernel, memory, request)
         except Error as error:
             status, message = status_of(error), str(error)
+        except Exception as error:  # a mistake of ours: the program gets an error, and the user one line
+            status, message = Status.UNKNOWN, _mistake(error)
         if self.folder is not None and before:
             capture = self._keep(request, before, memory, failed=bool(status))
         if stays(status):
@@ -144,7 +149,7 @@ class Launcher:
         config = self.config if self.timed else None
         how = Options(
             config=config, dynamic_shared=request.shared, cluster=cluster, target=str(self.config.target),
-            workers=self.workers, cooperative=request.cooperative,
+            workers=self.workers, budget=self.budget, cooperative=request.cooperative,
         )  # fmt: skip
         params = np.frombuffer(request.parameters, np.uint8).copy()
         return run_launch(kernel, request.grid, request.block, memory, params, how)
@@ -174,6 +179,13 @@ class Launcher:
             addresses={name: memory[name].address for name in before},
         )  # fmt: skip
         return path
+
+
+def _mistake(error: Exception) -> str:
+    """A line on an exception that nobody has foreseen: what it says, and where it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    said = " ".join(str(error).split())[:200]
+    return f"the simulator failed: {type(error).__name__}: {said} ({Path(last.filename).name}:{last.lineno}); legal: report it"
 
 
 def _contents(memory: DeviceMemory, parameters: bytes) -> dict[str, NDArray[np.uint8]]:

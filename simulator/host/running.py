@@ -43,6 +43,7 @@ def run(
     workers: int = 0,
     timed: bool = False,
     verbose: bool = False,
+    budget: int | None = None,
 ) -> Result:
     """Runs a program that nvcc compiled with `-cudart shared` against a simulated GPU.
 
@@ -53,6 +54,7 @@ def run(
         workers: processes; 0: as many as there are cores.
         timed: whether launches are timed on the chip, which is what events then say.
         verbose: whether each launch is told on stderr.
+        budget: warp instructions after which a launch is given up; None: as `Options`.
 
     Raises:
         HostError: no program, or one that would not run here.
@@ -72,7 +74,7 @@ def run(
     chip = load_config(config)
     modules, arena = Modules(chip), Arena()
     folder = Path(capture) if capture is not None else None
-    launcher = Launcher(chip, modules, arena, timed=timed, capture=folder, workers=workers)
+    launcher = Launcher(chip, modules, arena, timed=timed, capture=folder, workers=workers, budget=budget)
     ours, theirs = socket.socketpair()
     paths = [str(library.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     added = {"TCSIM_EXEC_SOCKET": str(theirs.fileno()), "TCSIM_EXEC_MEMORY": str(arena.fd)}

@@ -44,10 +44,10 @@ def build(sources: Path, name: str, folder: Path) -> Path:
     return program
 
 
-def passed(program: Path, size: tuple[int, int, int]) -> tuple[bool, float, str]:
+def passed(program: Path, size: tuple[int, int, int], sms: int = 132) -> tuple[bool, float, str]:
     """Whether an example found its own result right, seconds, and what the simulator refused."""
     m, n, k = size
-    exec_ = [sys.executable, "-m", "simulator", "exec", "--verbose", "--"]
+    exec_ = [sys.executable, "-m", "simulator", "exec", "--verbose", f"--sms={sms}", "--"]
     began = time.perf_counter()
     # No iterations: the product runs once, for the comparison with the reference of the example.
     example = [str(program), f"--m={m}", f"--n={n}", f"--k={k}", "--iterations=0"]

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from isa.descriptors.tensor_map import TensorMap
+from isa.descriptors.tensor_map_fields import SWIZZLES
 from isa.fragments.metadata import Metadata
 from isa.types import Bits
 from simulator.arithmetic import Operands
@@ -40,6 +41,7 @@ from simulator.simulation.launch.report import LaunchReport
 SECONDS = 300  # after which a program counts as one that does not end
 NO_FIELDS = (*range(14, 16), *range(30, 32), *range(46, 49), *range(52, 62))
 LEADING_OFFSET = range(16, 30)
+READ = tuple(bit for bit in range(64) if bit not in NO_FIELDS and bit not in LEADING_OFFSET)
 PRODUCT = "GemmUniversal"  # in the names of CUTLASS's kernels of products
 
 
@@ -125,8 +127,10 @@ def disturbed(tensor: TensorMap, field: str) -> TensorMap:
     """A map of which one field is another."""
     name, _, how = field.partition(" ")
     now = getattr(tensor, name)
-    if name in ("address", "swizzle"):
-        return replace(tensor, **{name: now ^ int(how) if name == "address" else int(how)}, checked=False)
+    if name == "address":
+        return replace(tensor, address=now ^ int(how), checked=False)
+    if name == "swizzle":
+        return replace(tensor, swizzle=SWIZZLES[(SWIZZLES.index(now) + int(how)) % 4], checked=False)
     if name == "l2_promotion":
         return replace(tensor, l2_promotion=256 if now != 256 else 128, checked=False)
     index, change = (int(part) for part in how.split())
@@ -136,10 +140,11 @@ def disturbed(tensor: TensorMap, field: str) -> TensorMap:
 
 
 FIELDS = (
-    "swizzle 0", "swizzle 32", "swizzle 64", "swizzle 128", "address 16", "address 64", "address 1024", "size 0 0",
+    "swizzle 1", "swizzle 2", "swizzle 3", "address 16", "address 64", "address 1024", "size 0 0",
     "size 1 0", "stride_bytes 0 16", "stride_bytes 0 0", "box 0 0", "box 1 0", "element_stride 1 1", "l2_promotion",
 )  # fmt: skip
-"""Fields of a map: a new value, a bit of the address; of lists the index, and what is added (0: the half of it)."""
+"""Fields of a map: how many modes of swizzle further, a bit of the address; of lists the index, and what is added (0: the
+half of it)."""
 
 
 def _products(a: Bits, codes: Bits, b: Bits) -> Any:
@@ -289,7 +294,7 @@ def drawn(counts: dict[str, int], many: int, seed: int) -> list[Mutant]:
             case "tensor map":
                 mutant = Mutant(kind, turn, field=generator.choice(FIELDS))
             case _:
-                mutant = Mutant(kind, turn, bit=generator.randrange(64))
+                mutant = Mutant(kind, turn, bit=generator.choice(READ if generator.random() < 0.8 else range(64)))
         if mutant in found:
             kinds = kinds[1:] + kinds[:1]
         found[mutant] = None
