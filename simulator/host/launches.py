@@ -185,7 +185,8 @@ def _mistake(error: Exception) -> str:
     """A line on an exception that nobody has foreseen: what it says, and where it was raised."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     said = " ".join(str(error).split())[:200]
-    return f"the simulator failed: {type(error).__name__}: {said} ({Path(last.filename).name}:{last.lineno}); legal: report it"
+    place = f"{Path(last.filename).name}:{last.lineno}"
+    return f"the simulator failed: {type(error).__name__}: {said} ({place}); legal: report it"
 
 
 def _contents(memory: DeviceMemory, parameters: bytes) -> dict[str, NDArray[np.uint8]]:

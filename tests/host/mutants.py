@@ -1,6 +1,6 @@
-"""Disturbs one thing inside the simulator while a host program runs: one bit of a metadata register, the selector or one
-bit of a matrix descriptor at one execution of `wgmma`, or one field of one tensor map. A program that checks its result
-must find each of them, but for those that this module can show to be without effect:
+"""Disturbs one thing inside the simulator while a host program runs: one bit of a metadata register, the selector or
+one bit of a matrix descriptor at one execution of `wgmma`, or one field of one tensor map. A program that checks its
+result must find each of them, but for those that this module can show to be without effect:
 
 * metadata and selectors: the products are computed again in float64 from A, B and the codes, before and after;
 * descriptors: bits that are no field, and the leading offset of K-major matrices with a swizzle (PTX ISA 9.0,
@@ -136,15 +136,16 @@ def disturbed(tensor: TensorMap, field: str) -> TensorMap:
     index, change = (int(part) for part in how.split())
     changed = list(now)
     changed[index] = changed[index] // 2 if change == 0 else changed[index] + change
-    return replace(tensor, **{name: tuple(changed)}, checked=False)
+    lists: dict[str, Any] = {name: tuple(changed)}
+    return replace(tensor, checked=False, **lists)
 
 
 FIELDS = (
     "swizzle 1", "swizzle 2", "swizzle 3", "address 16", "address 64", "address 1024", "size 0 0",
     "size 1 0", "stride_bytes 0 16", "stride_bytes 0 0", "box 0 0", "box 1 0", "element_stride 1 1", "l2_promotion",
 )  # fmt: skip
-"""Fields of a map: how many modes of swizzle further, a bit of the address; of lists the index, and what is added (0: the
-half of it)."""
+"""Fields of a map: how many modes of swizzle further, a bit of the address; of lists the index, and what is added (0:
+the half of it)."""
 
 
 def _products(a: Bits, codes: Bits, b: Bits) -> Any:
@@ -162,7 +163,8 @@ def _products(a: Bits, codes: Bits, b: Bits) -> Any:
 
 def install() -> None:
     """Puts the hooks where they belong; once, before anything runs."""
-    gather, shared, places, add = Metadata.gather, wgmma._shared, wgmma.unit_addresses_of, wgmma.add
+    executor: Any = wgmma
+    gather, shared, places, add = Metadata.gather, executor._shared, executor.unit_addresses_of, executor.add
     encode, product, begin = TensorMap.encode, launches.Launcher._run, kernels.Modules.__init__
 
     def gathered(self: Metadata, registers: Bits, selector: int) -> Bits:
@@ -327,7 +329,7 @@ def score(command: list[str], sms: int, many: int, seed: int = 1, workers: int =
             results = "the same bytes" if verdict.digest == plain.digest else "other bytes"
             print(f"  NOT FOUND: {mutant}: {results} after the products")
     print(
-        f"  {many} mutants: {failed} Failed, {errors} stopped by an error, {without} without effect, {wrong} not found: "
-        f"score {failed + errors} of {many - without}"
+        f"  {many} mutants: {failed} Failed, {errors} stopped by an error, {without} without effect, "
+        f"{wrong} not found: score {failed + errors} of {many - without}"
     )
     return wrong

@@ -121,8 +121,8 @@ def shared_storage(size: int) -> NDArray[np.uint8]:
 
 
 def batches(setup: Setup, ctas: NDArray[np.int64] | None = None) -> list[NDArray[np.int64]]:
-    """CTAs of a launch (None: all) in the portions that run in lock step: int64 [CTA] each, whole clusters together, and
-    all CTAs of a cooperative launch.
+    """CTAs of a launch (None: all) in the portions that run in lock step: int64 [CTA] each, whole clusters together,
+    and all CTAs of a cooperative launch.
 
     Raises:
         LaunchError: a cooperative launch of more CTAs than run at a time.
