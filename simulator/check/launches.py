@@ -169,7 +169,11 @@ def check_launch(capture: str | Path | Capture, ctas: int = CTAS, budget: int = 
     kernel = link(module.parsed, module.find(capture.entry), allocate=False)
     placed = place(capture)
     options = Options(
-        dynamic_shared=capture.dynamic_shared, cluster=capture.cluster, budget=budget, target=capture.target
+        dynamic_shared=capture.dynamic_shared,
+        cluster=capture.cluster,
+        budget=budget,
+        target=capture.target,
+        cooperative=capture.cooperative,
     )
     params = parameter_bytes(kernel, placed.values)
     setup = prepare(kernel, capture.grid, capture.block, placed.memory, params, options)

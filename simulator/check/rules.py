@@ -219,7 +219,8 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "deadlock": LaunchRule("every wait is for something that comes"),
     "branch-index": LaunchRule("the index of brx.idx is one of its table"),
     "assertion": LaunchRule("what the kernel asserts holds"),
-    "not-executable": LaunchRule("an instruction is one that launches execute, and the kernel does not stop itself"),
+    "not-executable": LaunchRule("an instruction is one that launches execute"),
+    "trap": LaunchRule("the kernel does not stop itself"),
     "instruction-budget": LaunchRule("the launch ends within the budget of warp instructions"),
     "bank-conflict": LaunchRule(
         "an access to shared memory takes no more than 1.25 times the wavefronts that it needs",

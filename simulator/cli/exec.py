@@ -36,6 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", action="store_true", help="time each launch on the chip: what events then say")
     add_completion(parser)
     parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: one for each core)")
+    parser.add_argument(
+        "--budget", type=positive, metavar="N", help="warp instructions after which a launch is given up (default 2e10)"
+    )
     parser.add_argument("--verbose", action="store_true", help="a line for each launch on stderr")
 
 
@@ -58,5 +61,6 @@ def _exec(options: argparse.Namespace) -> tuple[str, int]:
         timed=options.time,
         verbose=options.verbose,
         completion=options.completion,
+        budget=options.budget,
     )
     return "", result.code

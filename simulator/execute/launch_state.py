@@ -72,6 +72,7 @@ class LaunchState(CtaState):
         params: uint8 [byte]: the kernel's parameters.
         dynamic_shared: bytes of shared memory that the launch asked for.
         sms: SMs of the chip.
+        workspace: address of what the CTAs of a cooperative launch meet at; 0 in other launches.
         clock: what %clock gives: executed items so far, as time is told apart from values.
         arrivals: how often a thread has done something with an mbarrier besides looking at it.
     """
@@ -81,6 +82,7 @@ class LaunchState(CtaState):
     params: NDArray[np.uint8] = field(kw_only=True)
     dynamic_shared: int = field(kw_only=True, default=0)
     sms: int = field(kw_only=True, default=1)
+    workspace: int = field(kw_only=True, default=0)
     clock: int = field(kw_only=True, default=0)
     arrivals: int = field(kw_only=True, default=0)
 
@@ -276,7 +278,11 @@ class LaunchState(CtaState):
             "%lanemask_gt": ~(2 * bit - np.uint64(1)).astype(np.uint32),
             "%lanemask_ge": ~(bit - np.uint64(1)).astype(np.uint32),
         }
-        table |= {f"%envreg{number}": np.array([0], np.uint32) for number in range(32)}
+        given = {
+            1: self.workspace >> 32,
+            2: self.workspace & 0xFFFFFFFF,
+        }  # driver_abi.h of cooperative groups, CUDA 13.0
+        table |= {f"%envreg{number}": np.array([given.get(number, 0)], np.uint32) for number in range(32)}
         thread, place = split(self.batch.thread, geometry.block), split(cta, geometry.grid)
         inside = [place[axis] % geometry.cluster[axis] for axis in range(3)]
         for axis, letter in enumerate("xyz"):
@@ -331,6 +337,7 @@ def launch_state(
     undefined: str = "hardware",
     slots: int = 64,
     sms: int = 1,
+    workspace: int = 0,
     asynchronous: Asynchronous | None = None,
 ) -> LaunchState:
     """The state of a batch before its first instruction: registers and memories of zeros.
@@ -359,6 +366,7 @@ def launch_state(
         params=params,
         dynamic_shared=dynamic_shared,
         sms=sms,
+        workspace=workspace,
     )
     if asynchronous is not None:
         state.completion = completion_of(state, int(batch.ctas[0]), *asynchronous)

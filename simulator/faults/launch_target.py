@@ -192,7 +192,7 @@ class LaunchTarget(FaultTarget):
         capture, placed = self.capture, place(self.capture)
         options = Options(
             dynamic_shared=capture.dynamic_shared, cluster=capture.cluster, target=self.target or capture.target,
-            arithmetic=self.arithmetic, undefined=self.policy,
+            arithmetic=self.arithmetic, undefined=self.policy, cooperative=capture.cooperative,
         )  # fmt: skip
         params = parameter_bytes(self.kernel, placed.values)
         return prepare(self.kernel, capture.grid, capture.block, placed.memory, params, options)

@@ -27,7 +27,9 @@ class Status(IntEnum):
     ASSERT = 710
     MISALIGNED_ADDRESS = 716
     LAUNCH_FAILURE = 719
+    COOPERATIVE_TOO_LARGE = 720
     NOT_SUPPORTED = 801
+    UNKNOWN = 999
 
 
 STATUS_OF_RULE = {
@@ -39,6 +41,7 @@ STATUS_OF_RULE = {
     "instruction-budget": Status.LAUNCH_TIMEOUT,
     "assertion": Status.ASSERT,
     "not-executable": Status.NOT_SUPPORTED,
+    "cooperative-launch": Status.COOPERATIVE_TOO_LARGE,
 }
 """By the rule of an error of a launch; others are LAUNCH_FAILURE."""
 
@@ -55,4 +58,4 @@ def status_of(error: Error) -> Status:
 def stays(status: Status) -> bool:
     """Whether all later calls fail, too: the kernel may have written anything, or nothing of what it should have. A
     configuration that the chip does not take leaves memory as it was, as it does there."""
-    return status not in (Status.SUCCESS, Status.INVALID_CONFIGURATION)
+    return status not in (Status.SUCCESS, Status.INVALID_CONFIGURATION, Status.COOPERATIVE_TOO_LARGE)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import traceback
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,9 @@ from simulator.host.kernels import Modules
 from simulator.host.memory import Arena
 from simulator.program.capture import write_capture
 from simulator.program.kernel import Kernel
+from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.launching import Options, run_launch
+from simulator.simulation.launch.run import BUDGET
 
 if TYPE_CHECKING:
     from simulator.simulation.launch.report import LaunchReport
@@ -95,15 +99,16 @@ class Launcher:
         config: the chip.
         timed: whether each launch is timed on it.
         capture: a folder that keeps every launch; None: none is kept.
-        workers, completion: as `Options`.
+        workers, budget, completion: as `Options`.
     """
 
     def __init__(
         self, config: Config, modules: Modules, arena: Arena, *, timed: bool, capture: Path | None, workers: int,
-        completion: str = "issue",
+        budget: int | None = None, completion: str = "issue",
     ) -> None:  # fmt: skip
         self.config, self.modules, self.arena = config, modules, arena
-        self.timed, self.folder, self.workers, self.completion = timed, capture, workers, completion
+        self.timed, self.folder, self.workers = timed, capture, workers
+        self.budget, self.completion = budget or BUDGET, completion
         self.done: list[Launched] = []
 
     def run(self, request: Request) -> Launched:
@@ -122,6 +127,8 @@ class Launcher:
             report = self._run(kernel, memory, request)
         except Error as error:
             status, message = status_of(error), str(error)
+        except Exception as error:  # a mistake of ours: the program gets an error, and the user one line
+            status, message = Status.UNKNOWN, _mistake(error)
         if self.folder is not None and before:
             capture = self._keep(request, before, memory, failed=bool(status))
         if stays(status):
@@ -144,13 +151,23 @@ class Launcher:
 
     def _run(self, kernel: Kernel, memory: DeviceMemory, request: Request) -> LaunchReport:
         cluster = request.cluster if any(request.cluster) else None
+        if request.cooperative:
+            self._check_room(kernel, request)
         config = self.config if self.timed else None
         how = Options(
             config=config, dynamic_shared=request.shared, cluster=cluster, target=str(self.config.target),
-            workers=self.workers, completion=self.completion, compared=False,
+            workers=self.workers, budget=self.budget, cooperative=request.cooperative, completion=self.completion,
+            compared=False,
         )  # fmt: skip
         params = np.frombuffer(request.parameters, np.uint8).copy()
         return run_launch(kernel, request.grid, request.block, memory, params, how)
+
+    def _check_room(self, kernel: Kernel, request: Request) -> None:
+        """Raises LaunchError for a cooperative launch of more CTAs than the chip holds at a time."""
+        most = self.modules.resident(kernel, prod(request.block), request.shared) * self.config.chip.sms
+        if prod(request.grid) > most:
+            reason = f"a cooperative launch of {prod(request.grid)} CTAs, of which the chip holds {most} at a time"
+            raise LaunchError(reason, "cudaOccupancyMaxActiveBlocksPerMultiprocessor", rule="cooperative-launch")
 
     def _keep(
         self, request: Request, before: dict[str, NDArray[np.uint8]], memory: DeviceMemory, *, failed: bool
@@ -166,10 +183,18 @@ class Launcher:
         write_capture(
             path, self.modules.texts[request.module], request.name, request.grid, request.block, params, before, after,
             target=str(self.config.target), dynamic_shared=request.shared,
-            cluster=request.cluster if any(request.cluster) else None,
+            cluster=request.cluster if any(request.cluster) else None, cooperative=request.cooperative,
             addresses={name: memory[name].address for name in before},
         )  # fmt: skip
         return path
+
+
+def _mistake(error: Exception) -> str:
+    """A line on an exception that nobody has foreseen: what it says, and where it was raised."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    said = " ".join(str(error).split())[:200]
+    place = f"{Path(last.filename).name}:{last.lineno}"
+    return f"the simulator failed: {type(error).__name__}: {said} ({place}); legal: report it"
 
 
 def _contents(memory: DeviceMemory, parameters: bytes) -> dict[str, NDArray[np.uint8]]:

@@ -44,6 +44,7 @@ def run(
     timed: bool = False,
     verbose: bool = False,
     completion: str = "issue",
+    budget: int | None = None,
 ) -> Result:
     """Runs a program that nvcc compiled with `-cudart shared` against a simulated GPU.
 
@@ -56,6 +57,7 @@ def run(
         verbose: whether each launch is told on stderr.
         completion: when asynchronous operations complete, as `Options` of launches; other than at issue, missing waits
             and fences are told on stderr.
+        budget: warp instructions after which a launch is given up; None: as `Options`.
 
     Raises:
         HostError: no program, or one that would not run here.
@@ -75,7 +77,9 @@ def run(
     chip = load_config(config)
     modules, arena = Modules(chip), Arena()
     folder = Path(capture) if capture is not None else None
-    launcher = Launcher(chip, modules, arena, timed=timed, capture=folder, workers=workers, completion=completion)
+    launcher = Launcher(
+        chip, modules, arena, timed=timed, capture=folder, workers=workers, budget=budget, completion=completion
+    )
     ours, theirs = socket.socketpair()
     paths = [str(library.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     added = {"TCSIM_EXEC_SOCKET": str(theirs.fileno()), "TCSIM_EXEC_MEMORY": str(arena.fd)}

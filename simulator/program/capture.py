@@ -91,6 +91,7 @@ class Capture:
             data.
         tensor_maps: what they say, and where they lie.
         counters: what the chip counted; empty if nothing.
+        cooperative: whether the CTAs of the grid meet.
     """
 
     path: Path
@@ -107,6 +108,7 @@ class Capture:
     after: Mapping[str, NDArray[Any]]
     tensor_maps: Sequence[CapturedMap] = ()
     counters: Mapping[str, float] = field(default_factory=dict)
+    cooperative: bool = False
 
     @property
     def has_data(self) -> bool:
@@ -178,6 +180,7 @@ class _Reader:
             after,
             self.tensor_maps(buffers, params),
             self.counters(),
+            self.flag("cooperative", "cooperative", self.content),
         )
 
     def tensor_maps(
@@ -262,11 +265,14 @@ class _Reader:
         address = entry.get("address")
         if address is not None:
             address = self.number(f"{key}.address", address, 1 << 57)
-        flags = {flag: entry.get(flag, False) for flag in ("zero", "output")}
-        for flag, value in flags.items():
-            if not isinstance(value, bool):
-                self.fail(f"{key}.{flag}", _cut(value), "true or false")
+        flags = {name: self.flag(f"{key}.{name}", name, entry) for name in ("zero", "output")}
         return BufferSpec(name, size, kind, tuple(shape), address, **flags)
+
+    def flag(self, key: str, name: str, entry: Mapping[str, Any]) -> bool:
+        value = entry.get(name, False)
+        if not isinstance(value, bool):
+            self.fail(key, _cut(value), "true or false")
+        return value
 
     def params(self, buffers: Mapping[str, BufferSpec]) -> tuple[tuple[str, Any], ...]:
         given = self.content.get("params")
@@ -328,6 +334,7 @@ def write_capture(
     target: str,
     dynamic_shared: int = 0,
     cluster: Sequence[int] | None = None,
+    cooperative: bool = False,
     addresses: Mapping[str, int] | None = None,
     counters: Mapping[str, float] | None = None,
 ) -> Capture:
@@ -359,7 +366,7 @@ def write_capture(
         "name": path.stem, "ptx": f"{path.stem}.ptx", "entry": entry, "target": target, "grid": list(grid),
         "block": list(block), "cluster": list(cluster or ()) or None, "dynamic_shared": dynamic_shared,
         "params": list(params), "tensor_maps": [], "buffers": buffers, "data": f"{path.stem}.npz",
-        "counters": dict(counters or {}) or None,
+        "counters": dict(counters or {}) or None, **({"cooperative": True} if cooperative else {}),
     }  # fmt: skip
     with complete(path.with_suffix(".ptx")) as stream:
         stream.write(ptx.encode())

@@ -1,6 +1,6 @@
 """Builds CUTLASS's examples 48 and 62 (dense and sparse GEMMs of Hopper) and runs them on the simulated GPU:
 
-    python -m tests.host.cutlass SOURCES [--build FOLDER] [--measure]
+    python -m tests.host.cutlass SOURCES [--build FOLDER] [--measure | --mutants N]
 
 SOURCES is a CUTLASS 4.2 tree, or cutlass_library/source of the package nvidia-cutlass. Needs nvcc 13 and curand's
 headers (the package nvidia-curand; CURAND_INCLUDE names their folder where nvcc does not find them).
@@ -15,9 +15,13 @@ import sys
 import time
 from pathlib import Path
 
+from tests.host.mutants import install, score
+
 EXAMPLES = ("48_hopper_warp_specialized_gemm", "62_hopper_sparse_gemm")
 SIZES = ((128, 128, 64), (256, 256, 256), (200, 136, 192))  # m, n, k; the last one is no multiple of the tile
 MEASURED = (1024, 1024, 1024)
+MUTATED = (128, 128, 128)
+FEWEST_SMS = (8, 2)  # that the clusters of each example need
 
 
 def build(sources: Path, name: str, folder: Path) -> Path:
@@ -40,10 +44,10 @@ def build(sources: Path, name: str, folder: Path) -> Path:
     return program
 
 
-def passed(program: Path, size: tuple[int, int, int]) -> tuple[bool, float, str]:
+def passed(program: Path, size: tuple[int, int, int], sms: int = 132) -> tuple[bool, float, str]:
     """Whether an example found its own result right, seconds, and what the simulator refused."""
     m, n, k = size
-    exec_ = [sys.executable, "-m", "simulator", "exec", "--verbose", "--"]
+    exec_ = [sys.executable, "-m", "simulator", "exec", "--verbose", f"--sms={sms}", "--"]
     began = time.perf_counter()
     # No iterations: the product runs once, for the comparison with the reference of the example.
     example = [str(program), f"--m={m}", f"--n={n}", f"--k={k}", "--iterations=0"]
@@ -60,10 +64,19 @@ def main() -> int:
     parser.add_argument("sources", type=Path)
     parser.add_argument("--build", type=Path, default=Path("out/cutlass"))
     parser.add_argument("--measure", action="store_true", help="only 1024^3, for the seconds that it takes")
+    parser.add_argument("--mutants", type=int, metavar="N", help="disturb N things in each, one at a time")
     options = parser.parse_args()
     bad = 0
-    for name in EXAMPLES:
+    if options.mutants:
+        install()
+    for name, sms in zip(EXAMPLES, FEWEST_SMS, strict=True):
         program = build(options.sources, name, options.build)
+        if options.mutants:
+            print(name)
+            m, n, k = MUTATED
+            sizes = [f"--m={m}", f"--n={n}", f"--k={k}", "--beta=1", "--iterations=0"]
+            bad += score([str(program), *sizes], sms, options.mutants)
+            continue
         for size in (MEASURED,) if options.measure else SIZES:
             right, seconds, why = passed(program, size)
             bad += not right

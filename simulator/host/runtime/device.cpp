@@ -12,6 +12,10 @@ namespace {
 
 constexpr int WARP = 32, CTA_THREADS = 1024, CTA_DEPTH = 64, GRID_YZ = 65535, DEFAULT_SHARED = 49152;
 constexpr int CONSTANT_BYTES = 65536, TEXTURE_ALIGNMENT = 512, RUNTIME_VERSION = 13000;
+constexpr int MOST_ATTRIBUTE = 149;  // cudaDeviceAttr of CUDA 13.0
+size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};  // cudaLimit 0 to 6: the programming guide's defaults
+constexpr int LIMITS = sizeof limits / sizeof *limits;
+const char BUS[] = "0000:00:00.0";
 int flags = 0;
 
 void describe(DeviceProperties *all) {
@@ -78,6 +82,7 @@ API Error cudaDeviceGetAttribute(int *value, int attribute, int number) {
             *value = static_cast<int>(each.value);
             return SUCCESS;
         }
+    if (attribute < 1 || attribute > MOST_ATTRIBUTE) return failed(INVALID_VALUE);
     fprintf(stderr, "tcsim: device attribute %d is not known; it is answered as 0\n", attribute);
     *value = 0;
     return SUCCESS;
@@ -113,7 +118,35 @@ API Error cudaDeviceCanAccessPeer(int *can, int, int) {
     *can = 0;
     return stuck();
 }
-API Error cudaDeviceSetLimit(int, size_t) { return stuck(); }
+API Error cudaDeviceSetLimit(int limit, size_t value) {
+    if (limit < 0 || limit >= LIMITS) return failed(INVALID_VALUE);
+    limits[limit] = value;
+    return stuck();
+}
+API Error cudaDeviceGetLimit(size_t *value, int limit) {
+    if (limit < 0 || limit >= LIMITS) return failed(INVALID_VALUE);
+    *value = limits[limit];
+    return stuck();
+}
+API Error cudaDeviceGetPCIBusId(char *text, int bytes, int number) {
+    if (number) return failed(INVALID_DEVICE);
+    snprintf(text, bytes, "%s", BUS);
+    return stuck();
+}
+API Error cudaDeviceGetByPCIBusId(int *number, const char *text) {
+    *number = 0;
+    return strcmp(text, BUS) ? failed(INVALID_DEVICE) : stuck();
+}
+API Error cudaDeviceSetSharedMemConfig(int) { return stuck(); }
+API Error cudaDeviceGetSharedMemConfig(int *banks) {
+    *banks = 1;  // cudaSharedMemBankSizeFourByte
+    return stuck();
+}
+API Error cudaDeviceGetCacheConfig(int *config) {
+    *config = 0;
+    return stuck();
+}
+API Error cudaCtxResetPersistingL2Cache() { return stuck(); }
 API Error cudaDeviceSetCacheConfig(int) { return stuck(); }
 API Error cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     *least = *greatest = 0;

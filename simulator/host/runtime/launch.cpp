@@ -11,6 +11,8 @@ void stay(Error error);
 
 namespace {
 
+constexpr size_t GRANULE = 128;      // of shared memory: CUDA's occupancy calculator, 8.0 and later
+constexpr int PORTABLE_CLUSTER = 8;  // CTAs: programming guide, "Thread Block Clusters"
 constexpr size_t DEFAULT_SHARED = 49152;  // what a CTA has without cudaFuncSetAttribute: programming guide, 5.4
 
 struct Configuration {
@@ -123,6 +125,7 @@ API Error cudaFuncSetAttribute(const void *host, int attribute, int value) {
 }
 
 API Error cudaFuncSetCacheConfig(const void *, int) { return stuck(); }
+API Error cudaFuncSetSharedMemConfig(const void *, int) { return stuck(); }
 
 API Error cudaFuncGetAttributes(FunctionAttributes *attributes, const void *host) {
     UNLESS_STUCK
@@ -159,6 +162,25 @@ API Error cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *ctas, const void *h
 API Error cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int *ctas, const void *host, int threads, size_t shared, unsigned) {
     return occupancy(ctas, host, threads, shared);
+}
+
+API Error cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *host, int ctas, int threads) {
+    UNLESS_STUCK
+    const Function *function;
+    if (Error error = function_of(host, &function)) return failed(error);
+    if (!bytes || ctas < 1 || threads < 1) return failed(INVALID_VALUE);
+    const Device &chip = device();
+    size_t part = chip.sm_shared / ctas / GRANULE * GRANULE, taken = chip.reserved_shared + function->shared;
+    *bytes = part > taken ? std::min<size_t>(part - taken, chip.block_shared - function->shared) : 0;
+    return SUCCESS;
+}
+
+API Error cudaOccupancyMaxPotentialClusterSize(int *size, const void *host, const LaunchConfiguration *configuration) {
+    int ctas = 0, most = device().major < 9 ? 1 : PORTABLE_CLUSTER;
+    Dim3 block = configuration->block;
+    Error error = occupancy(&ctas, host, block.x * block.y * block.z, configuration->shared);
+    *size = ctas ? most : 0;
+    return error;
 }
 
 API Error cudaOccupancyMaxActiveClusters(int *clusters, const void *host, const LaunchConfiguration *configuration) {

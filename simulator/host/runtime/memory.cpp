@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "server.h"
+#include "memory.h"
 
 namespace tcsim {
 
@@ -16,6 +16,8 @@ constexpr uint64_t STEP = 1 << 16;  // allocations begin at multiples; a gap beh
 std::mutex changing;
 std::map<uint64_t, Allocation> live;
 uint64_t next = ARENA + VARIABLE_BYTES, used = 0;
+
+}  // namespace
 
 Error allocate(void **pointer, size_t bytes, Kind kind) {
     if (!pointer) return failed(INVALID_VALUE);
@@ -35,6 +37,15 @@ Error allocate(void **pointer, size_t bytes, Kind kind) {
     return SUCCESS;
 }
 
+bool in_arena(const void *address) {
+    uint64_t value = reinterpret_cast<uint64_t>(address);
+    return value >= ARENA && value < ARENA + ARENA_BYTES;
+}
+
+uint64_t bytes_in_use() { return used; }
+
+namespace {
+
 Error release(void *pointer) {
     if (!pointer) return stuck();
     std::lock_guard<std::mutex> lock(changing);
@@ -47,11 +58,6 @@ Error release(void *pointer) {
     return stuck();
 }
 
-bool in_arena(const void *address) {
-    uint64_t value = reinterpret_cast<uint64_t>(address);
-    return value >= ARENA && value < ARENA + ARENA_BYTES;
-}
-
 // Whether all bytes lie in one allocation, or in no device memory at all.
 bool reachable(const void *address, size_t bytes) {
     uint64_t value = reinterpret_cast<uint64_t>(address), start = 0;
@@ -59,6 +65,8 @@ bool reachable(const void *address, size_t bytes) {
     const Allocation *one = allocation_of(address, &start);
     return one && value + bytes <= start + one->bytes;
 }
+
+}  // namespace
 
 Error copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows, int direction) {
     if (rows && width > (rows > 1 ? std::min(to_pitch, from_pitch) : width)) return failed(INVALID_VALUE);
@@ -85,8 +93,6 @@ Error set(void *to, size_t pitch, int value, size_t width, size_t rows) {
     return SUCCESS;
 }
 
-}  // namespace
-
 const Allocation *allocation_of(const void *address, uint64_t *start) {
     auto found = live.upper_bound(reinterpret_cast<uint64_t>(address));
     if (found == live.begin()) return nullptr;
@@ -107,7 +113,7 @@ API Error cudaHostAlloc(void **pointer, size_t bytes, unsigned) { return allocat
 
 API Error cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t rows) {
     if (!pitch) return failed(INVALID_VALUE);
-    *pitch = (width + 511) / 512 * 512;
+    *pitch = (width + PITCH - 1) / PITCH * PITCH;
     return allocate(pointer, *pitch * rows, DEVICE_MEMORY);
 }
 
@@ -116,7 +122,10 @@ API Error cudaFreeAsync(void *pointer, Stream) { return release(pointer); }
 API Error cudaFreeHost(void *pointer) { return release(pointer); }
 
 API Error cudaHostGetDevicePointer(void **pointer, void *host, unsigned) {
-    if (!in_arena(host)) return failed(INVALID_VALUE);
+    if (!in_arena(host)) {
+        fprintf(stderr, "tcsim: kernels do not reach memory of the program at %p; legal: cudaHostAlloc\n", host);
+        return failed(INVALID_VALUE);
+    }
     *pointer = host;
     return stuck();
 }

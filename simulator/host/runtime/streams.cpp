@@ -1,5 +1,7 @@
 // Streams and events. Everything is done in the order in which the program asks for it, before the call returns: one
 // legal order of what streams allow.
+#include <utility>
+
 #include "server.h"
 
 using namespace tcsim;
@@ -30,6 +32,20 @@ API Error cudaStreamGetFlags(Stream stream, unsigned *flags) {
 }
 API Error cudaStreamIsCapturing(Stream, int *status) {
     *status = 0;  // cudaStreamCaptureStatusNone
+    return stuck();
+}
+API Error cudaStreamGetId(Stream stream, unsigned long long *number) {
+    *number = reinterpret_cast<unsigned long long>(stream);
+    return stuck();
+}
+API Error cudaStreamGetDevice(Stream, int *device) {
+    *device = 0;
+    return stuck();
+}
+API Error cudaStreamSetAttribute(Stream, int, const void *) { return stuck(); }  // hints
+API Error cudaThreadExchangeStreamCaptureMode(int *mode) {
+    static thread_local int now = 0;
+    std::swap(now, *mode);
     return stuck();
 }
 API Error cudaStreamAttachMemAsync(Stream, void *, size_t, unsigned) { return stuck(); }

@@ -49,6 +49,8 @@ class Setup:
         budget: warp instructions after which the launch is given up.
         completion: when asynchronous operations complete, whose waits and fences are looked for then (the kernel must
             be linked with `allocate=False`); None: at issue, and nobody looks.
+        sms: of the chip.
+        workspace: address of what the CTAs of a cooperative launch meet at; 0 in other launches.
     """
 
     kernel: Kernel
@@ -61,6 +63,7 @@ class Setup:
     undefined: str = "hardware"
     budget: int = BUDGET
     sms: int = 1
+    workspace: int = 0
     completion: Policy | None = None
 
     @cached_property
@@ -93,6 +96,7 @@ class Setup:
             arithmetic=self.arithmetic,
             undefined=self.undefined,
             sms=self.sms,
+            workspace=self.workspace,
             asynchronous=self._asynchronous,
         )
 
@@ -143,15 +147,25 @@ def shared_copy(memory: DeviceMemory) -> DeviceMemory:
 
 
 def batches(setup: Setup, ctas: NDArray[np.int64] | None = None) -> list[NDArray[np.int64]]:
-    """CTAs of a launch (None: all) in the portions that run in lock step: int64 [CTA] each, whole clusters
-    together."""
+    """CTAs of a launch (None: all) in the portions that run in lock step: int64 [CTA] each, whole clusters together,
+    and all CTAs of a cooperative launch.
+
+    Raises:
+        LaunchError: a cooperative launch of more CTAs than run at a time.
+    """
     geometry = setup.geometry
     ctas = np.arange(geometry.ctas) if ctas is None else ctas
     each = int(np.prod(geometry.cluster))
     if each > 1:
         ctas = geometry.whole_clusters(ctas)
     row_bytes = 128 * max(setup.kernel.numbering.words_each, 1)
-    rows = max(min(ROWS, REGISTER_BYTES // row_bytes), 1)
+    most = REGISTER_BYTES // row_bytes
+    if setup.workspace:
+        if len(ctas) * geometry.warps > most:
+            reason = f"a cooperative launch of {len(ctas)} CTAs, of which {most // geometry.warps} run at a time"
+            raise LaunchError(reason, "fewer CTAs", rule="cooperative-launch")
+        return [ctas]
+    rows = max(min(ROWS, most), 1)
     size = max(rows // geometry.warps // each * each, each)
     return [ctas[first : first + size] for first in range(0, len(ctas), size)]
 

@@ -63,6 +63,7 @@ def launch(
     placed = place(capture)
     params = parameter_bytes(function.kernel, placed.values)
     options.setdefault("target", capture.target)
+    options.setdefault("cooperative", capture.cooperative)
     how = Options(config=config, dynamic_shared=capture.dynamic_shared, cluster=capture.cluster, **options)
     report = run_launch(function.kernel, capture.grid, capture.block, placed.memory, params, how)
     arrays = {

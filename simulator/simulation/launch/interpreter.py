@@ -54,7 +54,7 @@ def _step(item: Item, meets: dict[int, Executor]) -> Step:
         case Exit():
             return _exit(item)
         case Trap():
-            return _stopping(item, "the kernel stops itself here: 'trap'", "")
+            return _stopping(item, "the kernel stops itself here: 'trap'", "", rule="trap")
         case SystemCall():
             return system_call(item)
         case Unsupported():
@@ -133,12 +133,12 @@ def _exit(item: Exit) -> Step:
     return step
 
 
-def _stopping(item: Item, reason: str, legal: str) -> Step:
+def _stopping(item: Item, reason: str, legal: str, *, rule: str = "not-executable") -> Step:
     def step(run: Run, group: Group, place: int) -> int:
         lanes = taken(run, group, item.guard)
         if not lanes.any():
             return place + 1
-        raise run.error(item, reason, legal, row=int(group.rows[lanes.any(axis=1).argmax()]), rule="not-executable")
+        raise run.error(item, reason, legal, row=int(group.rows[lanes.any(axis=1).argmax()]), rule=rule)
 
     return step
 

@@ -33,6 +33,7 @@ from simulator.state.device_memory import DeviceMemory
 
 ARITHMETIC = ("chip", "exact")
 MOST_BUDGET = 2**63 - 1
+WORKSPACE, WORKSPACE_BYTES = "grid workspace", 16  # two counters: driver_abi.h of cooperative groups, CUDA 13.0
 MOST_REGISTERS = 255  # of a thread: PTX ISA, and all chips of 7.0 and later
 
 
@@ -43,6 +44,7 @@ class Options:
     Attributes:
         config: name or path of a config, a loaded one, or None for values alone.
         dynamic_shared: dynamic shared memory of a CTA in bytes.
+        cooperative: whether the CTAs of the grid meet (`grid.sync()`), so that all of them run at a time.
         cluster: CTAs of a cluster, up to three numbers, x first; None: as the kernel's directives say, or else one.
         target: the chip whose arithmetic is used; None: the config's, or else the module's own.
         arithmetic: "chip" or "exact".
@@ -60,6 +62,7 @@ class Options:
 
     config: str | Path | Config | None = None
     dynamic_shared: int = 0
+    cooperative: bool = False
     cluster: int | Sequence[int] | None = None
     target: str | None = None
     arithmetic: str = "chip"
@@ -83,6 +86,7 @@ class Options:
         flag(self.cold, "cold")
         flag(self.compared, "compared")
         parse_policy(self.completion)
+        flag(self.cooperative, "cooperative")
         if self.registers is not None:
             integer(self.registers, 1, MOST_REGISTERS, "registers")
 
@@ -179,6 +183,7 @@ def prepare(
             image.name, len(image.data), image.address, storage=shared_storage(len(image.data)), constant=image.constant
         )
         buffer.data[:] = np.frombuffer(image.data, np.uint8)
+    workspace = memory.place(WORKSPACE, WORKSPACE_BYTES).address if options.cooperative else 0
     return Setup(
         kernel,
         geometry,
@@ -190,4 +195,5 @@ def prepare(
         undefined=options.undefined,
         budget=options.budget,
         sms=config.chip.sms if config is not None else 1,
+        workspace=workspace,
     )

@@ -130,7 +130,7 @@ KINDS: dict[str, tuple[str, str, int]] = {  # body, rule, exit code
     "an address of shared memory": ("mov.u32 %r5, s;\nst.shared.u32 [%r5+4096], %r4;", "shared-memory-bounds", 1),
     "an alignment": ("st.global.u32 [%rd1+1], %r4;", "misaligned-address", 1),
     "a deadlock": ("setp.lt.u32 %p1, %r1, 32;\n@%p1 bar.sync 0;\n@!%p1 bar.sync 1, 128;", "deadlock", 1),
-    "a trap": ("trap;", "not-executable", 1),
+    "a trap": ("trap;", "trap", 1),
     "a loop": ("L: add.u32 %r4, %r4, 1;\nbra L;", "instruction-budget", 1),
     "a shuffle": (
         "setp.lt.u32 %p1, %r1, 4;\n@!%p1 bra E;\nshfl.sync.idx.b32 %r5, %r4, 9, 31, 15;\nE: st.global.u32 [%rd1], 1;",

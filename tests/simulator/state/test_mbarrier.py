@@ -286,8 +286,7 @@ def test_transactions(tmp_path: Path) -> None:
     ],
 )
 def test_what_tritons_kernels_do_is_counted_and_works(tmp_path: Path, line: str, rule: str) -> None:
-    """Bits of an H200: tests/golden/launches/triton_attention. A second mbarrier.init begins anew, and the lowest bit
-    of a parity counts."""
+    """As on an H200 (tests/golden/launches/triton_attention): a second init begins anew; of a parity bit 0 counts."""
     text = f"""{HEAD}.warps 1
 .shared 64
 .warp 0 {{

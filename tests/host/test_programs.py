@@ -1,0 +1,143 @@
+"""Host programs as people write them: each checks its own results. The same programs pass on an H200 (features, hopper,
+libraries; of mistakes, those that a GPU can make without hanging)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from simulator.host import Result, launches, run
+from tests.host import cutlass
+
+NVCC = shutil.which("nvcc")
+FOLDER = Path(__file__).parent
+pytestmark = pytest.mark.skipif(NVCC is None or shutil.which("c++") is None, reason="needs nvcc and a C++ compiler")
+
+
+class Compiled:
+    """Compiles the programs of a file when it is first asked for one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, name: str) -> Path:
+        program = self.folder / name
+        if not program.exists():
+            options = ("-std=c++17", "-cudart", "shared", "-lineinfo", "-gencode", "arch=compute_90a,code=compute_90a")
+            command = [str(NVCC), *options, "-o", str(program), str(FOLDER / f"{name}.cu")]
+            subprocess.run(command, check=True, capture_output=True)
+        return program
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    return Compiled(tmp_path_factory.mktemp("programs"))
+
+
+def passes(program: Path, name: str, capfd: pytest.CaptureFixture[str], **options: object) -> tuple[Result, str, str]:
+    """Runs a program, which must find all as it should be; what it and the simulator have said."""
+    result = run([program, name], workers=1, **options)  # type: ignore[arg-type] # options of any kind
+    out, err = capfd.readouterr()
+    assert (result.code, out.splitlines()[-1:]) == (0, [f"{name} passed"]), out + err
+    return result, out, err
+
+
+@pytest.mark.parametrize(
+    "name", ["templates", "reduction", "host_memory", "three_dimensions", "callbacks", "occupancy"]
+)
+def test_features_of_the_runtime(name: str, compiled: Compiled, capfd: pytest.CaptureFixture[str]) -> None:
+    passes(compiled("features"), name, capfd)
+
+
+def test_kernels_print(compiled: Compiled, capfd: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = passes(compiled("features"), "printing", capfd)
+    assert out.splitlines()[:2] == ["thread 0 of CTA 0: 0.00 half", "thread 1 of CTA 0: 0.50 half"]
+
+
+@pytest.mark.parametrize("name", ["histogram_of_clusters", "halo_exchange", "tensor_map_pipeline", "dependent_launch"])
+def test_programs_of_hopper(name: str, compiled: Compiled, capfd: pytest.CaptureFixture[str]) -> None:
+    passes(compiled("hopper"), name, capfd)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("illegal_address", "behind the end of buffer 'device_0'"),
+        ("null_pointer", "access to 4 bytes at 0x0"),
+        ("used_after_free", "access to 4 bytes at 0x300100000000"),
+        ("address_of_the_host", "access to 4 bytes"),
+        ("misaligned", "misaligned access to 4 bytes"),
+        ("assertion", "assertion 'int(threadIdx.x) < n' of void asserted(int) failed"),
+        ("trap", "the kernel stops itself"),
+        ("endless_loop", "the budget of warp instructions is used up"),
+        ("deadlock", "warp 0 waits at barrier 1"),
+        ("outside_of_shared_memory", "outside of the 128 bytes of shared memory"),
+        ("too_many_threads", "block (1025, 1, 1); legal: (1, 1, 1) to (1024, 1024, 64)"),
+        ("too_much_shared_memory", "legal: cudaFuncSetAttribute"),
+        ("too_much_memory", ""),
+        ("early_exit", ""),
+        ("wrong_calls", ""),
+    ],
+)
+def test_mistakes_are_errors_of_a_gpu_and_one_line(
+    name: str, said: str, compiled: Compiled, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, _, err = passes(compiled("mistakes"), name, capfd, budget=200_000)
+    assert said in err
+    assert all(line.startswith("tcsim: ") for line in err.splitlines())
+
+
+def test_mistakes_of_the_simulator_are_one_line(
+    compiled: Compiled, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("a table\nwithout this")
+
+    monkeypatch.setattr(launches, "run_launch", broken)
+    result = run([compiled("features"), "reduction"], workers=1)
+    out, err = capfd.readouterr()
+    assert result.code == 1
+    assert "unknown error" in out
+    assert len(err.splitlines()) == 1
+    assert "the simulator failed: KeyError" in err
+
+
+# What takes minutes to compile
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("name", ["thrust_algorithms", "cub_algorithms", "asynchronous_copies", "groups"])
+def test_libraries_of_the_toolkit(name: str, compiled: Compiled, capfd: pytest.CaptureFixture[str]) -> None:
+    passes(compiled("libraries"), name, capfd)
+
+
+def _installed(package: str, path: str) -> Path | None:
+    """A folder of an installed package; None if it is not there."""
+    try:
+        files = importlib.metadata.files(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = next((file for file in files if path in str(file)), None)
+    return None if found is None else Path(str(found.locate())[: str(found.locate()).index(path) + len(path)])
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize(("name", "sms"), list(zip(cutlass.EXAMPLES, cutlass.FEWEST_SMS, strict=True)))
+def test_examples_of_cutlass(name: str, sms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the sources in the package nvidia-cutlass, or those that CUTLASS_SOURCES names."""
+    given = os.environ.get("CUTLASS_SOURCES")
+    sources = Path(given) if given else _installed("nvidia-cutlass", "cutlass_library/source")
+    include = os.environ.get("CURAND_INCLUDE") or _installed("nvidia-curand", "cu13/include")
+    if sources is None or include is None:
+        pytest.skip("needs the packages nvidia-cutlass and nvidia-curand: pip install tcsim[programs]")
+    monkeypatch.setenv("CURAND_INCLUDE", str(include))
+    folder = Path(os.environ.get("CUTLASS_BUILD", tmp_path))
+    program = cutlass.build(sources, name, folder)
+    for size in cutlass.SIZES:
+        right, _, why = cutlass.passed(program, size, sms=max(sms, 8))
+        assert right, f"{size}: {why}"
