@@ -1,4 +1,4 @@
-"""Reads from ptxas's machine code which bits of a tensor map `tensormap.replace` sets, for fields that only Blackwell has.
+"""Reads from ptxas's machine code which bits of a tensor map `tensormap.replace` sets, also those of Blackwell.
 
     python -m measurements.tensor_maps.read_replacements replacements.json
 
