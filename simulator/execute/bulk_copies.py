@@ -29,7 +29,7 @@ from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
 from simulator.execute.single_thread import Arrival, Move, Thread, arrived, hand_over, in_window, threads_of
 from simulator.execute.spaces import launched, store_anywhere
-from simulator.execute.tensor_copies import reduced
+from simulator.execute.tensor_reductions import reduced
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError, SharedMemory, wavefronts
 

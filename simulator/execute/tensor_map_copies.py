@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isa.descriptors.tensor_map import BYTES
+from isa.descriptors.tensor_map_fields import BYTES
 from isa.forms.record import Form
 from isa.ptx.instruction import Address, Instruction
 from isa.shared_memory.tensor_box import UNIT
