@@ -16,6 +16,7 @@ _SECTIONS = {"multimem.ld_reduce": "9.7.9.14.1", "multimem.st": "9.7.9.14.2", "m
 _SCOPE = ".{cta,cluster,gpu,sys}"
 _FP8_TARGETS = "100a 100f 101a 101f 103a 103f 110a 110f 120a 121a"
 
+
 def _count(qualifiers: Qualifiers) -> int:
     return next((int(q[1:]) for q in qualifiers if q in ("v2", "v4", "v8")), 1)
 

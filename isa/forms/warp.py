@@ -104,7 +104,9 @@ def _atomics(name: str, section: str) -> tuple[Row, ...]:
         for operation, kinds, since, targets in (*operations, *(exchange if returns else ()))
         for space, hint, time in spaces
     ]
-    found += [row(_SPACES[0], f"{operation}{_HINT}{kinds}", "b", "8.1", "90+", times[0]) for operation, kinds in vectors]
+    found += [
+        row(_SPACES[0], f"{operation}{_HINT}{kinds}", "b", "8.1", "90+", times[0]) for operation, kinds in vectors
+    ]
     if returns:
         found += [row(space, ".cas.{b16,b32,b64}", "bc", "1.1", "70+", time) for space, _, time in spaces]
         found += [row(space, ".cas.b128", "bc", "8.3", "90+", time) for space, _, time in spaces]

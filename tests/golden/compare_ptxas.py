@@ -67,9 +67,7 @@ class Tried(NamedTuple):
     strict: list[str]
 
 
-def judged_threads(
-    rows: Iterable[dict[str, str]], named: Callable[[str], str] = family
-) -> dict[str, Tried]:
+def judged_threads(rows: Iterable[dict[str, str]], named: Callable[[str], str] = family) -> dict[str, Tried]:
     """Rows of the other families against the decoder, without those whose verdict counts for nothing."""
     found: dict[str, Tried] = {}
     for row in rows:

@@ -263,7 +263,9 @@ def _shifted(text: str, base: tuple[int, ...]) -> str:
     """The text with the numbers of its registers raised by those that are in use."""
     if not any(base):
         return text
-    return _REGISTER.sub(lambda match: f"%{match[1]}{int(match[2]) + base[SORTS.index(_NUMBERED_WITH.get(match[1], match[1]))]}", text)
+    return _REGISTER.sub(
+        lambda match: f"%{match[1]}{int(match[2]) + base[SORTS.index(_NUMBERED_WITH.get(match[1], match[1]))]}", text
+    )
 
 
 def _parts(text: str) -> tuple[str, str, str]:
