@@ -15,7 +15,7 @@ from simulator.execute.registry import prepares
 from simulator.execute.single_thread import in_window
 from simulator.execute.spaces import launched
 from simulator.state.registers import Warps
-from simulator.state.shared import Addresses
+from simulator.state.shared import AddressError, Addresses
 
 
 @prepares("tensormap.cp_fenceproxy")
@@ -35,6 +35,8 @@ def copy_map(instruction: Instruction, form: Form) -> Executor:
             machine.note_undefined("uneven-operand", uneven, form.opcode)
         units: Addresses = np.arange(0, BYTES, UNIT, dtype=np.int64)[None]
         for row, target, place in zip(warps.tolist(), targets[:, 0], sources[:, 0], strict=True):
+            if int(target) % BYTES or in_window(int(place)) % BYTES:
+                raise AddressError(f"{form.name} from {int(place):#x} to {int(target):#x}", f"multiples of {BYTES}")
             actor = machine.actors(np.array([row], np.intp))
             state.memory.write(units + int(target), state.shared.read(units + in_window(int(place)), UNIT, actor)[0])
         machine.note(instruction, warps)

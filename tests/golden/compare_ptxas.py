@@ -4,6 +4,7 @@ that are executed.
     python -m tests.golden.compare_ptxas            # mma: each text on which they disagree and a sum
     python -m tests.golden.compare_ptxas --threads  # the others: texts tried and disagreements of each family
     python -m tests.golden.compare_ptxas --wgmma    # the same of wgmma
+    python -m tests.golden.compare_ptxas --hopper   # of copies, clusters, mbarriers and what else Hopper brought
 
 Exit status 1 if there is a disagreement.
 """
@@ -15,7 +16,7 @@ import gzip
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from isa.forms.record import PTX
 VERDICTS = Path(__file__).with_name("ptxas_mma_sp.csv.gz")
 THREADS = Path(__file__).with_name("ptxas_threads.csv.gz")
 WGMMA = Path(__file__).with_name("ptxas_wgmma.csv.gz")
+HOPPER = Path(__file__).with_name("ptxas_hopper.csv.gz")
 
 
 class Judged(NamedTuple):
@@ -54,6 +56,12 @@ def wgmma_verdicts() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def hopper_verdicts() -> list[dict[str, str]]:
+    """The recorded rows of Hopper's other instructions, as those of `thread_verdicts`."""
+    with gzip.open(HOPPER, "rt", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def family(text: str) -> str:
     """The family of a text: the first part of its opcode."""
     return re.sub(r"^@\S+ ", "", text).split(" ", 1)[0].split(".", 1)[0].rstrip(";")
@@ -67,13 +75,13 @@ class Tried(NamedTuple):
     strict: list[str]
 
 
-def judged_threads(rows: Iterable[dict[str, str]]) -> dict[str, Tried]:
+def judged_threads(rows: Iterable[dict[str, str]], named: Callable[[str], str] = family) -> dict[str, Tried]:
     """Rows of the other families against the decoder, without those whose verdict counts for nothing."""
     found: dict[str, Tried] = {}
     for row in rows:
         if row["reason"]:
             continue
-        name = family(row["ptx"])
+        name = named(row["ptx"])
         before = found.get(name, Tried(0, [], []))
         found[name] = before._replace(texts=before.texts + 1)
         taken = takes(row["ptx"], row["target"], row["version"])
@@ -82,10 +90,13 @@ def judged_threads(rows: Iterable[dict[str, str]]) -> dict[str, Tried]:
     return found
 
 
+_TYPED = re.compile(r"%([a-z]+\d*(?:x2)?)_\d+")
+
+
 def takes(text: str, target: str, ptx: str = PTX) -> bool:
-    """Whether the decoder takes a text."""
+    """Whether the decoder takes a text; a register `%u32_7` is one that is declared with .u32."""
     try:
-        isa.decode(text, target, ptx)
+        isa.decode(text, target, ptx, {found[0]: found[1] for found in _TYPED.finditer(text)} or None)
     except isa.IsaError:
         return False
     return True
@@ -102,12 +113,12 @@ def judged(rows: Iterable[dict[str, str]]) -> Judged:
     return Judged(counts["1"], counts["0"], disagreements)
 
 
-def print_threads(rows: list[dict[str, str]]) -> int:
+def print_threads(rows: list[dict[str, str]], named: Callable[[str], str] = family) -> int:
     """Prints texts tried and disagreements of each family; returns the exit status."""
-    found = judged_threads(rows)
-    print(f"{'family':16}{'texts':>8}{'taken, which ptxas refuses':>30}{'refused, which ptxas takes':>30}")
+    found = judged_threads(rows, named)
+    print(f"{'family':32}{'texts':>8}{'taken, which ptxas refuses':>30}{'refused, which ptxas takes':>30}")
     for name, tried in sorted(found.items()):
-        print(f"{name:16}{tried.texts:8,}{len(tried.lax):30,}{len(tried.strict):30,}")
+        print(f"{name:32}{tried.texts:8,}{len(tried.lax):30,}{len(tried.strict):30,}")
         for text in (*tried.lax, *tried.strict) if "--texts" in sys.argv else ():
             print(f"  {text}")
     texts = sum(tried.texts for tried in found.values())
@@ -123,6 +134,8 @@ def main() -> int:
         return print_threads(thread_verdicts())
     if "--wgmma" in sys.argv:
         return print_threads(wgmma_verdicts())
+    if "--hopper" in sys.argv:
+        return print_threads(hopper_verdicts())
     taken, refused, disagreements = judged(verdicts())
     for target, text in disagreements:
         print(f"  {target}: {text}")

@@ -1,7 +1,7 @@
 """Names of a function: registers, variables and labels, in nested scopes. Inner names hide outer ones.
 
 Registers get canonical names by their width (%r, %rd, %p, %rs and a number), so that whoever decodes the instructions
-needs no declarations.
+needs no declarations. One of 128 bits is two of 64: %rq4 is %rd4, which holds its low half, and %rd5.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ SORTS = ("%r", "%rd", "%p", "%rs")
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)", re.DOTALL)
 _IDENTIFIER = re.compile(r"(?<![\w$.%])[A-Za-z_$%][\w$]*(?:\.[xyzw](?![\w$]))?")
 _AXES = "xyzw"
-_CANONICAL = re.compile(r"%(?:r|rd|p|rs)\d+")
+_CANONICAL = re.compile(r"%(?:r|rd|p|rs|rq)\d+")
+_HALVES = {"%rq": ("%rd", 2)}  # what registers of 128 bits consist of, and how many
 UNDECLARED = "$undeclared"
 """Stands behind a name that nothing declares, where it would be the canonical name of another register."""
 MOST_REGISTERS = 1 << 20
@@ -33,7 +34,6 @@ class Scope:
         ranges: prefix -> (count, canonical prefix, number of the first, type).
         variables: name -> unique name.
         labels: name -> unique name.
-        wide: names, and prefixes of ranges, of registers that are wider than those that are executed -> their type.
     """
 
     number: int
@@ -42,7 +42,6 @@ class Scope:
     ranges: dict[str, tuple[int, str, int, str]] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    wide: dict[str, str] = field(default_factory=dict)
 
     def chain(self) -> list[Scope]:
         """This scope and those around it, from the inside."""
@@ -88,11 +87,7 @@ class Names:
 
     def declare(self, declared: Declared) -> None:
         """Declares registers."""
-        prefix = PREFIX_OF_BYTES.get(declared.size)
-        if prefix is None:  # refused where it is used
-            self.scope.wide |= {name: declared.type for name, *_ in declared.items}
-            self._known.clear()
-            return
+        prefix = PREFIX_OF_BYTES[declared.size]
         for name, elements, count, _ in declared.items:
             if elements >= 0:
                 raise malformed(declared.line, f"an array of registers '{name}'", f"{name}<{elements}>")
@@ -100,7 +95,8 @@ class Names:
                 self.scope.ranges[name] = count, prefix, self._take(prefix, count, declared.line), declared.type
                 continue
             first = self._take(prefix, declared.vector, declared.line)
-            canonical = tuple(f"{prefix}{first + axis}" for axis in range(declared.vector))
+            step = _HALVES.get(prefix, ("", 1))[1]
+            canonical = tuple(f"{prefix}{first + step * axis}" for axis in range(declared.vector))
             self.scope.registers[name] = canonical
             self.types |= dict.fromkeys(canonical, declared.type)
             for axis, each in enumerate(canonical):
@@ -108,8 +104,9 @@ class Names:
         self._known.clear()
 
     def _take(self, prefix: str, count: int, line: int) -> int:
+        prefix, step = _HALVES.get(prefix, (prefix, 1))
         first = self.counts[prefix]
-        self.counts[prefix] += count
+        self.counts[prefix] += step * count
         if self.counts[prefix] > MOST_REGISTERS:
             raise malformed(line, f"{self.counts[prefix]} registers", f"at most {MOST_REGISTERS}")
         return first
@@ -141,10 +138,6 @@ class Names:
     def _resolved(self, name: str) -> str:
         numbered = _NUMBERED.fullmatch(name)
         for scope in self.scope.chain():
-            kind = scope.wide.get(name) or (scope.wide.get(numbered[1]) if numbered else None)
-            if kind is not None:
-                what = f"'{name}' is a register of type .{kind}"
-                raise malformed(self.line, what, "types of at most 64 bits: wider registers are not executed")
             if name in scope.registers:
                 canonical = scope.registers[name]
                 return canonical[0] if len(canonical) == 1 else "{" + ", ".join(canonical) + "}"
@@ -157,7 +150,8 @@ class Names:
             if numbered and numbered[1] in scope.ranges:
                 count, prefix, first, kind = scope.ranges[numbered[1]]
                 if int(numbered[2]) < count:
-                    canonical_name = f"{prefix}{first + int(numbered[2])}"
+                    step = _HALVES.get(prefix, ("", 1))[1]
+                    canonical_name = f"{prefix}{first + step * int(numbered[2])}"
                     self.original[canonical_name], self.types[canonical_name] = name, kind
                     return canonical_name
         return f"{name}{UNDECLARED}" if _CANONICAL.fullmatch(name) else name
