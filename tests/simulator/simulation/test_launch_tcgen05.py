@@ -6,6 +6,8 @@ product of the operands.
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +64,21 @@ def test_kernels_written_from_the_text_give_exact_products(path: Path) -> None:
     assert not report.differences
     assert len(np.unique(report.arrays["D"])) > 8  # not a constant
     assert not report.undefined
+
+
+def test_addresses_of_scale_factors_may_carry_their_id(tmp_path: Path) -> None:
+    """CUTLASS passes the id of the factors, which the descriptor has, too, in bits 31-30 of their address."""
+    name = "mxf8_sp_m128_cp"
+    for ending in ("json", "npz"):
+        shutil.copy(GOLDEN / f"{name}.{ending}", tmp_path)
+    text, count = re.subn(
+        r"(block_scale\S* (?:[^,]+, ){5})\[(%r\d+)\], \[(%r\d+)\]",
+        r"\1[\2+1073741824], [\3+3221225472]",
+        (GOLDEN / f"{name}.ptx").read_text(),
+    )
+    assert count
+    (tmp_path / f"{name}.ptx").write_text(text)
+    assert not simulator.launch(tmp_path / f"{name}.json", workers=1).differences
 
 
 def test_each_cta_has_its_own_tensor_memory() -> None:
