@@ -12,6 +12,7 @@ from isa.types import Bits
 from simulator.state.registers import WARP_SIZE, Lanes
 
 Dim = tuple[int, int, int]
+ANSWER_BYTES = 16  # of clusterlaunchcontrol.try_cancel; PTX ISA 9.0, 9.7.13.17
 
 
 @dataclass(frozen=True)
@@ -106,3 +107,29 @@ class Batch:
         """%ctaid of the CTA of a row."""
         x, y, z = self.geometry.cta(self.ctas[[row // self.geometry.warps]])
         return int(x[0]), int(y[0]), int(z[0])
+
+
+@dataclass
+class Unstarted:
+    """The CTAs of a launch that have not started.
+
+    Attributes:
+        geometry: of the launch.
+        ctas: int64 [CTA]: their numbers, cluster by cluster, in the order in which they start.
+    """
+
+    geometry: Geometry
+    ctas: NDArray[np.int64]
+
+    def start(self, count: int) -> NDArray[np.int64]:
+        """The next CTAs, which start now."""
+        starting, self.ctas = self.ctas[:count], self.ctas[count:]
+        return starting
+
+    def cancel(self) -> NDArray[np.uint32]:
+        """Takes away the next cluster, which will never start; returns the answer, uint32 [4]."""
+        answer = np.zeros(ANSWER_BYTES // 4, np.uint32)
+        if len(self.ctas):
+            cluster = self.start(int(np.prod(self.geometry.cluster)))
+            answer[:] = *(int(axis[0]) for axis in self.geometry.cta(cluster[:1])), 1
+        return answer

@@ -14,7 +14,7 @@ from isa.ptx.instruction import Instruction
 from isa.targets import Target
 from isa.types import Bits
 from simulator.execute.cta_state import CtaState
-from simulator.execute.geometry import Batch, split
+from simulator.execute.geometry import Batch, Unstarted, split
 from simulator.state.columns import Columns, LaunchShared
 from simulator.state.device_memory import DeviceMemory
 from simulator.state.local_memory import LocalMemory
@@ -68,6 +68,7 @@ class LaunchState(CtaState):
         dynamic_shared: bytes of shared memory that the launch asked for.
         sms: SMs of the chip.
         clock: what %clock gives: executed items so far, as time is told apart from values.
+        unstarted: the CTAs of the launch that have not started.
         arrivals: how often a thread has done something with an mbarrier besides looking at it.
     """
 
@@ -77,6 +78,7 @@ class LaunchState(CtaState):
     dynamic_shared: int = field(kw_only=True, default=0)
     sms: int = field(kw_only=True, default=1)
     clock: int = field(kw_only=True, default=0)
+    unstarted: Unstarted = field(kw_only=True)
     arrivals: int = field(kw_only=True, default=0)
 
     # mbarriers
@@ -312,6 +314,7 @@ def launch_state(
     undefined: str = "hardware",
     slots: int = 64,
     sms: int = 1,
+    unstarted: Unstarted | None = None,
 ) -> LaunchState:
     """The state of a batch before its first instruction: registers and memories of zeros.
 
@@ -319,6 +322,7 @@ def launch_state(
         shared_bytes: of a CTA, static and dynamic.
         checked: whether races and bytes under way in shared memory are looked for.
         timed: whether executors say what an access costs.
+        unstarted: the CTAs that have not started; None: there are none.
     """
     geometry = batch.geometry
     return LaunchState(
@@ -337,4 +341,5 @@ def launch_state(
         params=params,
         dynamic_shared=dynamic_shared,
         sms=sms,
+        unstarted=unstarted or Unstarted(geometry, batch.ctas[:0]),
     )

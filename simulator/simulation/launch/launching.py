@@ -163,5 +163,5 @@ def prepare(
         arithmetic=options.arithmetic,
         undefined=options.undefined,
         budget=options.budget,
-        sms=config.chip.sms if config is not None else 1,
+        sms=config.chip.sms if config is not None else 0,
     )
