@@ -106,6 +106,7 @@ class Role:
         count: registers in it.
         output, optional: whether the instruction writes it; whether it may be left out.
         limit, lax: an immediate is 0 .. limit - 1 (0: any); so many of the last of these are undefined all the same.
+        newer: pairs of an immediate, from which on fewer targets have the instruction, and those targets.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
             (0d3FF0000000000000), "float" (1.0, any other), "decimal" (1.0 as f64), "low word" (of the f64 of 1.0).
         special: whether special registers may be read; in an address %laneid, but not %tid.x.
@@ -130,6 +131,7 @@ class Role:
     optional: bool = False
     limit: int = 0
     lax: int = 0
+    newer: tuple[tuple[int, Availability], ...] = ()
     constants: tuple[str, ...] = ()
     special: bool = False
     multiple: int = 1

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isa.descriptors.tensor_map import ORDINALS
-from isa.descriptors.tensor_map_fields import TYPES
+from isa.descriptors.tensor_map_fields import ATOMS, HOPPER_TYPES, SWIZZLES, TYPES
+from isa.descriptors.tensor_map_replace import ORDINALS
 from isa.forms.record import Access, Role, Shape, Space, Time
 from isa.forms.rows import Qualifiers, Roles, Row, instruction, policy, shared_address, typed_role
+from isa.targets import Availability
 
 _COPY, _REDUCE, _PREFETCH, _REPLACE = "9.7.9.27.1.2", "9.7.9.27.1.3", "9.7.9.27.1.4", "9.7.9.28"
 _DIMENSIONS = "{1d,2d,3d,4d,5d}"
@@ -152,22 +153,31 @@ def _new_value(qualifiers: Qualifiers) -> tuple[Role, ...]:
     """The address of the map, for fields of a dimension which one, and the new value: of codes a constant."""
     field = qualifiers[1]
     address = _map()
-    codes = {"elemtype": len(TYPES), "interleave_layout": 3, "swizzle_mode": 4, "fill_mode": 2}
+    codes = {
+        "elemtype": len(TYPES), "interleave_layout": 3, "swizzle_mode": len(SWIZZLES), "fill_mode": 2,
+        "swizzle_atomicity": len(ATOMS),
+    }  # fmt: skip
     if field in codes:
-        return address, Role("value", Shape.IMMEDIATE, constants=("integer",), limit=codes[field])
+        newer = _NEWER_CODES.get(field, ())
+        return address, Role("value", Shape.IMMEDIATE, constants=("integer",), limit=codes[field], newer=newer)
     value = typed_role("value", qualifiers[-1])
     if field not in ORDINALS:
         return address, value
     return address, Role("ordinal", Shape.IMMEDIATE, constants=("integer",), limit=ORDINALS[field]), value
 
 
-_TARGETS_OF_REPLACE = "90a 100a 100f 101a 101f 103a 103f 110a 110f 120a 120f 121a 121f"
+_BLACKWELLS = "100a 100f 101a 101f 103a 103f 110a 110f 120a 120f 121a 121f"
+_NEWER_CODES = {
+    "elemtype": ((HOPPER_TYPES, Availability(_BLACKWELLS)),),
+    "swizzle_mode": ((len(SWIZZLES) - 1, Availability("103a")),),
+}
+_TARGETS_OF_REPLACE = f"90a {_BLACKWELLS}"
 
 
-def _replacement(fields: str, bits: int) -> Row:
+def _replacement(fields: str, bits: int, since: str = "8.3", targets: str = _TARGETS_OF_REPLACE) -> Row:
     syntax = f"tensormap.replace.tile.{fields}{{.global,.shared::cta}}.b1024.b{bits}"
     row = instruction(
-        syntax, _new_value, since="8.3", targets=_TARGETS_OF_REPLACE, section=_REPLACE, time=Time.STORE_GLOBAL,
+        syntax, _new_value, since=since, targets=targets, section=_REPLACE, time=Time.STORE_GLOBAL,
         name="tensormap.replace", any_order=True,
     )  # fmt: skip
     return replace(row, always=("shared::cta",))
@@ -178,6 +188,7 @@ MAP_ROWS: tuple[Row, ...] = (
     _replacement(
         "{rank,box_dim,global_dim,element_stride,elemtype,interleave_layout,swizzle_mode,fill_mode}", 32
     ),
+    _replacement("swizzle_atomicity", 32, "8.6", _BLACKWELLS),
     instruction(
         "prefetch{.const,.param}.tensormap", lambda _: (_map(),), since="8.0", targets="90+", section="9.7.9.16",
         time=Time.STORE_GLOBAL, name="prefetch", any_order=True,

@@ -205,4 +205,18 @@ def _written(
         name = tuple(operands)[-1]
         reason = f"'{form.opcode}' with operand {name} is not available on {target}: it needs {narrow.targets}"
         raise IsaError(cursor.text, starts[name], reason, str(narrow.targets))
+    if target is not None:
+        _check_newer(cursor, form, operands, starts, target)
     return narrow
+
+
+def _check_newer(
+    cursor: Cursor, form: Form, operands: dict[str, Operand], starts: dict[str, int], target: Target
+) -> None:
+    """Raises IsaError for a constant that only other targets take."""
+    for role in form.roles:
+        operand = operands.get(role.name)
+        for first, targets in role.newer:
+            if isinstance(operand, Immediate) and operand.value >= first and target not in targets:
+                reason = f"operand {role.name} is {operand.value}, which {target} does not have"
+                raise IsaError(cursor.text, starts[role.name], reason, f"0 to {first - 1}, or {targets}")

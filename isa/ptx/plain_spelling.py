@@ -63,6 +63,7 @@ def plan(form: Form) -> Plan | None:
             if role.optional
             or role.vector_type
             or role.choices
+            or role.newer
             or role.multiple != 1
             or role.sink
             or role.packs

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
-LOAD, IM2COL, STORE, REDUCE = range(4)
+LOAD, IM2COL, STORE, REDUCE, IM2COL_STORE, IM2COL_REDUCE = range(6)
 SHARED_BYTES = 65536
 _HEAD = """#include <cuda.h>
 #include <stdint.h>
@@ -82,13 +82,16 @@ def _copies() -> Iterator[str]:
                 f'"{load.format(rank, "im2col", third)}, {places};" :: "r"(s), "l"(map), "r"(bar), {given}, {offsets}'
             )
             yield _case(IM2COL, rank, "", text)
-        store = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%0, {second}], [%1];"
-        yield _case(STORE, rank, "", f'"{store}" :: "l"(map), "r"(s), {given}')
-        for number, name in enumerate(OPERATIONS):
-            reduce = (
-                f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.tile.bulk_group [%0, {second}], [%1];"
-            )
-            yield _case(REDUCE, rank, f" && k->operation == {number}", f'"{reduce}" :: "l"(map), "r"(s), {given}')
+        for store_kind, reduce_kind, mode in ((STORE, REDUCE, "tile"), (IM2COL_STORE, IM2COL_REDUCE, "im2col_no_offs")):
+            if rank < 3 and reduce_kind == IM2COL_REDUCE:
+                continue
+            end = f"{mode}.bulk_group [%0, {second}], [%1];"
+            store = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.{end}"
+            yield _case(store_kind, rank, "", f'"{store}" :: "l"(map), "r"(s), {given}')
+            for number, name in enumerate(OPERATIONS):
+                reduce = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.{end}"
+                which = f" && k->operation == {number}"
+                yield _case(reduce_kind, rank, which, f'"{reduce}" :: "l"(map), "r"(s), {given}')
 
 
 def _case(kind: int, rank: int, more: str, statement: str) -> str:

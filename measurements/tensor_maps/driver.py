@@ -80,7 +80,12 @@ class Driver:
         head += [c.c_void_p(fields["address"]), words("size", c.c_uint64), words("stride", c.c_uint64)]
         tail = [c.c_int(fields[name]) for name in ("interleave", "swizzle", "promotion", "fill")]
         steps = words("step", c.c_uint32)
-        if fields["im2col"]:
+        if fields["im2col"] > 1:  # wide, in the mode less 2
+            corners = [c.c_int(fields[name][0]) for name in ("lower", "upper")]
+            counts = [c.c_uint32(fields[name]) for name in ("channels", "pixels")]
+            tail.insert(1, c.c_int(fields["im2col"] - 2))
+            code = self.library.cuTensorMapEncodeIm2colWide(*head, *corners, *counts, steps, *tail)
+        elif fields["im2col"]:
             corners = [words(name, c.c_int32) for name in ("lower", "upper")]
             counts = [c.c_uint32(fields[name]) for name in ("channels", "pixels")]
             code = self.library.cuTensorMapEncodeIm2col(*head, *corners, *counts, steps, *tail)

@@ -1,9 +1,11 @@
 """Asks the driver for random tensor maps: which it refuses, and which 128 bytes it makes of the others.
 
-    python -m measurements.tensor_maps.measure_encoding COUNT SEED maps.npz
+    python -m measurements.tensor_maps.measure_encoding COUNT SEED maps.npz [new]
 
-Needs a GPU and its driver, and numpy; takes 15 s for 100,000 maps. About half of the maps have one or two fields moved
-to or over a limit. Written: `maps`, one record a map (fields as given, `code`: 0 or the driver's error, `bytes`).
+Needs a GPU and its driver, and numpy; takes 15 s for 100,000 maps. With "new" the maps are of what Blackwell brought:
+sub-byte types, 128-byte swizzles with larger atoms, and wide im2col (`im2col` 2 and 3: modes W and W128). About half of
+the maps have one or two fields moved to or over a limit. Written: `maps`, one record a map (fields as given, `code`: 0
+or the driver's error, `bytes`).
 """
 
 from __future__ import annotations
@@ -56,6 +58,36 @@ def legal_map(draw: random.Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def new_map(draw: random.Random) -> dict[str, Any]:
+    """Random fields of a map that has something of Blackwell's, and that its driver likes in most cases."""
+    fields = legal_map(draw)
+    what = draw.choice(("type", "swizzle", "wide", "both", "all"))
+    kind = draw.choice((13, 14, 15)) if what in ("type", "both", "all") else draw.randrange(13)
+    swizzle = draw.choice((4, 5, 6)) if what in ("swizzle", "both") else draw.choice((0, 3, 4))
+    im2col = draw.choice((2, 3)) if what in ("wide", "all") else draw.choice((0, 0, 1))
+    interleave = draw.choices((0, 1, 2), (14, 1, 1))[0]
+    if im2col > 1:
+        swizzle, interleave = (
+            draw.choices((0, 1, 2, 3, 4, 5, 6), (1, 1, 3, 3, 3, 1, 1))[0],
+            draw.choices((0, 1), (19, 1))[0],
+        )
+    rank, unit = draw.randint(3 if im2col or interleave else 1, 5), 32 if kind > 13 or interleave == 2 else 16
+    group = {13: 32, 14: 128, 15: 128}.get(kind, max(16 // TYPE_BYTES[kind], 1))
+    width = (256, 32, 64, 128, 128, 128, 128)[swizzle] * (2 if kind == 13 else 1) // TYPE_BYTES[kind]
+    box = [group * draw.randint(1, max(min(width, 256) // group, 1))]
+    box += [draw.choice((draw.randint(1, 8), draw.randint(1, 40))) for _ in range(rank - 1)]
+    most = draw.choice((3, 3, 14))
+    corners = [[draw.randint(-most, most) for _ in range(max(rank - 2, 1))] for _ in range(2)]
+    return fields | {
+        "im2col": im2col, "type": kind, "rank": rank, "address": draw.randrange(2 ** draw.randint(8, 42)) * unit,
+        "size": [group * draw.randint(1, 64)] + [draw.randint(16, 4096) for _ in range(rank - 1)],
+        "stride": [unit * draw.choice((draw.randint(1, 4096), draw.randrange(2**30))) for _ in range(rank - 1)],
+        "box": box, "step": [draw.choice((1, 1, draw.randint(1, 8))) for _ in range(rank)], "channels": box[0],
+        "lower": corners[0], "upper": corners[1], "pixels": draw.choice((draw.randint(1, 64), draw.randint(1, 1024))),
+        "interleave": interleave, "swizzle": swizzle, "fill": draw.choices((0, 1), (5, 1))[0],
+    }  # fmt: skip
+
+
 def disturb(fields: dict[str, Any], draw: random.Random) -> None:
     """Moves one field to or over a limit."""
     name = draw.choice(tuple(fields)[3:])
@@ -74,11 +106,11 @@ def disturb(fields: dict[str, Any], draw: random.Random) -> None:
         fields[name] = draw.choice((0, 1, 2, 3, 4, 5, 8, 16))
 
 
-def main(count: int, seed: int, target: str) -> None:
+def main(count: int, seed: int, target: str, what: str = "") -> None:
     """Asks, and writes the records."""
     driver, draw, records = Driver(), random.Random(seed), np.zeros(count, RECORD)
     for record in records:
-        fields = legal_map(draw)
+        fields = (new_map if what == "new" else legal_map)(draw)
         for _ in range(draw.choice((0, 0, 1, 1, 2))):
             disturb(fields, draw)
         for name, value in fields.items():
@@ -93,4 +125,4 @@ def main(count: int, seed: int, target: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

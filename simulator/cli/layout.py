@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.cli import BAD, DONE, NO, choices, say
+from simulator.cli import BAD, DONE, NO, choices, layout_tensormap, say
 from simulator.cli.answer import UnreadableError, answer
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="evaluate every printed formula and compare the mapping")
     _configure_pictures(parser)
     _configure_shared(parser)
-    _configure_tensor_maps(parser)
+    layout_tensormap.configure(parser)
     parser.add_argument(
         "--metadata-format",
         metavar="NAME",
@@ -142,18 +142,6 @@ def _configure_shared(parser: argparse.ArgumentParser) -> None:
         "wgmma.sp.b (64)",
     )
     of.add_argument("--at", type=_place, metavar="ROW,K", help="from where on it reads (default 0,0)")
-
-
-def _configure_tensor_maps(parser: argparse.ArgumentParser) -> None:
-    of = parser.add_argument_group("tensormap", "what a tensor copy brings where in shared memory, from --start on")
-    of.add_argument(
-        "--map",
-        metavar="FIELDS",
-        help="type=f16,size=256x256,stride=512,box=64x64,swizzle=128 (dimension 0 first; also step, fill, lower, "
-        "upper, channels, pixels, address), or its 128 bytes in hexadecimal",
-    )
-    of.add_argument("--coordinates", type=_numbers, metavar="C0,C1,..", help="where the box begins (default 0 each)")
-    of.add_argument("--offsets", type=_numbers, metavar="W,H,..", help="offsets of an im2col load")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -204,7 +192,7 @@ def _checked(options: argparse.Namespace) -> str:
     for name in _OF_SHARED if options.form != "shared" else ():
         if getattr(options, name) is not None and (options.form, name) != ("tensormap", "start"):
             raise UnreadableError(f"--{name} is of matrices in shared memory", "tcsim layout shared")
-    for name in ("map", "coordinates", "offsets") if options.form != "tensormap" else ():
+    for name in layout_tensormap.OPTIONS if options.form != "tensormap" else ():
         if getattr(options, name) is not None:
             raise UnreadableError(f"--{name} is of tensor maps", "tcsim layout tensormap")
     if options.form in ("shared", "datapath", "tensormap"):
@@ -353,25 +341,14 @@ def _shared(options: argparse.Namespace, format: str) -> str | Picture:
 
 
 def _tensor_box(options: argparse.Namespace, format: str) -> str | Picture:
-    from simulator.layout.tensor_box import MAP, BoxLayout, read_map
     from simulator.views.drawing.tensor_box import draw_box
 
-    if options.map is None:
-        raise UnreadableError("the tensor map is missing", f"--map {MAP}, or its 128 bytes in hexadecimal")
-    tensor = read_map(options.map)
-    start = tuple(options.coordinates or (0,) * tensor.rank)
-    layout = BoxLayout(tensor, start, tuple(options.offsets or ()), options.start or 0)
+    layout = layout_tensormap.described(options)
     if format in _PICTURES:
         return draw_box(layout, _palette(options), _size(options))
     if format in ("json", "csv"):
         return layout.json() if format == "json" else layout.table().csv()
     return layout.text(markdown=format == "markdown")
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"-?\d+(?:,-?\d+)*", text):
-        raise argparse.ArgumentTypeError(f"'{text}' are no coordinates; legal: whole numbers such as 0,64")
-    return tuple(map(int, text.split(",")))
 
 
 def _range(text: str) -> tuple[int | None, int]:

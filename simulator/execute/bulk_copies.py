@@ -25,7 +25,8 @@ from simulator.execute.memory import filled, raced
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
 from simulator.execute.spaces import launched, store_anywhere
-from simulator.execute.tensor_copies import Thread, arrived, in_window, reduced, threads_of
+from simulator.execute.tensor_copies import Thread, arrived, in_window, threads_of
+from simulator.execute.tensor_reductions import reduced
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError, SharedMemory, wavefronts
 

@@ -1,4 +1,4 @@
-"""Executes what moves boxes of tensors: cp.async.bulk.tensor, its reductions and prefetches, and tensormap.replace.
+"""Executes what moves boxes of tensors: cp.async.bulk.tensor, its reductions and prefetches.
 
 A copy is executed whole when it is issued: `isa.shared_memory.tensor_box` says where each element lies, 16 bytes are
 moved at a time where they lie within the tensor, and single elements at its edges. What an H200 does with each type,
@@ -8,36 +8,35 @@ with NaN outside the tensor and with coordinates that it refuses is measured (`m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.descriptors.tensor_map import BYTES, TensorMap, replaced
+from isa.descriptors.tensor_map import TensorMap
+from isa.descriptors.tensor_map_fields import BYTES
 from isa.errors import IsaError
 from isa.forms.record import Form
-from isa.forms.tensor_copies import REDUCTIONS
-from isa.ptx.instruction import Address, Immediate, Instruction, TensorPlace
-from isa.shared_memory.tensor_box import NAN, RULE, UNIT, Box, box, broken_rules, swizzled
-from simulator.execute.atomics import update_of
+from isa.forms.tensor_copies import REDUCTIONS, dimensions
+from isa.ptx.instruction import Instruction, TensorPlace, Vector
+from isa.shared_memory.tensor_box import ROWS, RULE, UNIT, WIDE, broken_rules
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import BulkFacts, Fact, Idle
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
-from simulator.execute.spaces import WINDOWS, launched, space_of
+from simulator.execute.spaces import WINDOWS, launched
+from simulator.execute.tensor_pieces import Moved, filler, move, packed_to_6_bits, rounded_to_tf32
+from simulator.execute.tensor_reductions import REDUCED, reduced, turns
 from simulator.state.global_memory import LINE_BYTES
 from simulator.state.mbarrier import joined
 from simulator.state.registers import Warps
-from simulator.state.shared import AddressError, Addresses
-from simulator.state.windows import SHARED, WINDOW_BYTES
+from simulator.state.shared import AddressError
+from simulator.state.windows import RANK_BIT, SHARED, WINDOW_BYTES
 
-Bytes = NDArray[np.uint8]
 Array = NDArray[Any]
-_PATTERN = 1024  # bytes after which every swizzle repeats
-_NOT_MODELLED = ("tile::gather4", "tile::scatter4", "im2col::w", "im2col::w::128", "im2col_no_offs")
+_IM2COL = ("im2col", "im2col_no_offs", *WIDE)
 
 
 class Thread(NamedTuple):
@@ -78,10 +77,16 @@ def _place(instruction: Instruction) -> tuple[Reader, Reader]:
     return addresses(place.map), lambda machine, warps: read(machine, warps).view(np.int32)
 
 
-def _signed_offsets(instruction: Instruction) -> list[Reader]:
+def _offsets(instruction: Instruction) -> list[Reader]:
     """The reader of im2col offsets, 16 bits without a sign; none where there are none. PTX ISA 9.0, 5.5.4."""
     operand = instruction.by_role.get("offsets")
     return [] if operand is None else [reader(operand, 16)]
+
+
+def _offset_count(instruction: Instruction) -> int:
+    """How many numbers the offsets are."""
+    operand = instruction.by_role.get("offsets")
+    return 0 if operand is None else len(operand.elements) if isinstance(operand, Vector) else 1
 
 
 def tensor_at(machine: LaunchState, address: int) -> TensorMap:
@@ -108,87 +113,31 @@ def _decoded(data: bytes) -> TensorMap:
     return TensorMap.decode(data, checked=False)
 
 
-class Pieces(NamedTuple):
-    """The part of a box that is moved in pieces of equal size.
+def _checked(tensor: TensorMap, form: Form, start: tuple[int, ...], shared: int, *, writes: bool) -> None:
+    """Raises AddressError for what the chip answers with an illegal instruction.
 
-    Attributes:
-        shared, memory: int64 [piece]: addresses.
-        bytes: of a piece.
+    Args:
+        tensor: the map.
+        form: the instruction.
+        start: its coordinates.
+        shared: address of the box in shared memory.
+        writes: whether it writes to the tensor.
     """
-
-    shared: NDArray[np.int64]
-    memory: NDArray[np.int64]
-    bytes: int
-
-
-class Moved(NamedTuple):
-    """A box: pieces that lie in the tensor, and elements that do not (their addresses in shared memory)."""
-
-    inside: Pieces
-    outside: NDArray[np.int64]
-
-
-@lru_cache(maxsize=256)
-def _from_origin(tensor: TensorMap) -> tuple[Box, NDArray[np.int64]]:
-    """A tiled box at the origin of a tensor at address 0, before the swizzle, one row of `Box` for each 16 bytes; and
-    the largest coordinate in each dimension."""
-    whole = box(replace(tensor, swizzle=0), (0,) * tensor.rank)
-    if tensor.swizzle > tensor.inner_bytes:  # a row takes the whole width of the swizzle
-        rows, byte = np.divmod(whole.shared, tensor.inner_bytes)
-        whole = replace(whole, shared=rows * tensor.swizzle + byte)
-    step = UNIT // whole.bytes
-    units = Box(
-        whole.shared[::step], whole.memory[::step], whole.inside[::step], whole.index[:, ::step], UNIT
-    )  # fmt: skip
-    return units, whole.index.max(axis=1)
-
-
-def move(
-    tensor: TensorMap, start: tuple[int, ...], offsets: tuple[int, ...], shared: int, *, writes: bool = False
-) -> Moved:
-    """Where the bytes of a copy lie. Boxes within the tensor take a short way, with the same result."""
-    if not tensor.im2col and not tensor.interleave and shared % UNIT == 0:
-        units, last = _from_origin(replace(tensor, address=0))
-        first, size = np.array(start, np.int64), np.array(tensor.size, np.int64)
-        if (first >= 0).all() and (first + last < size).all():
-            strides = np.array((tensor.element.bytes, *tensor.stride_bytes), np.int64)
-            where = tensor.address + int(strides @ first)
-            pieces = Pieces(swizzled(units.shared + shared, tensor.swizzle), units.memory + where, UNIT)
-            return Moved(pieces, np.zeros(0, np.int64))
-    whole = box(tensor, start, offsets, shared, writes=writes)
-    inside = Pieces(whole.shared[whole.inside], whole.memory[whole.inside], whole.bytes)
-    return Moved(inside, whole.shared[~whole.inside])
-
-
-def _checked(tensor: TensorMap, form: Form, start: tuple[int, ...], *, writes: bool) -> None:
-    """Raises AddressError for what the chip answers with an illegal instruction, and for what is not modelled."""
-    mode = next((q for q in form.qualifiers if q in _NOT_MODELLED), "")
-    if mode:
-        raise AddressError(f"a copy with .{mode}, which is not modelled", ".tile, or .im2col of a load", rule=RULE)
-    if len(start) != tensor.rank or ("im2col" in form.qualifiers) != tensor.im2col:
-        said = f"{len(start)}d{' .im2col' * ('im2col' in form.qualifiers)}"
+    mode, im2col = _mode(form), bool(set(_IM2COL) & set(form.qualifiers))
+    if dimensions(form.qualifiers) != tensor.rank or im2col != tensor.im2col:
+        said = f"{dimensions(form.qualifiers)}d{' .im2col' * im2col}"
         has = f"{tensor.rank} dimensions{', im2col' * tensor.im2col}"
         raise AddressError(f"a {said} copy of a tensor map of {has}", "a copy like its map", rule=RULE)
-    for reason in broken_rules(tensor, start, writes=writes):
+    for reason in broken_rules(tensor, start, writes=writes, mode=mode):
         raise AddressError(f"{reason}: the chip stops with an illegal instruction", "PTX ISA 9.0, 5.5", rule=RULE)
-    if tensor.interleave:
-        reason = f"a tensor whose slices of {tensor.interleave} bytes interleave, which is not modelled"
-        raise AddressError(reason, "interleave 0", rule=RULE)
+    if tensor.atom > UNIT and shared % tensor.atom:  # PTX ISA 9.0, 5.5.7
+        reason = f"a box at shared[{shared}] of a map whose swizzle has atoms of {tensor.atom} bytes"
+        raise AddressError(reason, f"a multiple of {tensor.atom}", rule=RULE)
 
 
-def rounded_to_tf32(data: Bytes) -> Bytes:
-    """f32 rounded to the nearest TF32, ties to even; NaN becomes 0x7FFFE000. Measured: loads of both TF32 types."""
-    words = np.ascontiguousarray(data).view("<u4")
-    rounded = words.astype(np.uint64) + 0xFFF + (words >> 13 & 1) & 0xFFFFE000
-    nan = words & 0x7FFFFFFF > 0x7F800000
-    found: Bytes = np.where(nan, np.uint64(0x7FFFE000), rounded).astype("<u4").view(np.uint8)
-    return found
-
-
-def filler(tensor: TensorMap) -> Bytes:
-    """uint8 [byte]: an element outside of the tensor."""
-    pattern = NAN if tensor.fill == "nan" else 0
-    return np.frombuffer(pattern.to_bytes(2, "little") * 4, np.uint8)[: tensor.element.bytes]
+def _mode(form: Form) -> str:
+    """The mode of a copy that the map does not say: one of `ROWS` or `WIDE`; "" if there is none."""
+    return next((q for q in form.qualifiers if q in (*ROWS, *WIDE)), "")
 
 
 # Loads
@@ -203,13 +152,13 @@ def copy_box(instruction: Instruction, form: Form) -> Executor:
 def _load(instruction: Instruction, form: Form) -> Executor:
     where, coordinates = _place(instruction)
     mask = instruction.by_role.get("mask")
-    readers = [where, coordinates, *_signed_offsets(instruction)]
+    readers = [where, coordinates, *_offsets(instruction)]
     readers += [addresses(instruction["to"]), addresses(instruction["mbarrier"])]
     if mask is not None:
         readers.append(reader(mask, 16))
     place = instruction["tensor"]
     assert isinstance(place, TensorPlace)
-    rank = len(place.coordinates.elements)
+    rank, offset_count = len(place.coordinates.elements), _offset_count(instruction)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
@@ -218,21 +167,52 @@ def _load(instruction: Instruction, form: Form) -> Executor:
         for thread in threads_of(machine, warps, form.name, readers):
             address, *rest = thread.values
             start, rest = tuple(rest[:rank]), rest[rank:]
-            offsets = tuple(rest[: rank - 2]) if "im2col" in form.qualifiers else ()
-            to, barrier, *masks = rest[len(offsets) :]
-            tensor = tensor_at(state, address)
-            _checked(tensor, form, start, writes=False)
-            places = [(in_window(to), barrier)]
-            if masks:
-                many = [state.multicast(each, thread.row, masks[0]) for each in (to, barrier)]
-                places = list(zip(*many, strict=True))
-            for each, at in places:
-                _bring(state, thread.row, tensor, move(tensor, start, offsets, each))
-                facts[rows[thread.row]] = arrived(state, thread.row, at, tensor.box_bytes)
+            offsets = tuple(rest[:offset_count])
+            to, barrier, *masks = rest[offset_count:]
+            to, barrier, tensor = in_window(to), in_window(barrier), tensor_at(state, address)
+            _checked(tensor, form, start, to, writes=False)
+            _check_offsets(form, offsets)
+            for each, at in _destinations(state, form, thread.row, to, barrier, masks):
+                moved = move(tensor, start, offsets, each, mode=_mode(form))
+                _bring(state, thread.row, tensor, moved)
+                facts[rows[thread.row]] = arrived(state, thread.row, at, moved.bytes)
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts))
 
     return run
+
+
+def _destinations(
+    state: LaunchState, form: Form, row: int, to: int, barrier: int, masks: list[int]
+) -> list[tuple[int, int]]:
+    """The addresses of each box in shared memory and of its mbarrier.
+
+    The mbarrier lies in the CTA of its box; with .cta_group::2 there or in the other CTA of the pair, and with a
+    multicast in the even or in the odd CTA of each pair, as the given one does. PTX ISA 9.0, 9.7.9.27.1.2.
+    """
+    pair = "cta_group::2" in form.qualifiers
+    if not masks:
+        apart = (to ^ barrier) >> RANK_BIT
+        if apart > pair:
+            ranks = f"an mbarrier in CTA {barrier >> RANK_BIT} of the cluster for a box in CTA {to >> RANK_BIT}"
+            legal = "the same CTA, or the other of the pair" if pair else "the same CTA, or .cta_group::2 within a pair"
+            raise AddressError(ranks, legal, rule=RULE)
+        return [(to, barrier)]
+    boxes, barriers = (state.multicast(each, row, masks[0]) for each in (to, barrier))
+    if pair:
+        parity = barrier & 1 << RANK_BIT
+        barriers = [each & ~(1 << RANK_BIT) | parity for each in barriers]
+    return list(zip(boxes, barriers, strict=True))
+
+
+def _check_offsets(form: Form, offsets: tuple[int, ...]) -> None:
+    """Raises AddressError for a halo or an offset that wide im2col copies do not have. PTX ISA 9.0, 9.7.9.27.1.2."""
+    mode = _mode(form)
+    if mode not in WIDE:
+        return
+    for name, value, limit in zip(("wHalo", "wOffset"), offsets, (512 if mode == WIDE[0] else 32, 32), strict=True):
+        if value >= limit:
+            raise AddressError(f"{name} {value} of .{mode}", f"0 to {limit - 1}", rule=RULE)
 
 
 def in_window(address: int) -> int:
@@ -242,7 +222,7 @@ def in_window(address: int) -> int:
 
 def _bring(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved) -> None:
     """Writes a box to shared memory, of a warp's own CTA or another of its cluster."""
-    inside, outside = moved
+    inside, outside = moved.inside, moved.outside
     data = machine.memory.read(inside.memory[None], inside.bytes)
     if tensor.type.startswith("tf32"):
         data = rounded_to_tf32(data.reshape(-1)).reshape(data.shape)
@@ -250,7 +230,7 @@ def _bring(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved) -> N
     if inside.shared.size:
         machine.shared.write(inside.shared[None], data, actor)
     if outside.size:
-        data = filler(tensor)
+        data = filler(tensor, moved.unit)
         machine.shared.write(outside[None], np.broadcast_to(data, (1, len(outside), len(data))).copy(), actor)
 
 
@@ -282,12 +262,13 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
         for thread in threads_of(machine, warps, form.name, readers):
             address, *start, source = thread.values
             tensor = tensor_at(state, address)
-            _checked(tensor, form, tuple(start), writes=True)
+            source = in_window(source)
+            _checked(tensor, form, tuple(start), source, writes=True)
             if operation is not None and operation not in REDUCED[tensor.type]:
                 reason = f"a reduction by .{operation} of a tensor of {tensor.type}: the chip stops with an illegal "
                 legal = ", ".join(REDUCED[tensor.type]) or "none for this type"
                 raise AddressError(f"{reason}instruction", legal, rule=RULE)
-            box_of = move(tensor, tuple(start), (), in_window(source), writes=True)
+            box_of = move(tensor, tuple(start), (), source, writes=True, mode=_mode(form))
             _send(state, thread.row, tensor, box_of, operation)
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
@@ -300,84 +281,20 @@ def _send(machine: LaunchState, row: int, tensor: TensorMap, moved: Moved, opera
     pieces = moved.inside
     if not pieces.shared.size:
         return
-    data, _ = machine.shared.read(pieces.shared[None], pieces.bytes, machine.actors(np.array([row], np.intp)))
+    actor = machine.actors(np.array([row], np.intp))
+    if tensor.element.padded:  # sixteen elements take 16 bytes, and three pieces in the tensor
+        whole, _ = machine.shared.read(pieces.shared[None, :: tensor.element.bytes // pieces.bytes], UNIT, actor)
+        machine.memory.write(pieces.memory[None], packed_to_6_bits(whole).reshape(1, -1, pieces.bytes))
+        return
+    data, _ = machine.shared.read(pieces.shared[None], pieces.bytes, actor)
     if operation is None:
         machine.memory.write(pieces.memory[None], data)
         return
     size = tensor.element.bytes
-    for turn in turns(pieces):
+    for turn in turns(pieces.memory):
         old = machine.memory.read(pieces.memory[None, turn], pieces.bytes)
         new = reduced(tensor.type, operation, old.reshape(-1, size), data[:, turn].reshape(-1, size))
         machine.memory.write(pieces.memory[None, turn], new.reshape(old.shape))
-
-
-def turns(pieces: Pieces) -> list[NDArray[np.intp]]:
-    """The pieces in groups, one after the other, of which none has two at one address: where dimensions of a tensor
-    overlap, a reduction reads and writes an element more than once."""
-    order = np.argsort(pieces.memory, kind="stable")
-    fresh = np.ones(len(order), np.bool_)
-    fresh[1:] = np.diff(pieces.memory[order]) != 0
-    if fresh.all():
-        return [np.arange(len(order))]
-    places = np.arange(len(order))
-    turn = places - np.maximum.accumulate(np.where(fresh, places, 0))
-    return [order[turn == number] for number in range(int(turn.max()) + 1)]
-
-
-_WORDS = ("add", "min", "max", "and", "or", "xor")
-REDUCED: dict[str, tuple[str, ...]] = {
-    "u8": (), "u16": (), "u32": REDUCTIONS, "s32": _WORDS, "u64": _WORDS, "s64": ("min", "max"),
-    **dict.fromkeys(("f16", "bf16"), ("add", "min", "max")),
-    **dict.fromkeys(("f32", "f32.ftz", "tf32", "tf32.ftz", "f64"), ("add",)),
-}  # fmt: skip
-"""The reductions of each type of tensor; measured on an H200: all others are illegal instructions."""
-
-
-def reduced(kind: str, operation: str, old: Bytes, new: Bytes) -> Bytes:
-    """What a reduction writes, uint8 [element, byte]. Measured on an H200: types with .ftz flush subnormal operands and
-    results; a minimum or maximum of a number and NaN is the number."""
-    update, element = update_of(
-        kind.split(".", maxsplit=1)[0].replace("tf32", "f32"), operation, flushes=kind.endswith("ftz")
-    )
-    a, b = (np.ascontiguousarray(data).view(element)[:, 0] for data in (old, new))
-    with np.errstate(all="ignore"):
-        found = np.ascontiguousarray(update(a, b).astype(element, copy=False))
-    data: Bytes = found[:, None].view(np.uint8)
-    return data
-
-
-# Maps
-
-
-@prepares("tensormap.replace")
-def replace_field(instruction: Instruction, form: Form) -> Executor:
-    """tensormap.replace: changes a field of a map in global or shared memory. PTX ISA 9.0, 9.7.9.28."""
-    field, space = form.qualifiers[1], space_of(form)
-    ordinal, value = instruction.by_role.get("ordinal", Immediate(0)), instruction["value"]
-    assert isinstance(instruction["address"], Address)
-    assert isinstance(ordinal, Immediate)
-    readers = [addresses(instruction["address"]), reader(value, form.width)]
-
-    def run(machine: CtaState, warps: Warps) -> Outcome:
-        state = launched(machine, form)
-        for thread in threads_of(machine, warps, form.name, readers):
-            address, given = thread.values
-            shared = space == "shared" or WINDOWS["shared"] <= address < WINDOWS["shared"] + (1 << 32)
-            places: Addresses = np.arange(0, BYTES, UNIT, dtype=np.int64)[None]
-            actor = machine.actors(np.array([thread.row], np.intp))
-            places = places + (in_window(address) if shared else address)
-            before = state.shared.read(places, UNIT, actor)[0] if shared else state.memory.read(places, UNIT)
-            after = np.frombuffer(replaced(before.tobytes(), field, given, ordinal.value), np.uint8).reshape(
-                before.shape
-            )
-            if shared:
-                state.shared.write(places, after, actor)
-            else:
-                state.memory.write(places, after)
-        machine.note(instruction, warps)
-        return Outcome(facts=(Idle(),) * len(warps))
-
-    return run
 
 
 @prepares("cp.async.bulk.prefetch.tensor")

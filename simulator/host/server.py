@@ -11,7 +11,8 @@ from enum import IntEnum
 from typing import Any
 
 from isa.descriptors.tensor_map import TensorMap
-from isa.descriptors.tensor_map_fields import FILLS, INTERLEAVES, PROMOTIONS, SWIZZLES, TYPE_OF_DRIVER
+from isa.descriptors.tensor_map_driver import of_driver
+from isa.descriptors.tensor_map_rules import refuse
 from isa.errors import Error, IsaError
 from simulator.chip.config import Config
 from simulator.host.device import described
@@ -24,6 +25,7 @@ _HEAD = struct.Struct("<IIQ")
 _REPLY = struct.Struct("<iIQ")
 _LAUNCH = struct.Struct("<II3I3I3IQI")
 _MAP = struct.Struct("<10IQ5Q4Q5I5I3i3i")
+_MAP_FUNCTIONS = ("Tiled", "Im2col", "Im2colWide")
 _PORTION = 1 << 20
 
 
@@ -178,18 +180,21 @@ class Server:
         address, numbers = rest[1], rest[2:]
         counts = (0, rank), (5, rank - 1), (9, rank), (14, rank), (19, max(rank - 2, 0)), (22, max(rank - 2, 0))
         size, stride, box, element, lower, upper = (tuple(numbers[first : first + count]) for first, count in counts)
+        codes = {
+            "data_type": kind, "interleave": interleave, "swizzle": swizzle, "l2_promotion": promotion, "fill": fill,
+        }  # fmt: skip
         try:
             where: dict[str, Any] = {"box": box}
             if im2col:
                 where = {"lower": lower, "upper": upper, "channels": channels, "pixels": pixels}
             tensor = TensorMap(
-                type=TYPE_OF_DRIVER[kind].name, size=size, stride_bytes=stride, element_stride=element,
-                swizzle=SWIZZLES[swizzle], interleave=INTERLEAVES[interleave], l2_promotion=PROMOTIONS[promotion],
-                fill=FILLS[fill], address=address, **where,
-            )  # fmt: skip
+                size=size, stride_bytes=stride, element_stride=element, address=address, **of_driver(codes), **where
+            )
+            if self.config.target.number < 100 and tensor.beyond_hopper:
+                raise refuse(tensor.type, f"{tensor.beyond_hopper}: the driver of a Hopper refuses it", "none", "type")
             return Status.SUCCESS, tensor.encode()
-        except (IsaError, IndexError, KeyError) as error:
-            tell(f"cuTensorMapEncode{'Im2col' if im2col else 'Tiled'}: {error}")
+        except IsaError as error:
+            tell(f"cuTensorMapEncode{_MAP_FUNCTIONS[im2col]}: {error}")
             return Status.INVALID_VALUE, b""
 
     def _clock(self, body: bytes) -> Answer:

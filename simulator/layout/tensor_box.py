@@ -17,14 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from isa.descriptors.tensor_map import BYTES, TensorMap
-from isa.descriptors.tensor_map_fields import TYPE_OF_NAME
+from isa.descriptors.tensor_map import TensorMap
+from isa.descriptors.tensor_map_fields import BYTES, TYPE_OF_NAME, TensorType
 from isa.errors import IsaError
-from isa.shared_memory.tensor_box import RULE, UNIT, Box, box, broken_rules, extent
+from isa.shared_memory.tensor_box import ROWS, RULE, UNIT, WIDE, Box, box, broken_rules, extent
 from simulator.state.shared import LINE_BYTES
 from simulator.tables import Table
 
 SOURCE = "measured on an NVIDIA H200, November 2026 (measurements/tensor_maps); PTX ISA 9.0, 5.5"
+INFERRED = "inferred from the text of PTX ISA 9.0, 5.5, and CUDA 13.0: only Blackwell has it"
 MAP = "type=f16,size=256x256,stride=512,box=64x64,swizzle=128"
 _LISTS = {
     "size": "size", "stride": "stride_bytes", "box": "box", "step": "element_stride", "lower": "lower",
@@ -32,7 +33,7 @@ _LISTS = {
 }  # fmt: skip
 _NUMBERS = {
     "swizzle": "swizzle", "interleave": "interleave", "promotion": "l2_promotion", "channels": "channels",
-    "pixels": "pixels", "address": "address",
+    "pixels": "pixels", "address": "address", "atom": "atom", "flip": "flip",
 }  # fmt: skip
 _WORDS = ("type", "fill")
 
@@ -62,7 +63,7 @@ def read_map(text: str) -> TensorMap:
     if "box" not in values and "pixels" not in values:
         raise IsaError(text, -1, "the tensor map has no box", f"{MAP}, or channels and pixels", rule="tensor-map")
     if values["type"] in TYPE_OF_NAME and len(values["size"]) > 1 and "stride_bytes" not in values:
-        values["stride_bytes"] = _packed(values["size"], TYPE_OF_NAME[values["type"]].bytes)
+        values["stride_bytes"] = _packed(values["size"], TYPE_OF_NAME[values["type"]], values.get("interleave", 0))
     return TensorMap(**values)
 
 
@@ -77,11 +78,12 @@ def _value(name: str, text: str) -> Any:
     return read if name in _LISTS else read[0]
 
 
-def _packed(size: Sequence[int], element: int) -> list[int]:
-    """Strides of a tensor whose rows follow one another at multiples of 16 bytes."""
-    strides, reach = [], size[0] * element
+def _packed(size: Sequence[int], element: TensorType, interleave: int) -> list[int]:
+    """Strides of a tensor whose rows follow one another at multiples of 16 bytes, or of those that the type needs."""
+    unit = interleave or (2 * UNIT if element.padded else UNIT)
+    strides, reach = [], size[0] * interleave or -(-size[0] * element.bytes // element.group)
     for extent_of in size[1:]:
-        strides.append(-(-reach // UNIT) * UNIT)
+        strides.append(-(-reach // unit) * unit)
         reach = strides[-1] * extent_of
     return strides
 
@@ -109,8 +111,9 @@ class BoxLayout:
     Attributes:
         tensor: the map.
         start: its coordinates, dimension 0 first.
-        offsets: of an im2col load.
+        offsets: of an im2col load; of a wide one halo and offset.
         shared: address of the box in shared memory; with a swizzle a multiple of 128.
+        mode: of the copy, as in `isa.shared_memory.tensor_box.box`.
 
     Raises:
         IsaError: coordinates that the chip refuses, or as many as the tensor does not have.
@@ -120,12 +123,22 @@ class BoxLayout:
     start: tuple[int, ...]
     offsets: tuple[int, ...] = ()
     shared: int = 0
+    mode: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.start) != self.tensor.rank:
+        count = 5 if self.mode in ROWS else self.tensor.rank
+        reason, legal = "", ""
+        if len(self.start) != count:
             reason = f"{len(self.start)} coordinates of a tensor of {self.tensor.rank} dimensions"
-            raise IsaError(str(self.start), -1, reason, f"{self.tensor.rank}", rule=RULE)
-        for broken in broken_rules(self.tensor, self.start, writes=False):
+            legal = f"{count}" if self.mode not in ROWS else "5: the column and four rows"
+        elif self.mode in (ROWS if self.tensor.im2col else WIDE):
+            reason = f"a copy with .{self.mode} of a map that is {'im2col' if self.tensor.im2col else 'tiled'}"
+            legal = ", ".join(WIDE if self.tensor.im2col else ROWS)
+        elif self.mode in WIDE and len(self.offsets) != 2:
+            reason, legal = f"{len(self.offsets)} offsets of a copy with .{self.mode}", "2: wHalo,wOffset"
+        if reason:
+            raise IsaError(str(self.start), -1, reason, legal, rule=RULE)
+        for broken in broken_rules(self.tensor, self.start, writes=self.mode == ROWS[1], mode=self.mode):
             raise IsaError(str(self.start), -1, f"{broken}: an illegal instruction", "other coordinates", rule=RULE)
         if self.shared % 128:
             raise IsaError(str(self.shared), -1, f"a box at byte {self.shared}", "a multiple of 128", rule=RULE)
@@ -133,19 +146,32 @@ class BoxLayout:
     @cached_property
     def box(self) -> Box:
         """Every element."""
-        return box(self.tensor, self.start, self.offsets, self.shared)
+        return box(self.tensor, self.start, self.offsets, self.shared, mode=self.mode)
+
+    @property
+    def counted(self) -> int:
+        """Bytes that the copy counts on its mbarrier."""
+        return len(self.box.shared) * self.box.bytes
 
     @cached_property
     def units(self) -> dict[int, Unit]:
-        """The 16-byte units by their address."""
-        each = UNIT // self.box.bytes
-        inside = self.box.inside.reshape(-1, each).sum(axis=1).tolist()
-        first = [values[::each].tolist() for values in (self.box.shared, self.box.memory)]
-        places = self.box.index[:, ::each].T.tolist()
-        return {
-            address: Unit(address, tuple(place), memory, count)
-            for address, memory, place, count in zip(*first, places, inside, strict=True)
-        }
+        """The 16-byte units by their address; of their pieces the first in shared memory says which they are."""
+        order = np.argsort(self.box.shared, kind="stable")
+        starts, first, count = np.unique(self.box.shared[order] // UNIT, return_index=True, return_counts=True)
+        inside = np.add.reduceat(self.box.inside[order].astype(np.int64), first)
+        elements = inside * self._elements // count
+        chosen = order[first]
+        rows = zip(
+            (starts * UNIT).tolist(), self.box.index[:, chosen].T.tolist(), self.box.memory[chosen].tolist(),
+            elements.tolist(), strict=True,
+        )  # fmt: skip
+        return {address: Unit(address, tuple(place), memory, number) for address, place, memory, number in rows}
+
+    @property
+    def _elements(self) -> int:
+        """Elements in 16 bytes of shared memory."""
+        element = self.tensor.element
+        return UNIT // element.shared_bytes * element.group
 
     @property
     def lines(self) -> range:
@@ -161,21 +187,25 @@ class BoxLayout:
     @property
     def title(self) -> str:
         """What it is."""
-        swizzle = f"swizzle {self.tensor.swizzle} bytes" if self.tensor.swizzle else "no swizzle"
-        at = ", ".join(map(str, self.start))
-        return f"box of {self.tensor.type} at ({at}), {swizzle}, {self.tensor.box_bytes} bytes"
+        swizzle = f"swizzle {self.tensor.swizzle_name}" if self.tensor.swizzle else "no swizzle"
+        slices = f", slices of {self.tensor.interleave} bytes" if self.tensor.interleave else ""
+        at, mode = ", ".join(map(str, self.start)), f" (.{self.mode})" if self.mode else ""
+        return f"box of {self.tensor.type} at ({at}){mode}, {swizzle}{slices}, {self.counted} bytes"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know besides."""
-        reach, counted = extent(self.tensor), self.tensor.box_bytes
-        gap = f"; {reach - counted} bytes between rows stay as they are" if reach > counted else ""
-        outside = int((~self.box.inside).sum())
+        counted, last = self.counted, int(self.box.shared.max()) + self.box.bytes
+        reach = extent(self.tensor) if not self.mode else last - self.shared
+        gap = f"; {reach - counted} bytes between them stay as they are" if reach > counted else ""
+        outside = int((~self.box.inside).sum()) * self._elements * self.box.bytes // UNIT
+        if self.tensor.element.padded:
+            outside = outside * UNIT // self.tensor.element.bytes
         return (
             "cells: coordinates of the first element of 16 bytes, dimension 0 first",
             f"the mbarrier counts {counted} bytes; the box reaches over {reach} bytes of shared memory{gap}",
             f"{outside} elements lie outside of the tensor and are {'NaN' if self.tensor.fill == 'nan' else 'zeros'}",
-            f"source: {SOURCE}",
+            f"source: {INFERRED if self.mode or self.tensor.beyond_hopper else SOURCE}",
         )
 
     def table(self) -> Table:
@@ -217,4 +247,15 @@ def explained(tensor: TensorMap) -> str:
     reach = (
         f"a copy counts {tensor.box_bytes} bytes on its mbarrier, and reaches over {extent(tensor)} of shared memory"
     )
-    return "\n".join((str(tensor), reach, "bytes (those from 80 on are 0)", *rows, f"source: {SOURCE}")) + "\n"
+    return (
+        "\n".join(
+            (
+                str(tensor),
+                reach,
+                "bytes (those from 80 on are 0)",
+                *rows,
+                f"source: {INFERRED if tensor.beyond_hopper else SOURCE}",
+            )
+        )
+        + "\n"
+    )

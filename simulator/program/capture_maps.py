@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from isa.descriptors.tensor_map import BYTES, TensorMap
-from isa.descriptors.tensor_map_fields import FILLS, INTERLEAVES, PROMOTIONS, SWIZZLES, TYPE_OF_DRIVER
+from isa.descriptors.tensor_map import TensorMap
+from isa.descriptors.tensor_map_driver import of_driver
+from isa.descriptors.tensor_map_fields import BYTES
 from isa.errors import IsaError
 
 Fail = Callable[[str, str, str], NoReturn]  # the key, what is wrong, what would be right
@@ -48,16 +49,10 @@ def read_map(key: str, entry: Any, sizes: Mapping[str | int, int], fail: Fail) -
         fail(f"{key}.{'buffer' if place else 'param'}", f"no bytes {holder!r}", ", ".join(map(str, sizes)) or "bytes")
     if not 0 <= numbers["offset"] <= sizes[holder] - BYTES:
         fail(f"{key}.offset", str(numbers["offset"]), f"0 to {sizes[holder] - BYTES}")
-    codes: dict[str, tuple[Any, str]] = {
-        "type": (TYPE_OF_DRIVER, "data_type"), "interleave": (INTERLEAVES, "interleave"),
-        "swizzle": (SWIZZLES, "swizzle"), "l2_promotion": (PROMOTIONS, "l2_promotion"), "fill": (FILLS, "fill"),
-    }  # fmt: skip
-    values: dict[str, Any] = {}
-    for name, (table, said) in codes.items():
-        code = numbers[said]
-        if not (code in table if isinstance(table, dict) else 0 <= code < len(table)):
-            fail(f"{key}.{said}", str(code), f"0 to {len(table) - 1}")
-        values[name] = table[code].name if isinstance(table, dict) else table[code]
+    try:
+        values = of_driver(numbers)
+    except IsaError as error:
+        fail(f"{key}.{error.operand}", error.text, error.legal)
     counts = {"size": rank, "stride_bytes": rank - 1, "element_stride": rank}
     if entry.get("im2col") or "pixels" in entry:
         counts |= {"lower": rank - 2, "upper": rank - 2}

@@ -16,16 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.descriptors.tensor_map import TensorMap, replaced
-from isa.descriptors.tensor_map_fields import FILLS, INTERLEAVES, PROMOTIONS, SWIZZLES, TYPE_OF_DRIVER
+from isa.descriptors.tensor_map import TensorMap
+from isa.descriptors.tensor_map_driver import ENUMERATIONS, of_driver, wide_corners
+from isa.descriptors.tensor_map_replace import replaced
 from isa.errors import IsaError
 from isa.forms.tensor_copies import REDUCTIONS
 from isa.shared_memory.tensor_box import broken_rules
-from simulator.execute.tensor_copies import REDUCED, filler, move, reduced, rounded_to_tf32, turns
+from simulator.execute.tensor_pieces import filler, move, rounded_to_tf32
+from simulator.execute.tensor_reductions import REDUCED, reduced, turns
 
 FOLDER = Path(__file__).parent / "tensor_maps"
 SHARED = 65536
-LOAD, IM2COL, STORE, REDUCE = range(4)
+LOAD, IM2COL, STORE, REDUCE, IM2COL_STORE, IM2COL_REDUCE = range(6)
+REDUCES = (REDUCE, IM2COL_REDUCE)
 COPIES = ("tiles", "im2col", "refused")
 
 
@@ -36,31 +39,30 @@ def stored(name: str) -> dict[str, NDArray[Any]]:
         return {key: archive[key] for key in archive.files}
 
 
-def _from(values: Sequence[Any], code: int) -> Any:
-    """The value of a code; the code itself, which is none, where it is too high."""
-    return values[code] if code < len(values) else f"code {code}"
-
-
 def map_of(record: Any) -> TensorMap:
     """The map that the fields of a record describe; IsaError where it is refused."""
-    rank, im2col = int(record["rank"]), bool(record["im2col"])
-    kind = TYPE_OF_DRIVER.get(int(record["type"]))
-    corners = {name: record[name][: rank - 2].tolist() for name in ("lower", "upper")} if im2col else {}
-    counts = {name: int(record[name]) for name in ("channels", "pixels")} if im2col else {}
-    if im2col and not counts["channels"]:
-        raise IsaError("0", -1, "no channels")
+    rank, im2col, wide = int(record["rank"]), bool(record["im2col"]), record["im2col"] > 1
+    names = {"data_type": "type", "l2_promotion": "promotion"}
+    values = of_driver({name: int(record[names.get(name, name)]) for name in ENUMERATIONS})
+    if im2col:
+        values |= {name: record[name][: rank - 2].tolist() for name in ("lower", "upper")}
+        values |= {name: int(record[name]) for name in ("channels", "pixels")}
+        if not values["channels"]:
+            raise IsaError("0", -1, "no channels")
+    if wide:
+        values |= wide_corners(rank, int(record["lower"][0]), int(record["upper"][0]))
     return TensorMap(
-        kind.name if kind else f"code {record['type']}",
-        record["size"][:rank].tolist(), record["stride"][: rank - 1].tolist(),
-        () if im2col else record["box"][:rank].tolist(), record["step"][:rank].tolist(),
-        _from(SWIZZLES, int(record["swizzle"])), _from(INTERLEAVES, int(record["interleave"])),
-        _from(PROMOTIONS, int(record["promotion"])), _from(FILLS, int(record["fill"])), **corners, **counts,
-        address=int(record["address"]),
+        size=record["size"][:rank].tolist(), stride_bytes=record["stride"][: rank - 1].tolist(),
+        box=() if im2col else record["box"][:rank].tolist(), element_stride=record["step"][:rank].tolist(),
+        address=int(record["address"]), **values,
     )  # fmt: skip
 
 
 def wrong_maps(records: NDArray[Any]) -> Iterator[int]:
-    """The places of maps that are judged or encoded in another way, or do not decode to themselves."""
+    """The places of maps that are judged or encoded in another way, or do not decode to themselves.
+
+    What Blackwell brought the driver of a Hopper refuses.
+    """
     for place, record in enumerate(records):
         data = record["bytes"].tobytes()
         try:
@@ -68,6 +70,8 @@ def wrong_maps(records: NDArray[Any]) -> Iterator[int]:
         except IsaError:
             if record["code"] == 0:
                 yield place
+            continue
+        if tensor.beyond_hopper and record["code"]:
             continue
         if record["code"] or tensor.encode() != data or TensorMap.decode(data) != tensor:
             yield place
@@ -93,7 +97,7 @@ def wrong_copies(cases: dict[str, NDArray[Any]], chosen: Sequence[int] | None = 
         start = tuple(record["start"][: tensor.rank].tolist())
         broken = bool(broken_rules(tensor, start, writes=kind >= STORE))
         operation = REDUCTIONS[record["operation"]]
-        broken |= kind == REDUCE and operation not in REDUCED[tensor.type]
+        broken |= kind in REDUCES and operation not in REDUCED[tensor.type]
         if broken or record["result"]:
             if broken != bool(record["result"]):
                 yield place
@@ -113,14 +117,15 @@ def wrong_copies(cases: dict[str, NDArray[Any]], chosen: Sequence[int] | None = 
 def _loaded(cases: dict[str, NDArray[Any]], record: Any, tensor: TensorMap, start: tuple[int, ...]) -> NDArray[Any]:
     """Shared memory after a load."""
     offsets = tuple(record["offsets"][: tensor.rank - 2].tolist()) if tensor.im2col else ()
-    inside, outside = move(tensor, start, offsets, 0)
+    moved = move(tensor, start, offsets, 0)
+    inside, outside = moved.inside, moved.outside
     memory = (0xA0 | (np.arange(SHARED) & 15)).astype(np.uint8)
     where = (inside.memory - int(record["pool"]))[:, None] + np.arange(inside.bytes)
     data = cases["pool"][where]
     if tensor.type.startswith("tf32"):
         data = rounded_to_tf32(data.ravel()).reshape(data.shape)
     memory[inside.shared[:, None] + np.arange(inside.bytes)] = data
-    memory[outside[:, None] + np.arange(tensor.element.bytes)] = filler(tensor)
+    memory[outside[:, None] + np.arange(moved.unit)] = filler(tensor, moved.unit)
     return memory
 
 
@@ -129,9 +134,9 @@ def _stored(cases: dict[str, NDArray[Any]], record: Any, tensor: TensorMap, star
     inside, memory = move(tensor, start, (), 0, writes=True).inside, cases["pool"].copy()
     where = (inside.memory - int(record["pool"]))[:, None] + np.arange(inside.bytes)
     data = np.resize(cases["given"], SHARED)[inside.shared[:, None] + np.arange(inside.bytes)]
-    if record["kind"] == REDUCE:
+    if record["kind"] in REDUCES:
         size, operation = tensor.element.bytes, REDUCTIONS[record["operation"]]
-        for turn in turns(inside):
+        for turn in turns(inside.memory):
             new = reduced(tensor.type, operation, memory[where[turn]].reshape(-1, size), data[turn].reshape(-1, size))
             memory[where[turn]] = new.reshape(where[turn].shape)
         return memory

@@ -8,7 +8,7 @@ using namespace tcsim;
 
 namespace {
 
-// A map as the server wants it: im2col has corners and counts in place of the box.
+// A map as the server wants it: im2col (1, of the wide function 2) has corners and counts in place of the box.
 struct TensorMap {
     uint32_t im2col, type, rank, interleave, swizzle, promotion, fill, channels, pixels, padding;
     uint64_t address, size[5], stride[4];
@@ -54,6 +54,25 @@ Error encode_im2col(
     return encode(map, wanted, size, stride, element);
 }
 
+Error encode_im2col_wide(
+    void *map, int type, uint32_t rank, void *address, const uint64_t *size, const uint64_t *stride, int lower,
+    int upper, uint32_t channels, uint32_t pixels, const uint32_t *element, int interleave, int, int swizzle,
+    int promotion, int fill) {
+    TensorMap wanted{};  // the mode is one of the copy: the driver of an H200 makes the same map of both
+    wanted.im2col = 2, wanted.channels = channels, wanted.pixels = pixels;
+    wanted.type = type, wanted.rank = rank, wanted.address = reinterpret_cast<uint64_t>(address);
+    wanted.interleave = interleave, wanted.swizzle = swizzle, wanted.promotion = promotion, wanted.fill = fill;
+    wanted.lower[0] = lower, wanted.upper[0] = upper;
+    return encode(map, wanted, size, stride, element);
+}
+
+Error replace_address(void *map, void *address) {  // of the bytes 0 to 7
+    uint64_t value = reinterpret_cast<uint64_t>(address);
+    if (!map || reinterpret_cast<size_t>(map) % 64 || value % 16) return INVALID_VALUE;
+    memcpy(map, &value, sizeof value);
+    return SUCCESS;
+}
+
 Error error_text(int error, const char **text);
 Error error_name(int error, const char **text);
 Error driver_version(int *version);
@@ -87,6 +106,8 @@ Error entry_point(const char *name, void **function, int *result) {
     } known[] = {
         {"cuTensorMapEncodeTiled", reinterpret_cast<void *>(encode_tiled)},
         {"cuTensorMapEncodeIm2col", reinterpret_cast<void *>(encode_im2col)},
+        {"cuTensorMapEncodeIm2colWide", reinterpret_cast<void *>(encode_im2col_wide)},
+        {"cuTensorMapReplaceAddress", reinterpret_cast<void *>(replace_address)},
         {"cuGetErrorString", reinterpret_cast<void *>(error_text)},
         {"cuGetErrorName", reinterpret_cast<void *>(error_name)},
         {"cuDriverGetVersion", reinterpret_cast<void *>(driver_version)},

@@ -8,7 +8,7 @@ import pytest
 import simulator
 from isa.descriptors.tensor_map import TensorMap
 from isa.shared_memory.tensor_box import box
-from simulator.execute.tensor_copies import move
+from simulator.execute.tensor_pieces import move
 from tests.golden.compare_tensor_maps import COPIES, stored, wrong_copies
 from tests.support.cases import exhaustive
 
