@@ -117,7 +117,7 @@ REDUCE_ROWS: tuple[Row, ...] = (
 def _values(qualifiers: Qualifiers, reduces: bool) -> Role:
     """The values of st.async, or the one of red.async, in registers just as wide as the type."""
     count = next((int(q[1:]) for q in qualifiers if q in ("v2", "v4")), 1)
-    mapped = "mmio" in qualifiers
+    mapped = "release" in qualifiers
     kind = "u32" if mapped and reduces and qualifiers[-1] == "b32" else qualifiers[-1]
     constants = ("integer",) if reduces and mapped else stored_constants(qualifiers)
     bits = type_bits(kind)
@@ -130,7 +130,8 @@ def _one_value(reduces: bool) -> Roles:
 
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
         done = "mbarrier::complete_tx::bytes" in qualifiers
-        mbarrier = replace(_shared("mbarrier"), widths=(32, 64) if reduces else (16, 32, 64))
+        peer = not reduces and any(q.startswith("shared") for q in qualifiers)
+        mbarrier = replace(_shared("mbarrier"), widths=(16, 32, 64) if peer else (32, 64))
         where = Role("address", Shape.ADDRESS, widths=(32, 64), variables=True, special=True)
         return where, _values(qualifiers, reduces), *((mbarrier,) if done else ())
 
@@ -155,7 +156,7 @@ def _async(name: str, rest: str, since: str, targets: str, section: str, time: T
 _OPERATIONS = (".{inc,dec}.u32", ".{min,max}.{u32,s32}", ".add.{u32,s32,u64,s64}", ".{and,or,xor}.b32")
 _PEER = "{.shared::cluster,.shared::cta}"
 _TO_SHARED = f".relaxed.cluster{{.shared::cluster}}{_DONE}"
-_MMIO = ".mmio.release.{sys,gpu}{.global}"
+_MMIO = "{.mmio}.release.{sys,gpu}{.global}"
 
 ASYNC_ROWS: tuple[Row, ...] = (
     *(

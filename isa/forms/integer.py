@@ -162,7 +162,7 @@ def _set_row(syntax: str, since: str, targets: str) -> Row:
 def _packed(kind: str, output: bool, name: str) -> Role:
     bits = bits_of(kind)
     constants = () if output else constants_of(kind)
-    return Role(
+    role = Role(
         name,
         Shape.SCALAR,
         output=output,
@@ -174,6 +174,8 @@ def _packed(kind: str, output: bool, name: str) -> Role:
         widths=(bits,),
         type=kind,
     )
+    of_halves = replace(role, constants=("integer", "double", "decimal"))
+    return replace(role, braced=of_halves) if bits == 128 and not output else role
 
 
 def _mov_packed(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -326,6 +328,7 @@ INTEGER_ROWS: tuple[Row, ...] = (
     *(_row(f"prmt.b32.{mode}", lambda _: typed("d, a, b, c")(("b32",)), "9.7.9.7", since="2.0")
       for mode in ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")),
     _row("mov.f64", "d, a", "9.7.9.3", Time.EITHER),
+    _row("mov.b128", _mov_packed, "9.7.9.4", Time.EITHER),
     _sequence(_row("cvt.pack.sat.{u16,s16}.s32", _pack, "9.7.9.22", since="6.5", targets="72+", leading=1), -2, -1),
     _sequence(
         _row("cvt.pack.sat.{u8,s8,u4,s4,u2,s2}.s32.b32", _pack, "9.7.9.22", since="6.5", targets="72+",

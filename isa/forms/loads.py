@@ -41,7 +41,7 @@ def _words(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) -
     """The registers of a load or store in a kernel, which may be wider than the type. PTX ISA 9.0, 9.4.1."""
     count = next((int(q[1:]) for q in qualifiers if q in ("v2", "v4", "v8")), 1)
     bits = type_bits(qualifiers[-1])
-    widths = tuple(width for width in (16, 32, 64, 128) if width >= bits and (width < 128 or bits == 128))
+    widths = tuple(width for width in (16, 32, 64, 128) if width >= bits and (width < 128 or count < 8))
     shape = Shape.SCALAR if count == 1 else Shape.VECTOR
     sink = "part" if name == "d" and count > 1 else ""
     return Role(

@@ -37,7 +37,7 @@ def _data(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) ->
     shape = Shape.SCALAR if count == 1 else Shape.VECTOR
     kind = qualifiers[-1]
     bits, sink = type_bits(kind), "part" if name == "d" and count > 1 else ""
-    widths = tuple(width for width in (16, 32, 64) if width >= bits)
+    widths = tuple(width for width in (16, 32, 64, 128) if width >= bits)
     return Role(
         name, shape, count, output=name == "d", constants=constants, width=max(bits, 32), widths=widths,
         type=kind, sink=sink,

@@ -296,7 +296,13 @@ def anywhere(name: str) -> Role:
 def type_bits(type_name: str) -> int:
     """The width of a register that holds this type. Types below 32 bits are in 32-bit registers, except in moves and
     conversions."""
-    return 1 if type_name == "pred" else int(type_name[1:])
+    return _TYPE_BITS.get(type_name) or int(type_name[1:])
+
+
+_TYPE_BITS = {
+    "pred": 1, "bf16": 16, "f16x2": 32, "bf16x2": 32,
+    **{f"{kind}{count}": bits for kind in ("e4m3", "e5m2") for count, bits in (("", 8), ("x2", 16), ("x4", 32))},
+}  # fmt: skip
 
 
 def constants_of(type_name: str) -> tuple[str, ...]:

@@ -9,9 +9,11 @@ from isa.forms.bulk_copies import ASYNC_ROWS, BULK_ROWS, FILL_ROWS, REDUCE_ROWS
 from isa.forms.conversions import CONVERSION_ROWS
 from isa.forms.floating import FLOAT_ROWS
 from isa.forms.integer import INTEGER_ROWS, PLAIN_INTEGER_ROWS
+from isa.forms.launch_control import LAUNCH_ROWS
 from isa.forms.loads import THREAD_ROWS
 from isa.forms.memory import MEMORY_ROWS
 from isa.forms.mma import mma_forms
+from isa.forms.multimem import MULTIMEM_ROWS
 from isa.forms.record import Form
 from isa.forms.rows import Row
 from isa.forms.scalar import SCALAR_ROWS
@@ -29,7 +31,7 @@ FAMILY_ROWS: tuple[Row, ...] = (*TCGEN05_ROWS, *MBARRIER_ROWS, *FENCE_ROWS)
 # What kernels have besides: more spellings than can be listed
 KERNEL_ROWS: tuple[Row, ...] = (
     *THREAD_ROWS, *WARP_ROWS, *INTEGER_ROWS, *KERNEL_BARRIER_ROWS, *KERNEL_MBARRIER_ROWS, *TENSOR_ROWS, *MAP_ROWS,
-    *WGMMA_ROWS, *REDUCE_ROWS, *ASYNC_ROWS, *FILL_ROWS,
+    *WGMMA_ROWS, *REDUCE_ROWS, *ASYNC_ROWS, *FILL_ROWS, *LAUNCH_ROWS, *MULTIMEM_ROWS,
 )  # fmt: skip
 FAMILIES = ("tcgen05", "mbarrier", "fence")
 

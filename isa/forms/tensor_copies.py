@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isa.descriptors.tensor_map_fields import ATOMS, HOPPER_TYPES, SWIZZLES, TYPES
+from isa.descriptors.tensor_map_fields import ATOMS, BYTES, HOPPER_TYPES, SWIZZLES, TYPES
 from isa.descriptors.tensor_map_replace import ORDINALS
 from isa.forms.record import Access, Role, Shape, Space, Time
 from isa.forms.rows import Qualifiers, Roles, Row, instruction, policy, shared_address, typed_role
@@ -31,7 +31,8 @@ def _tensor(qualifiers: Qualifiers) -> Role:
     scattered the column and four rows."""
     rows = {"tile::gather4", "tile::scatter4"} & set(qualifiers)
     count = 5 if rows else dimensions(qualifiers)
-    return Role("tensor", Shape.TENSOR, count, width=64, constants=("integer",), special=True)
+    constants = ("integer", "bits", "low word") if count > 1 else ("integer",)
+    return Role("tensor", Shape.TENSOR, count, width=64, constants=constants, special=True, vector_type="s32")
 
 
 def _offsets(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -45,17 +46,19 @@ def _offsets(qualifiers: Qualifiers) -> tuple[Role, ...]:
     return (Role("offsets", Shape.VECTOR, count, constants=("integer",), width=16),)
 
 
-def _shared(name: str) -> Role:
-    """An address in shared memory. ptxas 13.0 takes %laneid in it, and a register of any type without brackets."""
-    return replace(shared_address(name), special=True, bare=True, wide_from=120)
+def _shared(name: str, qualifiers: Qualifiers) -> Role:
+    """An address in shared memory. ptxas 13.0 takes %laneid in it, and a register of any type without brackets; from
+    sm_120 on, in that of a cluster, neither %laneid nor 16 bits."""
+    wide_from = 120 if "shared::cluster" in qualifiers else 0
+    return replace(shared_address(name), special=True, bare=True, wide_from=wide_from)
 
 
 def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:
     mask = Role("mask", Shape.VALUE, constants=("integer",), width=16, widths=(16,))
     return (
-        _shared("to"),
+        _shared("to", qualifiers),
         _tensor(qualifiers),
-        _shared("mbarrier"),
+        _shared("mbarrier", qualifiers),
         *_offsets(qualifiers),
         *((mask,) if "multicast::cluster" in qualifiers else ()),
         *policy(qualifiers),
@@ -63,7 +66,7 @@ def _load(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _store(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return _tensor(qualifiers), _shared("from"), *policy(qualifiers)
+    return _tensor(qualifiers), _shared("from", qualifiers), *policy(qualifiers)
 
 
 def _prefetch(qualifiers: Qualifiers) -> tuple[Role, ...]:
@@ -160,9 +163,9 @@ def _new_value(qualifiers: Qualifiers) -> tuple[Role, ...]:
     if field in codes:
         newer = _NEWER_CODES.get(field, ())
         return address, Role("value", Shape.IMMEDIATE, constants=("integer",), limit=codes[field], newer=newer)
-    value = typed_role("value", qualifiers[-1])
     if field not in ORDINALS:
-        return address, value
+        return address, typed_role("value", qualifiers[-1])
+    value = typed_role("value", "b64" if field == "global_stride" else "u32")
     return address, Role("ordinal", Shape.IMMEDIATE, constants=("integer",), limit=ORDINALS[field]), value
 
 
@@ -183,7 +186,19 @@ def _replacement(fields: str, bits: int, since: str = "8.3", targets: str = _TAR
     return replace(row, always=("shared::cta",))
 
 
+def _copied_map(_: Qualifiers) -> tuple[Role, ...]:
+    """Where a changed map goes to, where it lies, and its bytes."""
+    size = Role("size", Shape.IMMEDIATE, constants=("integer",), choices=((BYTES,),))
+    return replace(_map(), name="to"), replace(_map(), name="from"), size
+
+
 MAP_ROWS: tuple[Row, ...] = (
+    replace(
+    instruction(
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{cta,cluster,gpu,sys}.sync.aligned",
+        _copied_map, since="8.3", targets="90+", section="9.7.13.14", time=Time.STORE_GLOBAL,
+        name="tensormap.cp_fenceproxy", any_order=True,
+    ), sequence=(0, 1)),
     _replacement("{global_address,global_stride}", 64),
     _replacement(
         "{rank,box_dim,global_dim,element_stride,elemtype,interleave_layout,swizzle_mode,fill_mode}", 32

@@ -24,16 +24,15 @@ from isa.types import ELEMENT_TYPES
 _SCOPE = "{.cta,.cluster,.gpu,.sys}"
 _SPACES = ("{.global}", ".{shared,shared::cta,shared::cluster}")
 _HINT = "{.L2::cache_hint}"
-_BITS = {"f16x2": 32, "bf16x2": 32}
 
 
-def bits_of(kind: str) -> int:
-    """The width of a register that holds a data type."""
-    return _BITS.get(kind) or int(kind.lstrip("bfsu"))
+def elements_of(qualifiers: Qualifiers) -> int:
+    """How many elements, one after the other in memory, an atomic operation changes."""
+    return next((int(q[1:]) for q in qualifiers if q in ("v2", "v4", "v8")), 1)
 
 
 def _source(name: str, kind: str) -> Role:
-    bits, constants = bits_of(kind), constants_of(kind)
+    bits, constants = type_bits(kind), constants_of(kind)
     shape = Shape.VALUE if constants else Shape.REGISTER
     return Role(name, shape, width=bits, widths=(bits,), constants=constants, type=kind)
 
@@ -47,29 +46,29 @@ def _atomic(returns: bool, sources: str) -> Roles:
 
     def roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
         kind = qualifiers[-1]
-        bits = bits_of(kind)
-        d = Role(
-            "d",
-            Shape.REGISTER,
-            output=True,
-            width=bits,
-            widths=(bits,),
-            type=kind,
-            sink="" if kind.startswith("bf16") else "may",
-        )
-        given = (_source(name, kind) for name in sources)
-        spare = (_SPARE,) if returns and kind == "b32" and sources == "b" and "L2::cache_hint" not in qualifiers else ()
+        bits, count = type_bits(kind), elements_of(qualifiers)
+        sink = "" if kind.startswith("bf16") else "may"
+        d = Role("d", Shape.REGISTER, output=True, width=bits, widths=(bits,), type=kind, sink=sink)
+        given = [_source(name, kind) for name in sources]
+        if kind == "b128" and len(given) > 1:
+            given[1] = replace(given[1], shape=Shape.REGISTER, constants=())
+        if count > 1:
+            d = replace(d, shape=Shape.VECTOR, count=count, sink="part")
+            given = [replace(source, shape=Shape.VECTOR, count=count) for source in given]
+        spared = returns and kind in ("b32", "b128") and sources == "b" and "L2::cache_hint" not in qualifiers
+        spare = (replace(_SPARE, widths=(bits,)),) if spared else ()
         return (*((d,) if returns else ()), _target(qualifiers), *given, *policy(qualifiers), *spare)
 
     return roles
 
 
-# A register that ptxas 13.0 takes behind the operands of atom.and, or, xor and exch of b32, and that does nothing
+# A register that ptxas 13.0 takes behind the operands of atom.and, or, xor and exch of b32 and b128, and that does
+# nothing
 _SPARE = Role("spare", Shape.REGISTER, optional=True, widths=(32,), dropped=True)
 
 
 def _atomic_access(qualifiers: Qualifiers) -> Access:
-    size = bits_of(qualifiers[-1]) // 8
+    size = type_bits(qualifiers[-1]) // 8 * elements_of(qualifiers)
     shared = any(q.startswith("shared") for q in qualifiers)
     return Access(Space.SHARED if shared else Space.GLOBAL, size, write=True, row_bytes=size)
 
@@ -85,7 +84,11 @@ def _atomics(name: str, section: str) -> tuple[Row, ...]:
         (".add.noftz", ".{f16,f16x2}", "6.2", "70+"),
         (".add.noftz", ".{bf16,bf16x2}", "7.8", "90+"),
     )
-    exchange = ((".exch", ".{b32,b64}", "1.1", "70+"),)
+    exchange = ((".exch", ".{b32,b64}", "1.1", "70+"), (".exch", ".b128", "8.3", "90+"))
+    vectors = (
+        (".add", ".{v2,v4}.f32"), (".{add,min,max}.noftz", ".{v2,v4}.{f16,f16x2,bf16,bf16x2}"),
+        (".{add,min,max}.noftz", ".v8.{f16,bf16}"),
+    )  # fmt: skip
     order = "{.relaxed,.acquire,.release,.acq_rel}" if returns else "{.relaxed,.release}"
     times = (Time.LOAD_GLOBAL, Time.LOAD) if returns else (Time.STORE_GLOBAL, Time.STORE)
 
@@ -101,8 +104,12 @@ def _atomics(name: str, section: str) -> tuple[Row, ...]:
         for operation, kinds, since, targets in (*operations, *(exchange if returns else ()))
         for space, hint, time in spaces
     ]
+    found += [
+        row(_SPACES[0], f"{operation}{_HINT}{kinds}", "b", "8.1", "90+", times[0]) for operation, kinds in vectors
+    ]
     if returns:
         found += [row(space, ".cas.{b16,b32,b64}", "bc", "1.1", "70+", time) for space, _, time in spaces]
+        found += [row(space, ".cas.b128", "bc", "8.3", "90+", time) for space, _, time in spaces]
     return tuple(found)
 
 

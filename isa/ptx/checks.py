@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from isa.errors import IsaError
 from isa.forms.record import Role, Shape
+from isa.forms.rows import type_bits
 from isa.ptx.instruction import (
     Address,
     Declared,
@@ -96,10 +97,36 @@ def serves(kind: str, register: str) -> bool:
     return register[0] in "us" and (not kind or (kind[0] in "us" and kind[1:].isdigit()))
 
 
+def _untyped(
+    role: Role, elements: tuple[Scalar, ...], widths: tuple[int, ...], types: Types | None
+) -> tuple[Role, tuple[int, ...]]:
+    """The role of the registers of a vector and their widths. A vector with a register of type b32 or its like has no
+    type, and one that begins with an integer constant has no width. ptxas 13.0, stated nowhere."""
+    if not role.widths or len(elements) < 2:
+        return role, widths
+    first, *others = elements
+    registers = [declared(element.name, types) for element in others if isinstance(element, Register)]
+    if isinstance(first, Immediate) and first.style not in _FLOATS and registers and role.type[:1] in ("b", "u", "s"):
+        role, widths = replace(role, widths=_ANY_WIDTH), _ANY_WIDTH
+    elif isinstance(first, Register):
+        registers.append(declared(first.name, types))
+    return (replace(role, type="b32") if any(map(_typeless, registers)) else role), widths
+
+
+def _typeless(said: Declared | None) -> bool:
+    """Whether a register has a type of bits, which serves for any type of its width."""
+    return said is None or (said.type[0] == "b" and said.type[1:].isdigit())
+
+
+_FLOATS = ("float", "double")
+_ANY_WIDTH = (8, 16, 32, 64, 128)
+
+
 def _of_vector(role: Role, element: Scalar, types: Types | None) -> Role:
-    """The role of one register of a vector: for one of f32 or f64 ptxas 13.0 takes an integer as wide, too."""
+    """The role of one register of a vector: for one of floats ptxas 13.0 takes an integer as wide, too."""
     said = declared(element.name, types) if isinstance(element, Register) else None
-    if said is not None and said.type[0] in "us" and role.type in ("f32", "f64") and said.width == int(role.type[1:]):
+    floats = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2")
+    if said is not None and said.type[0] in "us" and role.type in floats and said.width == type_bits(role.type):
         return replace(role, type="")
     return role
 
@@ -120,16 +147,18 @@ def check_operand(role: Role, operand: Operand, text: str, start: int, types: Ty
                 if isinstance(element, Sink):
                     raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
                 _check_scalar(replace(role, type="b32", widths=(32,)), element, (32,), text, start, types)
-            _check_vector_type(role, operand, text, start, types)
+            if role.shape is not Shape.TENSOR or len(elements) > 1:
+                _check_vector_type(role, operand, text, start, types)
         case Vector(elements):
+            role, widths = _untyped(role, elements, widths, types)
             for element in elements:
                 if role.widths and isinstance(element, Sink) and not role.sink:
                     raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
-                packed = (max(role.width // len(elements), 16),) if role.packs else ()
-                role = _of_vector(role, element, types)
-                _check_scalar(role, element, packed if role.packs else widths, text, start, types)
-            if role.widths:
+                packed = (max(role.width // len(elements), 16),) if role.packs and widths != _ANY_WIDTH else widths
+                _check_scalar(_of_vector(role, element, types), element, packed, text, start, types)
+            if role.widths and widths != _ANY_WIDTH:
                 _check_widths(role, operand, text, start, types)
+            if role.widths:
                 _check_mixture(role, operand, text, start, types)
             elif "integer" in role.constants and not role.choices:
                 _check_fragment(role, operand, text, start, types)
@@ -141,8 +170,7 @@ def check_operand(role: Role, operand: Operand, text: str, start: int, types: Ty
         case Predicate(register, _):
             _check_scalar(role, register, (1,) if role.predicates else widths, text, start, types)
         case TensorPlace(_, coordinates):
-            for element in coordinates.elements:
-                _check_scalar(role, element, (32,), text, start, types)
+            check_operand(replace(role, widths=(32,), type="b32"), coordinates, text, start, types)
         case Address(base, _) if base is not None and role.special and is_special(base.name):
             if not _is_whole(base.name):
                 raise IsaError(text, start, f"operand {role.name} cannot be [{base}]", "a register, or %laneid")
@@ -186,25 +214,33 @@ def _check_widths(role: Role, vector: Vector, text: str, start: int, types: Type
 
 
 def _check_mixture(role: Role, vector: Vector, text: str, start: int, types: Types | None) -> None:
-    """A vector holds integers or floats; constants take their type from the registers beside them. ptxas 13.0, stated
-    nowhere."""
+    """Elements of a vector that stand next to each other are both integers or both floats of one type; registers of
+    type b32 and its like go with all. Constants alone are integers that leave the type open, unless the operand says
+    it, as that of a load or store does. ptxas 13.0, stated nowhere."""
     constants = [e for e in vector.elements if isinstance(e, Immediate)]
-    if not constants:
-        return
-    floats = sum(constant.style == "float" for constant in constants)
-    alone = len(constants) == len(vector.elements) and len(role.widths) == 1  # loads and stores have a type themselves
-    if floats not in (0, len(constants)) or (not floats and alone):
+    integers = not any(constant.style in _FLOATS for constant in constants)
+    if len(constants) == len(vector.elements) and len(role.widths) == 1 and integers and not role.packs:
         reason = f"the constants in operand {role.name} leave its type open"
-        raise IsaError(text, start, reason, "a register among integers, and no 0f00000000 beside an integer")
-    for before, after in zip(vector.elements, vector.elements[1:], strict=False):
-        if (
-            isinstance(before, Register)
-            and declared(before.name, types) == _F32
-            and isinstance(after, Immediate)
-            and not floats
-        ):
-            reason = f"operand {role.name} has the integer {after} behind {before}, which is f32"
-            raise IsaError(text, start, reason, "0f00000000, or an integer register")
+        raise IsaError(text, start, reason, "a register among integers")
+    for before, after in pairwise(vector.elements):
+        if not _together(_sort(before, types), _sort(after, types)):
+            reason = f"operand {role.name} has {after} behind {before}: an integer beside a float, or unlike floats"
+            raise IsaError(text, start, reason, "elements of one sort, or a register of type b32 between")
+
+
+def _sort(element: Scalar, types: Types | None) -> str:
+    """What an element of a vector is: "" (bits, which go with all), "integer", "float" (a constant) or a type."""
+    if isinstance(element, Immediate):
+        return "float" if element.style in _FLOATS else "integer"
+    said = declared(element.name, types) if isinstance(element, Register) else None
+    if said is None or _typeless(said):
+        return ""
+    return "integer" if said.type[0] in "us" else said.type
+
+
+def _together(one: str, other: str) -> bool:
+    """Whether two sorts of elements may stand next to each other in a vector."""
+    return not one or not other or one == other or ("float" in (one, other) and "integer" not in (one, other))
 
 
 def _check_alone(role: Role, vector: Vector, text: str, start: int) -> None:
@@ -238,7 +274,8 @@ def _check_vector_type(role: Role, vector: Vector, text: str, start: int, types:
     """A vector with a register of type b32, or with an integer constant, has no type and serves everywhere; any other
     has the type of its registers, which must be the operand's. Integer constants stand neither next to floats nor
     behind a float constant that comes first. ptxas 13.0, stated nowhere."""
-    _check_alone(role, vector, text, start)
+    if role.shape is not Shape.TENSOR:
+        _check_alone(role, vector, text, start)
     kinds = [_kind(element, types) for element in vector.elements]
     beside = any({before, after} == {"f32", "integer"} for before, after in pairwise(kinds))
     begins = kinds[0] == "f32" and isinstance(vector.elements[0], Immediate)

@@ -22,8 +22,8 @@ class Register:
         return self.name
 
 
-_PREFIXES = {"p": "pred", "rs": "b16", "h": "b16", "r": "b32", "f": "f32", "rd": "b64", "fd": "f64"}
-_NVCC = re.compile(r"%(p|rs|h|r|f|rd|fd)\d+")
+_PREFIXES = {"p": "pred", "rs": "b16", "h": "b16", "r": "b32", "f": "f32", "rd": "b64", "fd": "f64", "rq": "b128"}
+_NVCC = re.compile(r"%(p|rs|h|r|f|rd|fd|rq)\d+")
 _WIDTHS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "f32x2": 64, "bf16": 16, "tf32": 32}
 
 
@@ -47,7 +47,7 @@ Types = Mapping[str, str]
 
 def declared(name: str, types: Types | None = None) -> Declared | None:
     """The sort of a register: as the function declares it, or else by the habits of nvcc, which calls registers %p0,
-    %rs0, %h0, %r0, %f0, %rd0 and %fd0; None for other names."""
+    %rs0, %h0, %r0, %f0, %rd0, %fd0 and %rq0; None for other names."""
     if types is not None and name in types:
         return Declared(types[name])
     match = _NVCC.fullmatch(name)

@@ -22,10 +22,20 @@ FLAGS = ("sync", "approx", "sat", "satfinite", "relu", "NaN", "cc", "shiftamt", 
 """Qualifiers that ptxas 13.0 takes again where they stand already, in every instruction that has them."""
 _DEAF = (
     "add", "sub", "mul", "fma", "abs", "neg", "min", "max", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh",
-    "set", "setp", "cvt", "atom", "red", "cp.reduce.async.bulk",
+    "set", "setp", "cvt", "atom", "red", "cp.reduce.async.bulk", "multimem.ld_reduce", "multimem.st", "multimem.red",
 )  # fmt: skip
 """Instructions in which ptxas 13.0 passes over `.pred`, of whatever type they are, but for the products `.wide`, `.hi`
 and `.lo` and `cvt.pack`."""
+
+
+PASSED_OVER = (
+    ("b4x16_p64", "b6x16_p32", "b8x16"),
+    ("finite", "infinite", "normal", "notanumber", "number", "subnormal"),
+    ("acc::f16", "acc::f32"),
+    ("box_dim", "element_stride", "elemtype", "fill_mode", "global_address", "global_dim", "global_stride",
+     "interleave_layout", "rank", "swizzle_mode"),
+)  # fmt: skip
+"""Qualifiers of one kind of instruction: ptxas 13.0 passes over one of each group in all others."""
 
 
 def read_slots(reader: OpcodeText) -> Form:
@@ -47,6 +57,14 @@ def read_slots(reader: OpcodeText) -> Form:
             if choice is not None and not {"wide", "hi", "lo", "pack"} & set(choice):
                 return row_form(row, choice)
     in_rows = {q for row in rows for slot in row.slots for q in slot if q}
+    passed_over = [group for group in PASSED_OVER if not in_rows & set(group)]
+    strange = [[q for q in reader.qualifiers if q in group] for group in passed_over]
+    if any(strange) and all(len(found) < 2 for found in strange):
+        rest = [q for q in reader.qualifiers if [q] not in strange]
+        for row in rows:
+            choice = _fitted(row, rest)
+            if choice is not None:
+                return row_form(row, choice)
     for qualifier in reader.qualifiers:
         if qualifier not in in_rows:
             reader.note(qualifier, f"'.{qualifier}' is not a qualifier of '{reader.name}'", _near(reader))

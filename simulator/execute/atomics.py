@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.record import Form
-from isa.ptx.instruction import Instruction, Sink
+from isa.forms.rows import type_bits
+from isa.ptx.instruction import Instruction, Operand, Sink
 from simulator.execute.copies import fetched
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import FetchKind
@@ -21,12 +22,12 @@ from simulator.execute.memory import filled
 from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import prepares
 from simulator.execute.spaces import launched, parts, space_of
-from simulator.state.registers import SORT_OF_BITS, Warps
+from simulator.state.registers import SORT_OF_BITS, WARP_SIZE, Warps
 from simulator.state.shared import wavefronts
 
 Array = NDArray[Any]
 Update = Callable[..., Array]  # (old, b[, c]) -> new, arrays [access] of the type
-WIDTHS = {"f16x2": 32, "bf16x2": 32}
+QUAD = np.dtype([("low", "<u8"), ("high", "<u8")])  # 128 bits, which are exchanged and compared alone
 
 
 def _flush(values: Array) -> Array:
@@ -114,42 +115,68 @@ def _element(kind: str) -> np.dtype[Any]:
         return bf16
     if kind[0] == "f":
         return np.dtype(f"f{int(kind[1:].removesuffix('x2')) // 8}")
+    if kind == "b128":
+        return QUAD
     return np.dtype(f"{'i' if kind[0] == 's' else 'u'}{int(kind[1:]) // 8}")
+
+
+def _values(operand: Operand, bits: int) -> Callable[[CtaState, Warps], Array]:
+    """A function that reads the values of an operand: [warp, element, lane], of 128 bits as `QUAD`. Above the 64 bits
+    of a constant lie zeros."""
+    read = reader(operand, min(bits, 64))
+    if bits <= 64:
+        return read
+
+    def run(machine: CtaState, warps: Warps) -> Array:
+        halves = read(machine, warps)
+        found = np.zeros((len(halves), 1, halves.shape[2]), QUAD)
+        found["low"], found["high"] = halves[:, :1], halves[:, 1:] if halves.shape[1] > 1 else 0
+        return found
+
+    return run
+
+
+def _halves(values: Array) -> Array:
+    """Values of 128 bits [warp, 1, lane] as two of 64 [warp, half, lane]."""
+    return np.concatenate([values["low"], values["high"]], axis=1)
 
 
 @prepares("atom", "red")
 def atomic(instruction: Instruction, form: Form) -> Executor:
     """atom: memory gets operation(old, b), and d the old value; red: the same without d."""
     operation, kind, space = operation_of(form), element(form), space_of(form)
-    bits = WIDTHS.get(form.type_name) or kind.itemsize * 8
+    bits = type_bits(form.type_name)
     update = (_FLOAT if form.type_name[0] in "f" or form.type_name.startswith("bf") else _INTEGER)[operation]
     if form.type_name == "f32" and operation == "add" and space != "shared":
         update = _add_flushed  # of global memory; PTX ISA 9.0, 9.7.13.5
     read_addresses = addresses(instruction["address"])
-    sources = [reader(instruction[name], bits) for name in "bc" if name in instruction.by_role]
+    sources = [_values(instruction[name], bits) for name in "bc" if name in instruction.by_role]
     d = instruction.by_role.get("d")
-    write = writer(d, bits) if d is not None and not isinstance(d, Sink) else None
+    write = writer(d, min(bits, 64)) if d is not None and not isinstance(d, Sink) else None
+    count, pattern = form.elements, QUAD if bits == QUAD.itemsize * 8 else SORT_OF_BITS[bits].dtype
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state, lanes = launched(machine, form), machine.threads(warps)
         where = read_addresses(machine, warps)
-        given = [read(machine, warps)[:, 0] for read in sources]
-        old = np.zeros(where.shape, SORT_OF_BITS[bits].dtype)
+        given = [read(machine, warps) for read in sources]
+        old = np.zeros((len(warps), count, WARP_SIZE), pattern)
         divided = [(space, lanes, 0)] if space else parts(where, lanes)
         for each, chosen, base in divided:
             row, lane = np.nonzero(chosen)
             memory = _Shared(state, warps[row]) if each == "shared" else _Global(state)
-            values = [value[row, lane] for value in given]
-            old[row, lane] = in_order(memory, where[row, lane] - base, values, update, kind, bits)
+            for number in range(count):
+                values = [value[row, number, lane] for value in given]
+                at = where[row, lane] - base + number * bits // 8
+                old[row, number, lane] = in_order(memory, at, values, update, kind, bits)
         if write is not None:
-            write(machine, warps, old[:, None])
+            write(machine, warps, _halves(old) if pattern == QUAD else old)
         machine.note(instruction, warps)
         if not machine.timed:
             return NOTHING
         if form.time.table == "shared":
-            return Outcome(wavefronts(filled(machine, where), bits // 8))
+            return Outcome(wavefronts(filled(machine, where), count * bits // 8))
         sort = FetchKind.LOAD if write else FetchKind.STORE
-        return Outcome(facts=fetched(machine, sort, filled(machine, where), bits // 8, kept=False))
+        return Outcome(facts=fetched(machine, sort, filled(machine, where), count * bits // 8, kept=False))
 
     return run
 
@@ -245,7 +272,7 @@ def _in_rounds(
 ) -> Array:
     """Accesses to different addresses are done at once: in each round every address has one access."""
     size = bits // 8
-    old = np.zeros(len(where), f"u{size}")
+    old = np.zeros(len(where), QUAD if kind == QUAD else f"u{size}")
     by_turn = turns.order[np.argsort(turns.turn, kind="stable")]
     ends = np.cumsum(np.bincount(turns.turn.astype(np.intp, copy=False))) if len(where) else np.zeros(0, np.int64)
     first = 0
@@ -255,6 +282,6 @@ def _in_rounds(
         operands = [np.ascontiguousarray(value[chosen]).view(kind).reshape(before.shape) for value in values]
         with np.errstate(all="ignore"):
             after = update(before, *operands).astype(kind, copy=False)
-        old[chosen] = before.view(f"u{size}")[:, 0]
-        memory.write(where, chosen, np.ascontiguousarray(after).view(np.uint8))
+        old[chosen] = before.view(old.dtype)[:, 0]
+        memory.write(where, chosen, np.ascontiguousarray(after).view(np.uint8).reshape(len(chosen), -1))
     return old

@@ -1,4 +1,4 @@
-"""Executes `clusterlaunchcontrol.try_cancel`: a running cluster takes over the work of one that has not started.
+"""Executes `clusterlaunchcontrol`: a running cluster takes over the work of one that has not started.
 
 PTX ISA 9.0, 9.7.13.17. That the answer is there at issue, and which cluster is cancelled (the next in the order of the
 grid), are inferred; so are the 16 opaque bytes of the answer: the place of the cluster's first CTA in the grid, x, y
@@ -12,16 +12,17 @@ import numpy as np
 
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
-from simulator.execute.cta_state import CtaState, Executor, Outcome
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Fact, Idle
 from simulator.execute.geometry import ANSWER_BYTES
 from simulator.execute.memory import raced
-from simulator.execute.operands import addresses
+from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import prepares
 from simulator.execute.spaces import launched
 from simulator.execute.tensor_copies import arrived, in_window, threads_of
 from simulator.state.registers import Warps
 
+_AXIS = "get_first_ctaid::"
 MULTICAST = "multicast::cluster::all"
 
 
@@ -47,5 +48,23 @@ def try_cancel(instruction: Instruction, form: Form) -> Executor:
                 facts[thread.row] = arrived(machine, thread.row, barrier, ANSWER_BYTES)
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts.get(int(warp), Idle()) for warp in warps))
+
+    return run
+
+
+@prepares("clusterlaunchcontrol.query_cancel")
+def query_cancel(instruction: Instruction, form: Form) -> Executor:
+    """clusterlaunchcontrol.query_cancel: whether a cluster was cancelled, or where its first CTA is in the grid. PTX
+    ISA 9.0, 9.7.13.18. What it gives where none was cancelled is undefined, and 0 here."""
+    read = reader(instruction["response"], 64)  # a register of 128 bits is two of 64
+    tells = "is_canceled" in form.qualifiers
+    write = writer(instruction["d"], 1 if tells else 32)
+    axes = ["xyz".index(q[-1]) for q in form.qualifiers if q.startswith(_AXIS)] or [0, 1, 2, 3]
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        answer = np.ascontiguousarray(np.swapaxes(read(machine, warps), 1, 2)).view(np.uint32)  # [warp, lane, word]
+        values = answer[..., 3:] != 0 if tells else answer[..., axes]
+        write(machine, warps, np.swapaxes(values, 1, 2))
+        return NOTHING
 
     return run

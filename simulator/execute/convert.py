@@ -9,7 +9,7 @@ import numpy as np
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction, Operand, Register, Vector
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
-from simulator.execute.operands import reader, writer
+from simulator.execute.operands import reader, scalars, writer
 from simulator.execute.registry import Array, executes, of_operands, prepares, prepares_operands
 from simulator.state.registers import SORT_OF_BITS, Warps, register_place
 
@@ -40,6 +40,25 @@ def move_bits(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = np.ascontiguousarray(np.swapaxes(read(machine, warps), 1, 2)).astype(narrow, copy=False)
         write(machine, warps, np.swapaxes(values.view(wide), 1, 2).astype(result, copy=False))
+        return NOTHING
+
+    return run
+
+
+@prepares("mov.b128")
+def move_halves(instruction: Instruction, form: Form) -> Executor:
+    """mov.b128: a register of 128 bits is a vector of its two halves; a vector may have four of 32 bits. Above the 64
+    bits of a constant lie zeros. PTX ISA 9.0, 9.7.9.4."""
+    d, a = instruction["d"], instruction["a"]
+    parts = scalars(a)
+    read_bits, write_bits = (max(form.width // max(len(scalars(each)), 2), 32) for each in (a, d))
+    read, write = reader(a, read_bits), writer(d, write_bits)
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        values = np.ascontiguousarray(np.swapaxes(read(machine, warps), 1, 2))
+        if len(parts) == 1:
+            values = np.ascontiguousarray(np.pad(values, ((0, 0), (0, 0), (0, 1))))
+        write(machine, warps, np.swapaxes(values.view(f"<u{write_bits // 8}"), 1, 2))
         return NOTHING
 
     return run

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.fragments.registers import Fragment
-from isa.ptx.instruction import Instruction, Operand, Register
+from isa.ptx.instruction import Immediate, Instruction, Operand, Register
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, scalars, writer
@@ -155,7 +155,7 @@ def storer(operand: Operand, form: Form) -> Store:
     """A function that reads the registers of a store as bytes uint8 [warp, lane, byte], of each its low bits. Above the
     64 bits of a constant of b128 lie zeros, as ptxas 13.0 has it."""
     read, size = reader(operand, register_bits(operand, form)), min(form.width // 8, 8)
-    above = form.width // 8 - size
+    above = form.width // 8 - size if isinstance(operand, Immediate) else 0
 
     def run(machine: CtaState, warps: Warps) -> NDArray[np.uint8]:
         values = np.ascontiguousarray(np.swapaxes(read(machine, warps), 1, 2).astype(f"<u{size}", copy=False))
@@ -190,7 +190,7 @@ def _under_way(machine: CtaState, where: Addresses, size: int, warps: Warps) -> 
 def extended(data: NDArray[np.uint8], form: Form, bits: int = 32) -> NDArray[Any]:
     """Bytes [warp, lane, size] -> uint32 (types or registers of 64 bits: uint64) [warp, lane, element], signed types
     sign-extended. PTX ISA 9.0, 9.4.1."""
-    size = form.width // 8
+    size = min(form.width // 8, 8)  # one of 128 bits is two of 64
     values = np.ascontiguousarray(data).view(f"<u{size}")
     if size == 8 or (size == 4 and bits < 64):
         return values.astype(f"u{size}", copy=False)

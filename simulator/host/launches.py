@@ -140,7 +140,7 @@ class Launcher:
         config = self.config if self.timed else None
         how = Options(
             config=config, dynamic_shared=request.shared, cluster=cluster, target=str(self.config.target),
-            workers=self.workers,
+            sms=self.config.chip.sms, workers=self.workers,
         )  # fmt: skip
         params = np.frombuffer(request.parameters, np.uint8).copy()
         return run_launch(kernel, request.grid, request.block, memory, params, how)

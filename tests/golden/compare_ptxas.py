@@ -15,7 +15,7 @@ import gzip
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,13 +67,13 @@ class Tried(NamedTuple):
     strict: list[str]
 
 
-def judged_threads(rows: Iterable[dict[str, str]]) -> dict[str, Tried]:
+def judged_threads(rows: Iterable[dict[str, str]], named: Callable[[str], str] = family) -> dict[str, Tried]:
     """Rows of the other families against the decoder, without those whose verdict counts for nothing."""
     found: dict[str, Tried] = {}
     for row in rows:
         if row["reason"]:
             continue
-        name = family(row["ptx"])
+        name = named(row["ptx"])
         before = found.get(name, Tried(0, [], []))
         found[name] = before._replace(texts=before.texts + 1)
         taken = takes(row["ptx"], row["target"], row["version"])
@@ -82,10 +82,13 @@ def judged_threads(rows: Iterable[dict[str, str]]) -> dict[str, Tried]:
     return found
 
 
+_TYPED = re.compile(r"%([a-z]+\d*(?:x2)?)_\d+")
+
+
 def takes(text: str, target: str, ptx: str = PTX) -> bool:
-    """Whether the decoder takes a text."""
+    """Whether the decoder takes a text; a register `%u32_7` is one that is declared with .u32."""
     try:
-        isa.decode(text, target, ptx)
+        isa.decode(text, target, ptx, {found[0]: found[1] for found in _TYPED.finditer(text)} or None)
     except isa.IsaError:
         return False
     return True
@@ -102,12 +105,12 @@ def judged(rows: Iterable[dict[str, str]]) -> Judged:
     return Judged(counts["1"], counts["0"], disagreements)
 
 
-def print_threads(rows: list[dict[str, str]]) -> int:
+def print_threads(rows: list[dict[str, str]], named: Callable[[str], str] = family) -> int:
     """Prints texts tried and disagreements of each family; returns the exit status."""
-    found = judged_threads(rows)
-    print(f"{'family':16}{'texts':>8}{'taken, which ptxas refuses':>30}{'refused, which ptxas takes':>30}")
+    found = judged_threads(rows, named)
+    print(f"{'family':32}{'texts':>8}{'taken, which ptxas refuses':>30}{'refused, which ptxas takes':>30}")
     for name, tried in sorted(found.items()):
-        print(f"{name:16}{tried.texts:8,}{len(tried.lax):30,}{len(tried.strict):30,}")
+        print(f"{name:32}{tried.texts:8,}{len(tried.lax):30,}{len(tried.strict):30,}")
         for text in (*tried.lax, *tried.strict) if "--texts" in sys.argv else ():
             print(f"  {text}")
     texts = sum(tried.texts for tried in found.values())

@@ -99,7 +99,7 @@ VARIABLES = {
     "param": "par",
 }
 WAYS = (*REGISTERS, *CONSTANTS, *OTHERS, *ADDRESSES)
-_POOL = (
+QUALIFIERS = (
     "s8", "u8", "b8", "s16", "u16", "b16", "s32", "u32", "b32", "s64", "u64", "b64", "f16", "f16x2", "bf16", "bf16x2",
     "f32", "f32x2", "f64", "pred", "b128", "s16x2", "u16x2", "tf32", "e4m3x2", "rn", "rz", "rm", "rp", "rni",
     "rna", "ftz", "sat", "satfinite",
@@ -160,31 +160,31 @@ def version_texts(row: Row, generator: random.Random) -> Iterator[Asked]:
             if not form.supports(parse_target(target)):
                 continue
             text = _legal(form, generator, target)
-            for name in _VERSIONS:
+            for name in VERSIONS:
                 near = name == form.since_ptx or name == _before(form.since_ptx)
                 if near and version(name) >= version(_FIRST_VERSION[target]):
                     yield Asked(family(row.name), text, target, name)
 
 
-_VERSIONS = (
+VERSIONS = (
     "7.0", "7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "8.0", "8.1", "8.2", "8.3", "8.4", "8.5", "8.6",
     "8.7", "8.8", "9.0",
 )  # fmt: skip
 
 
 def _before(name: str) -> str:
-    earlier = [each for each in _VERSIONS if version(each) < version(name)]
+    earlier = [each for each in VERSIONS if version(each) < version(name)]
     return earlier[-1] if earlier else ""
 
 
 def changed_texts(rows: list[Row], generator: random.Random, most: int) -> Iterator[Asked]:
     """Texts of an instruction with its qualifiers changed: one replaced, left out, added, repeated or moved."""
-    own = sorted({q for row in rows for slot in row.slots for q in slot if q}) or list(_POOL)
+    own = sorted({q for row in rows for slot in row.slots for q in slot if q}) or list(QUALIFIERS)
     forms = [form for row in rows for form in _forms(row, generator, 40)]
     for number in range(most):
         form = generator.choice(forms)
         qualifiers = list(form.qualifiers)
-        pool = own if generator.randrange(3) else _POOL
+        pool = own if generator.randrange(3) else QUALIFIERS
         place = generator.randrange(len(qualifiers) + 1)
         match number % 6:
             case 0 if qualifiers:
@@ -246,11 +246,12 @@ def asked(seed: int = 0) -> list[Asked]:
         spellings = sum(prod(len(slot) for slot in row.slots) for row in rows)
         found += changed_texts(rows, generator, min(30 + 3 * spellings, 400))
         found += operand_ways(rows, generator)
-    return [
-        each
-        for each in dict.fromkeys(found)
-        if not _BESIDE_CALLS.match(each.text) and not _NO_MBARRIER.match(each.text)
-    ]
+    return [each for each in dict.fromkeys(found) if comparable(each.text)]
+
+
+def comparable(text: str) -> bool:
+    """Whether a text of one instruction says all that ptxas judges, and ptxas takes it for that instruction."""
+    return not _BESIDE_CALLS.match(text) and not _NO_MBARRIER.match(text)
 
 
 # ptxas
@@ -328,21 +329,21 @@ _STORES = {
 }  # fmt: skip
 
 
-def reason(text: str, target: str, ptx: str, taken: bool) -> str:
+def reason(text: str, target: str, ptx: str, taken: bool, declarations: str = "") -> str:
     """Why a verdict of ptxas says nothing about a text; "" for one that holds.
 
     "random": of `_RUNS` runs some take it and some do not. "crash": ptxas takes it among others, and is killed by a
     signal where it stands alone or something uses the results. "no code": ptxas takes it, and its machine code is what
     it is without the text, although something uses the results.
     """
-    answers = [_code(text, "", target, ptx) for _ in range(_RUNS)]
+    answers = [_code(text, declarations, "", target, ptx) for _ in range(_RUNS)]
     if len({code is None for code in answers}) > 1:
         return "random"
     used = _uses(text)
-    with_text = _code(text, used, target, ptx)
+    with_text = _code(text, declarations, used, target, ptx)
     if with_text is None:
         return "crash" if taken else ""
-    return "no code" if with_text == _code("", used, target, ptx) else ""
+    return "no code" if with_text == _code("", declarations, used, target, ptx) else ""
 
 
 def _uses(text: str) -> str:
@@ -355,9 +356,9 @@ def _uses(text: str) -> str:
     return "\n".join(stores)
 
 
-def _code(text: str, behind: str, target: str, ptx: str) -> bytes | None:
+def _code(text: str, declarations: str, behind: str, target: str, ptx: str) -> bytes | None:
     """The machine code of a kernel of a text and what stands behind it; None where ptxas makes none."""
-    source = f"{_HEAD.format(version=ptx, target=target)}{_wide(ptx)}{text}\n{behind}\nret;\n}}\n"
+    source = f"{_HEAD.format(version=ptx, target=target)}{declarations}{_wide(ptx)}{text}\n{behind}\nret;\n}}\n"
     with tempfile.NamedTemporaryFile() as file:
         command = ["ptxas", "-arch", target, "-", "-o", file.name]
         run = subprocess.run(command, input=source, capture_output=True, text=True, check=False)
@@ -373,14 +374,14 @@ def mark() -> None:
     write([(row["ptx"], row["target"], row["version"], row["accepted"], row["reason"]) for row in rows])
 
 
-def write(rows: list[tuple[str, str, str, str, str]]) -> None:
-    """Writes the table."""
+def write(rows: list[tuple[str, str, str, str, str]], table: Path = TABLE) -> None:
+    """Writes a table."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("ptx", "target", "version", "accepted", "reason"))
     writer.writerows(rows)
-    TABLE.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
-    print(f"{TABLE}: {len(rows):,} texts, {TABLE.stat().st_size:,} bytes")
+    table.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
+    print(f"{table}: {len(rows):,} texts, {table.stat().st_size:,} bytes")
 
 
 def main() -> None:

@@ -35,7 +35,7 @@ def operand_text(role: Role, choose: Chooser, form: Form) -> str:
         case Shape.IMMEDIATE:
             return str(choose(role.limit or 256) * role.multiple)
         case Shape.SCALAR if role.packs and role.output and role.width > 16 and choose(2):
-            half = {64: "%r", 32: "%rs"}[role.width]
+            half = {128: "%rd", 64: "%r", 32: "%rs"}[role.width]
             return f"{{{half}{choose(200)}, {half}{choose(200)}}}"
         case Shape.REGISTER | Shape.SCALAR:
             return register

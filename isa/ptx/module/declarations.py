@@ -14,7 +14,7 @@ SIZES = {
     "f32": 4, "f16x2": 4, "bf16x2": 4, "tf32": 4, "b64": 8, "u64": 8, "s64": 8, "f64": 8, "f32x2": 8, "b128": 16,
     "pred": 0, "texref": 8, "samplerref": 8, "surfref": 8,
 }  # fmt: skip
-PREFIX_OF_BYTES = {0: "%p", 1: "%rs", 2: "%rs", 4: "%r", 8: "%rd"}
+PREFIX_OF_BYTES = {0: "%p", 1: "%rs", 2: "%rs", 4: "%r", 8: "%rd", 16: "%rq"}
 _NAME = r"[A-Za-z_$%][\w$]*"
 _HEAD = re.compile(
     r"(?P<linkage>(?:\.(?:visible|extern|weak|common)\s+)*)\.(?P<space>reg|shared(?:::cta|::cluster)?|global|const|local|param)\b"

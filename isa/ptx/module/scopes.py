@@ -1,7 +1,7 @@
 """Names of a function: registers, variables and labels, in nested scopes. Inner names hide outer ones.
 
 Registers get canonical names by their width (%r, %rd, %p, %rs and a number), so that whoever decodes the instructions
-needs no declarations.
+needs no declarations. One of 128 bits is two of 64: %rq4 is %rd4, which holds its low half, and %rd5.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ SORTS = ("%r", "%rd", "%p", "%rs")
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)", re.DOTALL)
 _IDENTIFIER = re.compile(r"(?<![\w$.%])[A-Za-z_$%][\w$]*(?:\.[xyzw](?![\w$]))?")
 _AXES = "xyzw"
-_CANONICAL = re.compile(r"%(?:r|rd|p|rs)\d+")
+_CANONICAL = re.compile(r"%(?:r|rd|p|rs|rq)\d+")
+_HALVES = {"%rq": ("%rd", 2)}  # what registers of 128 bits consist of, and how many
 UNDECLARED = "$undeclared"
 """Stands behind a name that nothing declares, where it would be the canonical name of another register."""
 MOST_REGISTERS = 1 << 20
@@ -100,7 +101,8 @@ class Names:
                 self.scope.ranges[name] = count, prefix, self._take(prefix, count, declared.line), declared.type
                 continue
             first = self._take(prefix, declared.vector, declared.line)
-            canonical = tuple(f"{prefix}{first + axis}" for axis in range(declared.vector))
+            step = _HALVES.get(prefix, ("", 1))[1]
+            canonical = tuple(f"{prefix}{first + step * axis}" for axis in range(declared.vector))
             self.scope.registers[name] = canonical
             self.types |= dict.fromkeys(canonical, declared.type)
             for axis, each in enumerate(canonical):
@@ -108,8 +110,9 @@ class Names:
         self._known.clear()
 
     def _take(self, prefix: str, count: int, line: int) -> int:
+        prefix, step = _HALVES.get(prefix, (prefix, 1))
         first = self.counts[prefix]
-        self.counts[prefix] += count
+        self.counts[prefix] += step * count
         if self.counts[prefix] > MOST_REGISTERS:
             raise malformed(line, f"{self.counts[prefix]} registers", f"at most {MOST_REGISTERS}")
         return first
@@ -157,7 +160,8 @@ class Names:
             if numbered and numbered[1] in scope.ranges:
                 count, prefix, first, kind = scope.ranges[numbered[1]]
                 if int(numbered[2]) < count:
-                    canonical_name = f"{prefix}{first + int(numbered[2])}"
+                    step = _HALVES.get(prefix, ("", 1))[1]
+                    canonical_name = f"{prefix}{first + step * int(numbered[2])}"
                     self.original[canonical_name], self.types[canonical_name] = name, kind
                     return canonical_name
         return f"{name}{UNDECLARED}" if _CANONICAL.fullmatch(name) else name

@@ -13,13 +13,14 @@ from simulator.program.kernel.symbols import Layout, Symbol
 from simulator.program.kernel.wmma import written
 from simulator.state.registers import Numbering
 
-_REGISTER = re.compile(r"%(rd|rs|r|p)(\d+)\b")
+_REGISTER = re.compile(r"%(rd|rs|rq|r|p)(\d+)\b")
 _CALL = re.compile(
     r"(?:\((?P<results>[^()]*)\)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?\s*(?:,\s*(?P<prototype>[\w$@]+))?"
 )
 _NAME = re.compile(r"[A-Za-z_$][\w$]*")
 _GUARD = re.compile(r"@(!?)(\S+)\s+")
 SORTS = ("r", "rd", "p", "rs")
+_NUMBERED_WITH = {"rq": "rd"}  # a register of 128 bits is two of 64
 _SORT_OF_BYTES = {8: 1, 4: 0, 2: 3, 1: 3, 0: 2}
 MOST_STATEMENTS = 1 << 20
 SYSTEM = ("vprintf", "__assertfail")  # functions that modules call and do not have
@@ -262,7 +263,9 @@ def _shifted(text: str, base: tuple[int, ...]) -> str:
     """The text with the numbers of its registers raised by those that are in use."""
     if not any(base):
         return text
-    return _REGISTER.sub(lambda match: f"%{match[1]}{int(match[2]) + base[SORTS.index(match[1])]}", text)
+    return _REGISTER.sub(
+        lambda match: f"%{match[1]}{int(match[2]) + base[SORTS.index(_NUMBERED_WITH.get(match[1], match[1]))]}", text
+    )
 
 
 def _parts(text: str) -> tuple[str, str, str]:

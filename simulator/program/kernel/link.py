@@ -27,6 +27,7 @@ from simulator.program.kernel.allocation import allocated
 from simulator.program.kernel.contraction import contracted
 from simulator.program.kernel.flatten import Flat, Flattener
 from simulator.program.kernel.flow import blocks_of, ranks
+from simulator.program.kernel.halves import in_halves
 from simulator.program.kernel.items import Branch, Exit, Item, Kernel, Operation, Switch, SystemCall, Trap, Unsupported
 from simulator.program.kernel.symbols import Layout, Symbol
 from simulator.state.registers import Sort, register_place
@@ -157,6 +158,7 @@ class _Linker:
         opcode = _local(flat.opcode, used)
         guard = f"{flat.guard} " if flat.guard else ""
         instruction = decode(f"{guard}{opcode} {operands};", self.module.target, self.ptx, self.types)
+        instruction = in_halves(instruction)
         if not used:
             return instruction
         placed = [self._placed(each, flat) for each in instruction.operands]

@@ -30,6 +30,7 @@ from simulator.simulation.observer import TimeView, check_unused
 from simulator.state.device_memory import DeviceMemory
 
 ARITHMETIC = ("chip", "exact")
+MOST_SMS = 1 << 16
 MOST_BUDGET = 2**63 - 1
 MOST_REGISTERS = 255  # of a thread: PTX ISA, and all chips of 7.0 and later
 
@@ -51,6 +52,8 @@ class Options:
         registers: of a thread, as ptxas -v prints; None: estimated.
         timeline: gets what happens when on the SM with most CTAs, and where its time goes (`simulator.Timeline`); of
             one launch alone.
+        sms: SMs of the chip where no config is given; 0: unknown. It decides which CTAs have started when a kernel asks
+            to take over the work of others, and %nsmid.
         machine_code: path of what `nvdisasm -c -gp` prints of the kernel, or of a cubin; None: the PTX alone.
     """
 
@@ -66,12 +69,14 @@ class Options:
     registers: int | None = None
     timeline: TimeView | None = None
     machine_code: str | Path | None = None
+    sms: int = 0
 
     def __post_init__(self) -> None:
         """Raises IsaError for what no option can be: a caller from Python may pass anything."""
         check_option("arithmetic", self.arithmetic, ARITHMETIC)
         check_option("undefined", self.undefined, POLICIES)
         integer(self.budget, 1, MOST_BUDGET, "budget")
+        integer(self.sms, 0, MOST_SMS, "SMs")
         integer(self.workers, 0, MOST_WORKERS, "workers")
         integer(self.dynamic_shared, -MOST_BUDGET, MOST_BUDGET, "bytes of dynamic shared memory")
         flag(self.cold, "cold")
@@ -163,5 +168,5 @@ def prepare(
         arithmetic=options.arithmetic,
         undefined=options.undefined,
         budget=options.budget,
-        sms=config.chip.sms if config is not None else 0,
+        sms=config.chip.sms if config is not None else options.sms,
     )
