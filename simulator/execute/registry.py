@@ -36,6 +36,13 @@ Entry = TypeVar("Entry")
 
 _prepared: dict[str, Prepare] = {}
 _of_operands: set[str] = set()  # of these, the opcodes of functions of operands
+# By the first part of an opcode, why it is not executed, and what would be
+NOT_EXECUTED = {
+    "multimem": (
+        ": it works on the memories of several GPUs, and one is simulated",
+        "ld, red or st of .global, on the memory of this GPU alone",
+    ),
+}
 LAZY_MODULES = {"tcgen05": "simulator.execute.tcgen05"}  # by the first part of an opcode: loaded when one is executed
 
 
@@ -150,6 +157,7 @@ def prepare(instruction: Instruction) -> Executor:
     """The executor of an instruction without its guard; IsaError for the few that are decoded but not executed."""
     make = find(instruction.form)
     if make is None:
-        reason = f"'{instruction.form.opcode}' is decoded, but not executed"
-        raise IsaError(str(instruction), 0, reason, ", ".join(sorted(_prepared)))
+        opcode = instruction.form.opcode
+        why, legal = NOT_EXECUTED.get(opcode.split(".", 1)[0], ("", ", ".join(sorted(_prepared))))
+        raise IsaError(str(instruction), 0, f"'{opcode}' is decoded, but not executed{why}", legal)
     return make(instruction, instruction.form)

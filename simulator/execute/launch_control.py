@@ -1,0 +1,97 @@
+"""Executes `clusterlaunchcontrol`, by which a cluster asks for the work of one that has not started, and
+`tensormap.cp_fenceproxy`.
+
+All clusters of a simulated grid start by themselves, so that every request is refused: a chip does that, too, once no
+cluster is left. A refusal is 16 bytes of zeros here; PTX leaves their form open.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.descriptors.tensor_map import BYTES
+from isa.forms.launch_control import RESPONSE_BYTES
+from isa.forms.record import Form
+from isa.ptx.instruction import Instruction, Vector
+from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.dynamic_info import Fact, Idle
+from simulator.execute.memory import raced
+from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.registry import prepares
+from simulator.execute.spaces import launched
+from simulator.execute.tensor_copies import UNIT, arrived, in_window, threads_of
+from simulator.state.registers import Warps
+from simulator.state.shared import AddressError
+
+
+@prepares("clusterlaunchcontrol.try_cancel")
+def request(instruction: Instruction, form: Form) -> Executor:
+    """clusterlaunchcontrol.try_cancel: the refusal completes on an mbarrier, with .multicast::cluster::all in every CTA
+    of the cluster. PTX ISA 9.0, 9.7.13.17."""
+    readers = [addresses(instruction["address"]), addresses(instruction["mbarrier"])]
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        state = launched(machine, form)
+        facts: list[Fact] = [Idle()] * len(warps)
+        rows = {int(row): index for index, row in enumerate(warps.tolist())}
+        for thread in threads_of(machine, warps, form.name, readers):
+            places = [thread.values]
+            if "multicast::cluster::all" in form.qualifiers:
+                every = (1 << state.cluster_size) - 1
+                many = [state.multicast(in_window(each), thread.row, every) for each in thread.values]
+                places = list(zip(*many, strict=True))
+            for where, barrier in places:
+                if where % RESPONSE_BYTES:
+                    raise AddressError(f"{form.name} at {where:#x}", f"a multiple of {RESPONSE_BYTES}")
+                unit, actor = np.array([[in_window(where)]], np.int64), np.array([thread.row], np.intp)
+                zeros = np.zeros((1, 1, RESPONSE_BYTES), np.uint8)
+                raced(machine, state.shared.write(unit, zeros, machine.actors(actor)))
+                facts[rows[thread.row]] = arrived(state, thread.row, barrier, RESPONSE_BYTES)
+        machine.note(instruction, warps)
+        return Outcome(facts=tuple(facts))
+
+    return run
+
+
+@prepares("clusterlaunchcontrol.query_cancel")
+def answer(instruction: Instruction, form: Form) -> Executor:
+    """clusterlaunchcontrol.query_cancel: whether a request was granted, bit 0 of the response; of which cluster the
+    first CTA is asked for is undefined where it was not. PTX ISA 9.0, 9.7.13.18."""
+    d, read = instruction["d"], reader(instruction["response"], 64)
+    predicate = "is_canceled" in form.qualifiers
+    write = writer(d, 1 if predicate else 32)
+    count = len(d.elements) if isinstance(d, Vector) else 1
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        low = read(machine, warps)[:, :1]
+        granted = low & 1 != 0
+        if not predicate and not granted[:, 0][machine.threads(warps)].all():
+            raise AddressError(f"{form.name} of the first CTA of a request that was refused", "@%p0 behind is_canceled")
+        write(machine, warps, granted if predicate else np.repeat(low >> 1, count, axis=1).astype(np.uint32))
+        return NOTHING
+
+    return run
+
+
+@prepares("tensormap.cp_fenceproxy")
+def copy_map(instruction: Instruction, form: Form) -> Executor:
+    """tensormap.cp_fenceproxy: a warp copies a map from shared to global memory and releases it to the proxy of tensor
+    maps. PTX ISA 9.0, 9.7.13.14."""
+    readers = [addresses(instruction["to"]), addresses(instruction["from"])]
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        state = launched(machine, form)
+        given = [read(machine, warps) for read in readers]
+        units = np.arange(0, BYTES, UNIT, dtype=np.int64)[None]
+        for index, warp in enumerate(warps.tolist()):
+            to, origin = (int(each[index, 0]) for each in given)  # the same in all threads of the warp
+            if to % BYTES or in_window(origin) % BYTES:
+                raise AddressError(f"{form.name} from {origin:#x} to {to:#x}", f"multiples of {BYTES}")
+            actor = machine.actors(np.array([warp], np.intp))
+            data, races = state.shared.read(units + in_window(origin), UNIT, actor)
+            raced(machine, races)
+            state.memory.write(units + to, data)
+        machine.note(instruction, warps)
+        return Outcome(facts=(Idle(),) * len(warps))
+
+    return run
