@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.forms.launch_control import RESPONSE_BYTES
 from isa.types import Bits
 from simulator.state.registers import WARP_SIZE, Lanes
 
 Dim = tuple[int, int, int]
-ANSWER_BYTES = 16  # of clusterlaunchcontrol.try_cancel; PTX ISA 9.0, 9.7.13.17
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Unstarted:
 
     def cancel(self) -> NDArray[np.uint32]:
         """Takes away the next cluster, which will never start; returns the answer, uint32 [4]."""
-        answer = np.zeros(ANSWER_BYTES // 4, np.uint32)
+        answer = np.zeros(RESPONSE_BYTES // 4, np.uint32)
         if len(self.ctas):
             cluster = self.start(int(np.prod(self.geometry.cluster)))
             answer[:] = *(int(axis[0]) for axis in self.geometry.cta(cluster[:1])), 1

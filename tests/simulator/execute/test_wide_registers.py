@@ -100,7 +100,11 @@ def test_vector_atomics() -> None:
     data[8:12] = np.array([1, 1, 1, 1], np.float32).view(np.uint32)
     found = ran(body, data, 2)
     steps = np.array([1, 2, 0, -1], np.float32)
-    assert found[:12].view(np.float32).reshape(3, 4).tolist() == [[1, 1, 1, 1], (1 + steps).tolist(), (1 + 2 * steps).tolist()]
+    assert found[:12].view(np.float32).reshape(3, 4).tolist() == [
+        [1, 1, 1, 1],
+        (1 + steps).tolist(),
+        (1 + 2 * steps).tolist(),
+    ]
     assert found[12:].tolist() == [0x40004400, 0x40004400, 0, 0]
 
 
