@@ -304,7 +304,10 @@ def cluster_barrier(item: Operation) -> Step:
         cluster.complete(run.threads.live)
         run.threads.move(group.members, run.code.rank[place + 1])
         if waits:
-            waiting = members & ~cluster.passing(members)
+            passing = cluster.passing(members)
+            if passing.any():
+                run.order_clusters(passing)
+            waiting = members & ~passing
             cluster.waiting |= waiting
             run.threads.wait(waiting, run.code.rank[place + 1])
         run.release()

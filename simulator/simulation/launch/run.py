@@ -194,9 +194,16 @@ class Run:
         self.cluster.complete(self.threads.live)
         free = self.cluster.passing(self.cluster.waiting.copy())
         if free.any():
-            self.state.synchronise(np.flatnonzero(free.any(axis=1)))
+            self.order_clusters(free)
             self.threads.release(free)
         return bool(free.any())
+
+    def order_clusters(self, passing: Lanes) -> None:
+        """Notes that threads, bool [row, lane], pass a barrier of their cluster: they see what all of it did. What
+        others did since they arrived counts as seen, too, so that no race is told that is none."""
+        warps = self.state.warps * self.state.cluster_size
+        some = passing.reshape(-1, warps, WARP_SIZE).any(axis=(1, 2))
+        self.state.synchronise(np.flatnonzero(np.repeat(some, warps)))
 
     def _ended(self) -> Lanes:
         """bool [CTA]: those of which no thread is left, or none that does more than exit."""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import simulator
+from simulator.check.launches import check_launch
 from simulator.simulation.launch.errors import LaunchError
 from tests.support.cases import over
 
@@ -180,3 +181,9 @@ def test_a_load_reduces_the_columns_of_each_lane(operation: str, expected: int) 
     text = MODULE.format(body=body).replace("sm_100a", "sm_103a")
     simulator.Module(text).get_function("k")(1, 128, (out,))
     assert (out == expected).all()
+
+
+def test_a_correct_pair_has_no_findings() -> None:
+    """A barrier of the cluster orders what its CTAs do, also for the threads that come to it last and do not wait."""
+    found = check_launch(GOLDEN / "c2_i8_sp_m256.json").findings
+    assert {finding.rule for finding in found} == {"bank-conflict"}
