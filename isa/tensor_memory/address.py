@@ -56,6 +56,14 @@ class TmemAddress:
             )
         return cls(word >> 16, word & 0xFFFF)
 
+    @classmethod
+    def of_scales(cls, word: int) -> TmemAddress:
+        """The cell that the address of scale factors names, without its bits 31-30: CUTLASS keeps the id of the factors
+        there, copies it to the instruction descriptor, and passes the address as it is (mma_sm100_desc.hpp,
+        make_runtime_instr_desc_block_scaled; examples 84a and 84b). That the id in the descriptor counts is in PTX ISA
+        9.0, 9.7.16.10.7; that the chip drops these bits is inferred from these programs."""
+        return cls.from_word(word & 0x3FFFFFFF)
+
     @property
     def word(self) -> int:
         """The address as instructions take it."""

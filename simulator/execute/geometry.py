@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.forms.launch_control import RESPONSE_BYTES
 from isa.types import Bits
 from simulator.state.registers import WARP_SIZE, Lanes
 
@@ -106,3 +107,29 @@ class Batch:
         """%ctaid of the CTA of a row."""
         x, y, z = self.geometry.cta(self.ctas[[row // self.geometry.warps]])
         return int(x[0]), int(y[0]), int(z[0])
+
+
+@dataclass
+class Unstarted:
+    """The CTAs of a launch that have not started.
+
+    Attributes:
+        geometry: of the launch.
+        ctas: int64 [CTA]: their numbers, cluster by cluster, in the order in which they start.
+    """
+
+    geometry: Geometry
+    ctas: NDArray[np.int64]
+
+    def start(self, count: int) -> NDArray[np.int64]:
+        """The next CTAs, which start now."""
+        starting, self.ctas = self.ctas[:count], self.ctas[count:]
+        return starting
+
+    def cancel(self) -> NDArray[np.uint32]:
+        """Takes away the next cluster, which will never start; returns the answer, uint32 [4]."""
+        answer = np.zeros(RESPONSE_BYTES // 4, np.uint32)
+        if len(self.ctas):
+            cluster = self.start(int(np.prod(self.geometry.cluster)))
+            answer[:] = *(int(axis[0]) for axis in self.geometry.cta(cluster[:1])), 1
+        return answer

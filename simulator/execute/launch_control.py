@@ -1,8 +1,10 @@
-"""Executes `clusterlaunchcontrol`, by which a cluster asks for the work of one that has not started, and
+"""Executes `clusterlaunchcontrol`, by which a cluster takes over the work of one that has not started, and
 `tensormap.cp_fenceproxy`.
 
-All clusters of a simulated grid start by themselves, so that every request is refused: a chip does that, too, once no
-cluster is left. A refusal is 16 bytes of zeros here; PTX leaves their form open.
+That the answer to a request is there at issue, and which cluster is cancelled (the next in the order of the grid), are
+inferred; so are the 16 opaque bytes of the answer: the place of the cluster's first CTA in the grid, x, y and z, and 1;
+zeros where no cluster is left. No chip was asked. Which clusters have started is for
+`simulator.simulation.launch.batches` to say.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import numpy as np
 
 from isa.forms.launch_control import RESPONSE_BYTES
 from isa.forms.record import Form
-from isa.ptx.instruction import Instruction, Vector
+from isa.ptx.instruction import Instruction
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Fact, Idle
 from simulator.execute.memory import raced
@@ -22,10 +24,12 @@ from simulator.execute.spaces import launched
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError
 
+_AXIS = "get_first_ctaid::"
+
 
 @prepares("clusterlaunchcontrol.try_cancel")
 def request(instruction: Instruction, form: Form) -> Executor:
-    """clusterlaunchcontrol.try_cancel: the refusal completes on an mbarrier, with .multicast::cluster::all in every CTA
+    """clusterlaunchcontrol.try_cancel: the answer completes on an mbarrier, with .multicast::cluster::all in every CTA
     of the cluster. PTX ISA 9.0, 9.7.13.17."""
     readers = [addresses(instruction["address"]), addresses(instruction["mbarrier"])]
 
@@ -39,12 +43,12 @@ def request(instruction: Instruction, form: Form) -> Executor:
                 every = (1 << state.cluster_size) - 1
                 many = [state.multicast(in_window(each), thread.row, every) for each in thread.values]
                 places = list(zip(*many, strict=True))
+            answered = state.unstarted.cancel().view(np.uint8)[None, None]
             for where, barrier in places:
                 if where % RESPONSE_BYTES:
                     raise AddressError(f"{form.name} at {where:#x}", f"a multiple of {RESPONSE_BYTES}")
                 unit, actor = np.array([[in_window(where)]], np.int64), np.array([thread.row], np.intp)
-                zeros = np.zeros((1, 1, RESPONSE_BYTES), np.uint8)
-                raced(machine, state.shared.write(unit, zeros, machine.actors(actor)))
+                raced(machine, state.shared.write(unit, answered, machine.actors(actor)))
                 facts[rows[thread.row]] = arrived(state, thread.row, barrier, RESPONSE_BYTES)
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts))
@@ -54,19 +58,18 @@ def request(instruction: Instruction, form: Form) -> Executor:
 
 @prepares("clusterlaunchcontrol.query_cancel")
 def answer(instruction: Instruction, form: Form) -> Executor:
-    """clusterlaunchcontrol.query_cancel: whether a request was granted, bit 0 of the response; of which cluster the
-    first CTA is asked for is undefined where it was not. PTX ISA 9.0, 9.7.13.18."""
-    d, read = instruction["d"], reader(instruction["response"], 64)
-    predicate = "is_canceled" in form.qualifiers
-    write = writer(d, 1 if predicate else 32)
-    count = len(d.elements) if isinstance(d, Vector) else 1
+    """clusterlaunchcontrol.query_cancel: whether a cluster was cancelled, or where its first CTA is in the grid. PTX
+    ISA 9.0, 9.7.13.18."""
+    read, tells = reader(instruction["response"], 64), "is_canceled" in form.qualifiers  # 128 bits are two of 64
+    write = writer(instruction["d"], 1 if tells else 32)
+    axes = ["xyz".index(q[-1]) for q in form.qualifiers if q.startswith(_AXIS)] or [0, 1, 2, 3]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        low = read(machine, warps)[:, :1]
-        granted = low & 1 != 0
-        if not predicate and not granted[:, 0][machine.threads(warps)].all():
+        words = np.ascontiguousarray(np.swapaxes(read(machine, warps), 1, 2)).view(np.uint32)  # [warp, lane, word]
+        granted = words[..., 3:] != 0
+        if not tells and not granted[..., 0][machine.threads(warps)].all():
             raise AddressError(f"{form.name} of the first CTA of a request that was refused", "@%p0 behind is_canceled")
-        write(machine, warps, granted if predicate else np.repeat(low >> 1, count, axis=1).astype(np.uint32))
+        write(machine, warps, np.swapaxes(granted if tells else words[..., axes], 1, 2))
         return NOTHING
 
     return run

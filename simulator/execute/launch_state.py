@@ -17,7 +17,7 @@ from isa.targets import Target
 from isa.types import Bits
 from simulator.execute.completion import completion_of
 from simulator.execute.cta_state import CtaState
-from simulator.execute.geometry import Batch, split
+from simulator.execute.geometry import Batch, Unstarted, split
 from simulator.execute.policy import Policy
 from simulator.state.columns import Columns, LaunchShared
 from simulator.state.device_memory import DeviceMemory
@@ -74,6 +74,7 @@ class LaunchState(CtaState):
         sms: SMs of the chip.
         workspace: address of what the CTAs of a cooperative launch meet at; 0 in other launches.
         clock: what %clock gives: executed items so far, as time is told apart from values.
+        unstarted: the CTAs of the launch that have not started.
         arrivals: how often a thread has done something with an mbarrier besides looking at it.
     """
 
@@ -84,6 +85,7 @@ class LaunchState(CtaState):
     sms: int = field(kw_only=True, default=1)
     workspace: int = field(kw_only=True, default=0)
     clock: int = field(kw_only=True, default=0)
+    unstarted: Unstarted = field(kw_only=True)
     arrivals: int = field(kw_only=True, default=0)
 
     # mbarriers
@@ -339,6 +341,7 @@ def launch_state(
     sms: int = 1,
     workspace: int = 0,
     asynchronous: Asynchronous | None = None,
+    unstarted: Unstarted | None = None,
 ) -> LaunchState:
     """The state of a batch before its first instruction: registers and memories of zeros.
 
@@ -347,6 +350,7 @@ def launch_state(
         checked: whether races and bytes under way in shared memory are looked for.
         timed: whether executors say what an access costs.
         asynchronous: when asynchronous operations complete, whose waits and fences are looked for then.
+        unstarted: the CTAs that have not started; None: there are none.
     """
     geometry = batch.geometry
     kind = LaunchShared if asynchronous is None else WatchedShared
@@ -367,6 +371,7 @@ def launch_state(
         dynamic_shared=dynamic_shared,
         sms=sms,
         workspace=workspace,
+        unstarted=unstarted or Unstarted(geometry, batch.ctas[:0]),
     )
     if asynchronous is not None:
         state.completion = completion_of(state, int(batch.ctas[0]), *asynchronous)

@@ -17,7 +17,7 @@ from simulator.execute.cta_state import CtaState
 from simulator.execute.dynamic_info import BulkFacts, Fact, Idle
 from simulator.state.global_memory import LINE_BYTES
 from simulator.state.mbarrier import joined
-from simulator.state.registers import Warps
+from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.state.shared import AddressError
 from simulator.state.windows import SHARED, WINDOW_BYTES
 
@@ -41,19 +41,32 @@ class Thread(NamedTuple):
 Reader = Callable[[CtaState, Warps], Array]  # [warp, lane] or [warp, register, lane]
 
 
-def threads_of(machine: CtaState, warps: Warps, what: str, readers: list[Reader]) -> Iterator[Thread]:
-    """The threads that execute an instruction, at most one of a warp, each with the values of all operands."""
+def threads_of(
+    machine: CtaState, warps: Warps, what: str, readers: list[Reader], *, repeats: bool = False
+) -> Iterator[Thread]:
+    """The threads that execute an instruction, at most one of a warp, each with the values of all operands. If doing it
+    again changes nothing (`repeats`), threads with the same operands count as one, as CUTLASS's epilogues rely on."""
     lanes = machine.threads(warps)
+    given = [read(machine, warps) for read in readers]
     several = lanes.sum(axis=1) > 1
+    if repeats:
+        several &= ~_alike(lanes, given)
     if several.any():
         row = int(several.argmax())
         reason = f"{what} by {int(lanes[row].sum())} threads of warp {int(warps[row])}: each would copy"
         raise AddressError(reason, f"one thread: @%p0 {what}, as elect.sync chooses it", rule="aligned-threads")
-    given = [read(machine, warps) for read in readers]
     for row in np.flatnonzero(lanes.any(axis=1)).tolist():
         lane = int(lanes[row].argmax())
         values = [np.atleast_1d(value[row, ..., lane]).tolist() for value in given]
         yield Thread(int(warps[row]), lane, tuple(number for numbers in values for number in numbers))
+
+
+def _alike(lanes: Lanes, given: list[Array]) -> NDArray[np.bool_]:
+    """bool [warp]: whether those threads of a warp, `lanes` [warp, lane], have the same operands [warp, ..., lane]."""
+    values = np.concatenate([value.reshape(len(lanes), -1, WARP_SIZE).astype(np.int64) for value in given], axis=1)
+    first = np.take_along_axis(values, lanes.argmax(axis=1)[:, None, None], axis=2)
+    alike: NDArray[np.bool_] = ((values == first) | ~lanes[:, None]).all(axis=(1, 2))
+    return alike
 
 
 def in_window(address: int) -> int:

@@ -221,7 +221,7 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
-        for thread in threads_of(machine, warps, form.name, readers):
+        for thread in threads_of(machine, warps, form.name, readers, repeats=operation is None):
             address, *start, source = thread.values
             tensor = tensor_at(state, address)
             source = in_window(source)

@@ -156,8 +156,8 @@ class Launcher:
         config = self.config if self.timed else None
         how = Options(
             config=config, dynamic_shared=request.shared, cluster=cluster, target=str(self.config.target),
-            workers=self.workers, budget=self.budget, cooperative=request.cooperative, completion=self.completion,
-            compared=False,
+            sms=self.config.chip.sms, workers=self.workers, budget=self.budget, cooperative=request.cooperative,
+            completion=self.completion, compared=False,
         )  # fmt: skip
         params = np.frombuffer(request.parameters, np.uint8).copy()
         return run_launch(kernel, request.grid, request.block, memory, params, how)

@@ -104,7 +104,7 @@ class InstructionReader:
     def check_register(self, statement: Statement, name: str, widths: tuple[int, ...], what: str) -> None:
         """Checks that a register exists in a trace and has one of these widths, and counts it."""
         place = register_place(name)
-        sorts = [SORT_OF_BITS[bits] for bits in widths]
+        sorts = [SORT_OF_BITS[bits] for bits in widths if bits in SORT_OF_BITS]  # a trace has none of 128 bits
         if place is None or place.number >= MAX_REGISTERS:
             legal = " or ".join(f"{sort.prefix}0 to {sort.prefix}{MAX_REGISTERS - 1}" for sort in sorts)
             legal += f", or {', '.join(SPECIAL)} to read" if Sort.WORD in sorts else ""

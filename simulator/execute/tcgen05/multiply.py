@@ -176,7 +176,7 @@ def _scales(plan: Plan, cta: Cta, meet: Meet) -> tuple[Bits, Bits] | tuple[None,
     """Scale factors of one CTA: uint32 [part, row, factor] and [part, n of the part, factor]."""
     if plan.scales is None:
         return None, None
-    addresses = TmemAddress.from_word(plan.call.scale_a), TmemAddress.from_word(plan.call.scale_b)
+    addresses = TmemAddress.of_scales(plan.call.scale_a), TmemAddress.of_scales(plan.call.scale_b)
     ids = plan.idesc.a_scale_id, plan.idesc.b_scale_id
     a, b = (factors(cta, address, scales, id) for address, scales, id in zip(addresses, plan.scales, ids, strict=True))
     for gathered, what in ((a, "A"), (b, "B")):

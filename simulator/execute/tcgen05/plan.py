@@ -160,11 +160,11 @@ def _check_operands(call: Call) -> None:
             rule = "zero-column-mask" if what == "a zero-column mask" else ""
             raise IsaError(form.opcode, -1, f"{what} {shown}", right, rule=rule)
     for name, address in (("scale_a", call.scale_a), ("scale_b", call.scale_b)):
-        if form.block_scale and TmemAddress.from_word(address).lane:
+        if form.block_scale and TmemAddress.of_scales(address).lane:
             raise IsaError(
                 hex(address),
                 -1,
-                f"{name} at lane {TmemAddress.from_word(address).lane}",
+                f"{name} at lane {TmemAddress.of_scales(address).lane}",
                 "lane 0: factors are in all quarters (inferred)",
             )
 

@@ -127,7 +127,7 @@ def _scales(form: Tcgen05MmaForm, word: int, operand: str, address: int) -> Cell
     lane, column, _ = (
         grid[: scales.vectors] for grid in scales.mapping(idesc.a_scale_id if operand == "a" else idesc.b_scale_id).grid
     )
-    return _cells(lane, column + TmemAddress.from_word(address).column)
+    return _cells(lane, column + TmemAddress.of_scales(address).column)
 
 
 def _shared(kind: str, word: int, operand: str, descriptor: int, cta_group: int) -> Cells:

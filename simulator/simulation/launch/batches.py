@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import multiprocessing
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from isa.errors import Error
 from isa.forms.synchronisation import sees_other_threads
 from isa.targets import Target
-from simulator.execute.geometry import Batch, Geometry
+from simulator.execute.geometry import Batch, Geometry, Unstarted
 from simulator.execute.launch_state import Asynchronous, LaunchState, launch_state
 from simulator.execute.policy import Policy
 from simulator.parallel import ALONE, RemoteTraceback, begin_worker, sendable, undisturbed
@@ -30,6 +30,7 @@ from simulator.state.device_memory import DeviceMemory
 from simulator.state.typed_views import padded
 
 ROWS = 512  # warps that run in lock step: a register of all of them, 64 KB, still fits a core's cache
+TRY_CANCEL = "clusterlaunchcontrol.try_cancel"
 REGISTER_BYTES = 1 << 29  # the most that the registers of a batch may take
 
 
@@ -49,7 +50,7 @@ class Setup:
         budget: warp instructions after which the launch is given up.
         completion: when asynchronous operations complete, whose waits and fences are looked for then (the kernel must
             be linked with `allocate=False`); None: at issue, and nobody looks.
-        sms: of the chip.
+        sms: SMs of the chip; 0: no chip is named.
         workspace: address of what the CTAs of a cooperative launch meet at; 0 in other launches.
     """
 
@@ -62,7 +63,7 @@ class Setup:
     arithmetic: str = "chip"
     undefined: str = "hardware"
     budget: int = BUDGET
-    sms: int = 1
+    sms: int = 0
     workspace: int = 0
     completion: Policy | None = None
 
@@ -79,8 +80,15 @@ class Setup:
             return self.kernel.shared_bytes
         return self.kernel.dynamic_offset + self.dynamic_shared
 
-    def state(self, ctas: NDArray[np.int64], *, checked: bool = False, timed: bool = False) -> LaunchState:
-        """The state of these CTAs before their first instruction."""
+    def state(
+        self,
+        ctas: NDArray[np.int64],
+        *,
+        checked: bool = False,
+        timed: bool = False,
+        unstarted: Unstarted | None = None,
+    ) -> LaunchState:
+        """The state of these CTAs before their first instruction; `unstarted`: those that have not started."""
         kernel = self.kernel
         return launch_state(
             Batch(self.geometry, ctas),
@@ -95,9 +103,10 @@ class Setup:
             timed=timed,
             arithmetic=self.arithmetic,
             undefined=self.undefined,
-            sms=self.sms,
+            sms=max(self.sms, 1),
             workspace=self.workspace,
             asynchronous=self._asynchronous,
+            unstarted=unstarted,
         )
 
 
@@ -167,7 +176,27 @@ def batches(setup: Setup, ctas: NDArray[np.int64] | None = None) -> list[NDArray
         return [ctas]
     rows = max(min(ROWS, most), 1)
     size = max(rows // geometry.warps // each * each, each)
+    if takes_over(setup.kernel):
+        size = min(size, _resident(setup))
     return [ctas[first : first + size] for first in range(0, len(ctas), size)]
+
+
+def _resident(setup: Setup) -> int:
+    """CTAs that run at a time, whole clusters, where a kernel may take over the work of others: one on each SM of the
+    chip, and half of the launch where no chip is named (assumed)."""
+    each = int(np.prod(setup.geometry.cluster))
+    return max((setup.sms or -(-setup.geometry.ctas // 2)) // each, 1) * each
+
+
+def starting(setup: Setup, portions: list[NDArray[np.int64]]) -> Iterator[tuple[NDArray[np.int64], Unstarted]]:
+    """The portions as they start, each with the CTAs that have not started: these may be fewer when the next portion
+    starts, if running CTAs take their work over."""
+    waiting = Unstarted(setup.geometry, np.concatenate(portions) if portions else np.zeros(0, np.int64))
+    for portion in portions:
+        ctas = waiting.start(len(portion))
+        if not len(ctas):
+            return
+        yield ctas, waiting
 
 
 def record(setup: Setup, ctas: NDArray[np.int64]) -> list[Recording]:
@@ -201,10 +230,10 @@ def _in_turn(
     """Runs portion after portion; `recorded` says of which CTAs what they do is noted."""
     total = Executed(np.zeros(len(setup.kernel.items), np.int64))
     budget, stamp = setup.budget, 0
-    for ctas in portions:
+    for ctas, unstarted in starting(setup, portions):
         wanted = None if recorded is None else np.isin(ctas, recorded)
         timed = wanted is not None and bool(wanted.any())
-        state = setup.state(ctas, timed=timed)
+        state = setup.state(ctas, timed=timed, unstarted=unstarted)
         state.names_sectors = timed
         recorder = Recorder(np.repeat(wanted, state.warps), stamp) if wanted is not None and timed else None
         watch = watched(state) if setup.completion is not None else None
@@ -225,8 +254,17 @@ def may_part(kernel: Kernel) -> bool:
         return False
     if any(isinstance(item, SystemCall) for item in kernel.items):
         return False
-    names = {item.instruction.form.name for item in kernel.items if isinstance(item, Operation)}
-    return not names & {"atom", "red", "cp.reduce.async.bulk"}
+    return not names_in(kernel) & {"atom", "red", "cp.reduce.async.bulk", TRY_CANCEL}
+
+
+def names_in(kernel: Kernel) -> set[str]:
+    """The names of the instructions of a kernel."""
+    return {item.instruction.form.name for item in kernel.items if isinstance(item, Operation)}
+
+
+def takes_over(kernel: Kernel) -> bool:
+    """Whether the CTAs of a kernel may take over the work of others that have not started."""
+    return TRY_CANCEL in names_in(kernel)
 
 
 def waits_for_others(kernel: Kernel) -> bool:

@@ -32,6 +32,7 @@ from simulator.simulation.observer import TimeView, check_unused
 from simulator.state.device_memory import DeviceMemory
 
 ARITHMETIC = ("chip", "exact")
+MOST_SMS = 1 << 16
 MOST_BUDGET = 2**63 - 1
 WORKSPACE, WORKSPACE_BYTES = "grid workspace", 16  # two counters: driver_abi.h of cooperative groups, CUDA 13.0
 MOST_REGISTERS = 255  # of a thread: PTX ISA, and all chips of 7.0 and later
@@ -55,6 +56,8 @@ class Options:
         registers: of a thread, as ptxas -v prints; None: estimated.
         timeline: gets what happens when on the SM with most CTAs, and where its time goes (`simulator.Timeline`); of
             one launch alone.
+        sms: SMs of the chip where no config is given; 0: unknown. It decides which CTAs have started when a kernel asks
+            to take over the work of others, and %nsmid.
         machine_code: path of what `nvdisasm -c -gp` prints of the kernel, or of a cubin; None: the PTX alone.
         completion: when asynchronous operations complete: "issue", "earliest", "latest" or "seed:N".
         compared: whether the result of another completion than that at issue is compared with it, in a second run.
@@ -75,12 +78,14 @@ class Options:
     machine_code: str | Path | None = None
     completion: str = "issue"
     compared: bool = True
+    sms: int = 0
 
     def __post_init__(self) -> None:
         """Raises IsaError for what no option can be: a caller from Python may pass anything."""
         check_option("arithmetic", self.arithmetic, ARITHMETIC)
         check_option("undefined", self.undefined, POLICIES)
         integer(self.budget, 1, MOST_BUDGET, "budget")
+        integer(self.sms, 0, MOST_SMS, "SMs")
         integer(self.workers, 0, MOST_WORKERS, "workers")
         integer(self.dynamic_shared, -MOST_BUDGET, MOST_BUDGET, "bytes of dynamic shared memory")
         flag(self.cold, "cold")
@@ -194,6 +199,6 @@ def prepare(
         arithmetic=options.arithmetic,
         undefined=options.undefined,
         budget=options.budget,
-        sms=config.chip.sms if config is not None else 1,
+        sms=config.chip.sms if config is not None else options.sms,
         workspace=workspace,
     )

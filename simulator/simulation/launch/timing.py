@@ -27,7 +27,7 @@ from simulator.machine.observer import TimingObserver
 from simulator.program.kernel import Kernel, Operation
 from simulator.program.sass import Function
 from simulator.simulation.demand import Work
-from simulator.simulation.launch.batches import Setup
+from simulator.simulation.launch.batches import TRY_CANCEL, Setup, takes_over
 from simulator.simulation.launch.chains import links, marks, may_wait
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.recording import Recording, work_of_recordings
@@ -202,6 +202,9 @@ def estimated_registers(kernel: Kernel, warps: int) -> int:
 
 def check_timed(kernel: Kernel, config: Config) -> None:
     """Raises ConfigError if a kernel has instructions that have no time in launches: `wgmma` and `tcgen05`."""
+    if takes_over(kernel):
+        reason = f"'{TRY_CANCEL}' is executed, but has no time yet: which CTA takes over what depends on it"
+        raise ConfigError(config.path, "chip", reason, "a launch without a config, which gives the values")
     for item in kernel.items:
         name = _UNTIMED.get(item.instruction.form.time.table) if isinstance(item, Operation) else None
         if name is not None:

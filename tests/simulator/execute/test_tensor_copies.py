@@ -125,3 +125,29 @@ def test_a_map_reaches_no_further_than_its_array() -> None:
 def test_every_thread_would_copy() -> None:
     with pytest.raises(simulator.Error, match=r"by 32 threads of warp 0: each would copy"):
         launched((0, 0), copy="mov.u32 %r9, 0;\n" + LOAD)
+
+
+STORE = """add.u32 %r8, %r2, 8;
+setp.lt.u32 %p3, %r5, 32;
+@%p3 cp{reduce}.async.bulk.tensor.2d.global.shared::cta{operation}.bulk_group [%rd1, {{%r1, {row}}}], [%r3];
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group 0;
+mad.lo.u32 %r6"""
+
+
+@pytest.mark.parametrize(("row", "reduce", "operation"), [("%r8", "", ""), ("%r5", "", ""), ("%r8", ".reduce", ".add")])
+def test_a_store_by_a_whole_warp_counts_once(row: str, reduce: str, operation: str) -> None:
+    """CUTLASS's epilogues for Blackwell let all threads of a warp store the same box; a reduction would be done 32
+    times, and boxes that differ are 32 stores."""
+    store = STORE.format(row=row, reduce=reduce, operation=operation)
+    text = PTX.replace("mad.lo.u32 %r6", store.replace("{", "{{").replace("}", "}}"))
+    data, out = DATA.copy(), np.zeros(256, np.uint32)
+    tensor = TensorMap(type="u32", size=(32, 16), stride_bytes=(128,), box=(32, 8), swizzle=128)
+    kernel = simulator.Module(text.format(copy=LOAD, bytes=tensor.box_bytes)).get_function("copy")
+    arguments = ((tensor, data.view(np.uint32)), out, np.int32(0), np.int32(0), np.int32(0))
+    if (row, operation) == ("%r8", ""):
+        kernel(1, 256, arguments)
+        assert (data[8:] == DATA[:8]).all()
+    else:
+        with pytest.raises(simulator.Error, match="each would copy"):
+            kernel(1, 256, arguments)

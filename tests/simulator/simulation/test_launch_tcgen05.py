@@ -6,12 +6,15 @@ product of the operands.
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import simulator
+from simulator.check.launches import check_launch
 from simulator.simulation.launch.errors import LaunchError
 from tests.support.cases import over
 
@@ -62,6 +65,21 @@ def test_kernels_written_from_the_text_give_exact_products(path: Path) -> None:
     assert not report.differences
     assert len(np.unique(report.arrays["D"])) > 8  # not a constant
     assert not report.undefined
+
+
+def test_addresses_of_scale_factors_may_carry_their_id(tmp_path: Path) -> None:
+    """CUTLASS passes the id of the factors, which the descriptor has, too, in bits 31-30 of their address."""
+    name = "mxf8_sp_m128_cp"
+    for ending in ("json", "npz"):
+        shutil.copy(GOLDEN / f"{name}.{ending}", tmp_path)
+    text, count = re.subn(
+        r"(block_scale\S* (?:[^,]+, ){5})\[(%r\d+)\], \[(%r\d+)\]",
+        r"\1[\2+1073741824], [\3+3221225472]",
+        (GOLDEN / f"{name}.ptx").read_text(),
+    )
+    assert count
+    (tmp_path / f"{name}.ptx").write_text(text)
+    assert not simulator.launch(tmp_path / f"{name}.json", workers=1).differences
 
 
 def test_each_cta_has_its_own_tensor_memory() -> None:
@@ -163,3 +181,9 @@ def test_a_load_reduces_the_columns_of_each_lane(operation: str, expected: int) 
     text = MODULE.format(body=body).replace("sm_100a", "sm_103a")
     simulator.Module(text).get_function("k")(1, 128, (out,))
     assert (out == expected).all()
+
+
+def test_a_correct_pair_has_no_findings() -> None:
+    """A barrier of the cluster orders what its CTAs do, also for the threads that come to it last and do not wait."""
+    found = check_launch(GOLDEN / "c2_i8_sp_m256.json").findings
+    assert {finding.rule for finding in found} == {"bank-conflict"}
