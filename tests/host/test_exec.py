@@ -147,11 +147,11 @@ int main() {
     int lower[2] = {-1, 0}, upper[2] = {2, 0};
     void *at = reinterpret_cast<void *>(0x7f0000000100);
     int codes[4] = {
-        CALL(cuTensorMapEncodeIm2colWide)(&wide, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, at, size, stride, -1, 2, 32, 24, step,
-            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128, CU_TENSOR_MAP_SWIZZLE_64B,
+        CALL(cuTensorMapEncodeIm2colWide)(&wide, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, at, size, stride, -1, 2, 32, 24,
+            step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128, CU_TENSOR_MAP_SWIZZLE_64B,
             CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-        CALL(cuTensorMapEncodeIm2col)(&plain, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, at, size, stride, lower, upper, 32, 24,
-            step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+        CALL(cuTensorMapEncodeIm2col)(&plain, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, at, size, stride, lower, upper, 32,
+            24, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         CALL(cuTensorMapEncodeTiled)(&atoms, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, at, size, stride, box, step,
             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
