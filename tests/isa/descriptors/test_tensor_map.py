@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import isa
 from isa.descriptors.tensor_map import TensorMap
 from isa.descriptors.tensor_map_fields import ATOMS, DRIVER_SWIZZLES, PROMOTIONS, SWIZZLES, TYPES
 from isa.descriptors.tensor_map_replace import replaced
@@ -43,6 +44,21 @@ def test_ptxas_writes_replacements_of_blackwell_alike() -> None:
         for before, after in zip((bytes(128), b"\xff" * 128), words, strict=True):
             expected = before[:byte] + after.to_bytes(4, "little") + before[byte + 4 :]
             assert replaced(before, field, code) == expected, (target, field, code)
+
+
+def test_ptxas_takes_the_same_codes_on_each_target() -> None:
+    cases = {tuple(case[:3]) for case in json.loads((FOLDER / "replacements_ptxas.json").read_text())}
+    highest = {"elemtype": 16, "swizzle_mode": 5, "swizzle_atomicity": 4}
+    for target in ("sm_90a", "sm_100a", "sm_103a", "sm_120a"):
+        for field, count in highest.items():
+            for code in range(count + 1):
+                text = f"tensormap.replace.tile.{field}.global.b1024.b32 [%rd1], {code};"
+                try:
+                    isa.decode(text, target=target)
+                except IsaError:
+                    assert (target, field, code) not in cases
+                else:
+                    assert (target, field, code) in cases, (target, text)
 
 
 @st.composite

@@ -11,6 +11,7 @@ from isa.shared_memory.tensor_box import box
 from simulator.execute.tensor_pieces import move
 from tests.golden.compare_tensor_maps import COPIES, stored, wrong_copies
 from tests.support.cases import exhaustive
+from tests.support.tensor_copies import UNTOUCHED, load, store
 
 PTX = """.version 8.3
 .target sm_90a
@@ -96,6 +97,33 @@ def test_a_launch_loads_a_swizzled_box_and_waits_for_its_bytes() -> None:
     for row in range(8):
         assert (rows[row, np.arange(8) ^ row].ravel() == DATA[3 + row]).all()
     assert (launched((0, 12))[4:] == 0).all()
+
+
+def test_a_launch_loads_slices_of_pixels() -> None:
+    images = np.arange(2 * 3 * 4 * 5 * 8, dtype=np.uint16).reshape(
+        2, 3, 4, 5, 8
+    )  # N, slices, H, W, channels of a slice
+    tensor = TensorMap(
+        "u16", size=(5, 4, 3, 2), stride_bytes=(80, 320, 960), box=(8, 2, 1, 2), element_stride=(2, 1, 1, 1),
+        interleave=16,
+    )  # fmt: skip
+    got = load(tensor, images.copy(), "1, 3, 2, 0", 256, room=320, target="sm_90a")
+    rows = got.view(np.uint16)[:128].reshape(2, 2, 4, 8)  # N, H, W
+    assert (rows[:, 0, :2] == images[:, 2, 3, 1::2]).all()
+    assert (rows[:, 0, 2:] == 0).all()
+    assert (rows[:, 1] == 0).all()
+    assert (got[256:] == UNTOUCHED).all()
+
+
+def test_a_launch_stores_pixels_by_im2col() -> None:
+    data = np.zeros((2, 5, 8), np.uint16)  # N, W, C
+    fields = {"lower": (1,), "upper": (-1,), "channels": 8, "pixels": 4}
+    tensor = TensorMap("u16", size=(8, 5, 2), stride_bytes=(16, 80), **fields)  # type: ignore[arg-type] # of one map
+    pixels = np.arange(1, 33, dtype=np.uint16).reshape(4, 8)
+    store(tensor, data, "0, 2, 0", pixels.view(np.uint8).ravel(), ".im2col_no_offs", "sm_90a")
+    expected = np.zeros_like(data)
+    expected[0, 2:4], expected[1, 1:3] = pixels[:2], pixels[2:]  # W goes from 1 to 3, then the next image
+    assert (data == expected).all()
 
 
 @pytest.mark.parametrize(
