@@ -24,7 +24,7 @@ def _places(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _response(qualifiers: Qualifiers) -> Role:
-    return Role("response", Shape.REGISTER, width=128, widths=(128,), type="b128")
+    return Role("response", Shape.VALUE, width=128, widths=(128,), type="b128", constants=("integer",))
 
 
 def _cancelled(qualifiers: Qualifiers) -> tuple[Role, ...]:

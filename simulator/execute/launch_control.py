@@ -13,13 +13,14 @@ from isa.descriptors.tensor_map import BYTES
 from isa.forms.launch_control import RESPONSE_BYTES
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction, Vector
+from isa.shared_memory.tensor_box import UNIT
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import Fact, Idle
 from simulator.execute.memory import raced
 from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import prepares
 from simulator.execute.spaces import launched
-from simulator.execute.tensor_copies import UNIT, arrived, in_window, threads_of
+from simulator.execute.tensor_copies import arrived, in_window, threads_of
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError
 
