@@ -122,7 +122,8 @@ def _values(qualifiers: Qualifiers, reduces: bool) -> Role:
     constants = ("integer",) if reduces and mapped else stored_constants(qualifiers)
     bits = type_bits(kind)
     shape = Shape.VECTOR if count > 1 else Shape.VALUE if mapped or reduces else Shape.SCALAR
-    return Role("b" if reduces else "a", shape, count, constants=constants, width=bits, widths=(bits,), type=kind)
+    role = Role("b" if reduces else "a", shape, count, constants=constants, width=bits, widths=(bits,), type=kind)
+    return replace(role, first=shape is Shape.SCALAR and kind[0] != "b")  # ptxas 13.0 takes a vector
 
 
 def _one_value(reduces: bool) -> Roles:

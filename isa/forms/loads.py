@@ -43,7 +43,7 @@ def _words(name: str, qualifiers: Qualifiers, constants: tuple[str, ...] = ()) -
     bits = type_bits(qualifiers[-1])
     widths = tuple(width for width in (16, 32, 64, 128) if width >= bits and (width < 128 or count < 8))
     shape = Shape.SCALAR if count == 1 else Shape.VECTOR
-    sink = "part" if name == "d" and count > 1 else ""
+    sink = "part" if count > 1 and (name == "d" or count * bits == 256) else ""
     return Role(
         name, shape, count, output=name == "d", constants=constants, width=max(bits, 16), widths=widths,
         type=qualifiers[-1], sink=sink,

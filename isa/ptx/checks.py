@@ -56,7 +56,10 @@ def check_on_target(
     """Raises IsaError if a target lacks a special register (PTX ISA 9.0, section 10), or an address of 16 bits."""
     if target is None:
         return
-    if role.wide_from and target.number >= role.wide_from and isinstance(operand, Address) and operand.base is not None:
+    late = role.wide_from and target.number >= role.wide_from
+    if late and role.bare and isinstance(operand, Address) and operand.base is None:
+        raise IsaError(text, start, f"a float for the address in operand {role.name} on {target}", "[%rd0]")
+    if late and isinstance(operand, Address) and operand.base is not None:
         base = declared(operand.base.name, types)
         narrow = base is not None and base.width <= (32 if role.width == 64 else 16)
         if narrow or is_special(operand.base.name):
@@ -110,7 +113,8 @@ def _untyped(
         role, widths = replace(role, widths=_ANY_WIDTH), _ANY_WIDTH
     elif isinstance(first, Register):
         registers.append(declared(first.name, types))
-    return (replace(role, type="b32") if any(map(_typeless, registers)) else role), widths
+    bits = f"b{type_bits(role.type)}" if role.type else "b32"
+    return (replace(role, type=bits) if any(map(_typeless, registers)) else role), widths
 
 
 def _typeless(said: Declared | None) -> bool:
@@ -279,6 +283,8 @@ def _check_vector_type(role: Role, vector: Vector, text: str, start: int, types:
     kinds = [_kind(element, types) for element in vector.elements]
     beside = any({before, after} == {"f32", "integer"} for before, after in pairwise(kinds))
     begins = kinds[0] == "f32" and isinstance(vector.elements[0], Immediate)
+    if role.shape is Shape.TENSOR:  # of coordinates alone where it is written as 0f3F800000
+        begins = begins and re.match(r"[^{]*\{\s*0[fF]", text[start:]) is not None
     if beside or (begins and "integer" in kinds):
         reason = f"operand {role.name} has an integer constant beside a float"
         raise IsaError(text, start, reason, "0f00000000, or a register of type b32 between")

@@ -146,7 +146,7 @@ def _element(cursor: Cursor, role: Role, number: int) -> Scalar:
     """A register; `_` where the vector is written; a constant where the role takes some."""
     token = cursor.peek()
     if token.kind == "name" and token.text == "_":
-        if not role.output:
+        if not role.output and not role.sink:
             cursor.fail(f"'_' is only for destinations; operand {role.name} is read", "a register", token.place)
         cursor.next()
         return Sink()
@@ -248,7 +248,11 @@ def _address(cursor: Cursor) -> Address:
 
 
 def _bare_address(cursor: Cursor, role: Role) -> Address:
-    """A register without brackets in the place of an address."""
+    """A register without brackets, or a float, in the place of an address."""
+    if cursor.peek().kind != "name":
+        constant = read_constant(cursor, replace(role, constants=("bits", "low word")))
+        cursor.remarks.append(f"ptxas takes a float for the address in operand {role.name}; PTX has a register")
+        return Address(None, constant.value)
     register = _register(cursor, role)
     if is_special(register.name):
         _refuse_special(cursor, role, Token("name", register.name, cursor.at))

@@ -25,7 +25,7 @@ from simulator.execute.dynamic_info import (
     FetchKind,
     WaitGroupFacts,
 )
-from simulator.execute.memory import filled, loader, raced, region, storer, write_some
+from simulator.execute.memory import filled, loader, raced, region, storer_of_pieces, write_some
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES, places, touched
@@ -60,12 +60,17 @@ def load_global(instruction: Instruction, form: Form) -> Executor:
 @prepares("st.global")
 def store_global(instruction: Instruction, form: Form) -> Executor:
     """st.global: PTX ISA 9.0, 9.7.9.11."""
-    read_addresses, read = addresses(instruction["address"]), storer(instruction["a"], form)
+    read_addresses, (read, pieces) = (
+        addresses(instruction["address"]),
+        storer_of_pieces(instruction["a"], form),
+    )
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where, data, lanes = read_addresses(machine, warps), read(machine, warps), machine.active
-        machine.memory.write(where if lanes is None else where[lanes], data if lanes is None else data[lanes])
+        chosen, given = (where, data) if lanes is None else (where[lanes], data[lanes])
+        for offset, piece in pieces:
+            machine.memory.write(chosen + offset, given[..., piece])
         machine.note(instruction, warps)
         return Outcome(facts=fetched(machine, FetchKind.STORE, where, size))
 

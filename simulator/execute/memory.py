@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.fragments.registers import Fragment
-from isa.ptx.instruction import Immediate, Instruction, Operand, Register
+from isa.ptx.instruction import Immediate, Instruction, Operand, Register, Sink, Vector
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.events import Region
 from simulator.execute.operands import addresses, reader, scalars, writer
@@ -163,6 +163,18 @@ def storer(operand: Operand, form: Form) -> Store:
         return np.pad(data, ((0, 0), (0, 0), (0, above))) if above else data
 
     return run
+
+
+def storer_of_pieces(operand: Operand, form: Form) -> tuple[Store, tuple[tuple[int, slice], ...]]:
+    """As `storer`, and the pieces of those bytes that are written: (offset in memory, which of them). Elements that are
+    `_` are neither read nor written. PTX ISA 9.0, 9.7.9.11."""
+    elements = scalars(operand)
+    kept = [number for number, element in enumerate(elements) if not isinstance(element, Sink)]
+    if len(kept) == len(elements):
+        return storer(operand, form), ((0, slice(None)),)
+    size = form.width // 8
+    pieces = tuple((number * size, slice(place * size, (place + 1) * size)) for place, number in enumerate(kept))
+    return storer(Vector(tuple(elements[number] for number in kept)), form), pieces
 
 
 def register_bits(operand: Operand, form: Form) -> int:

@@ -16,7 +16,7 @@ from simulator.execute.copies import fetched, kept_in_l1
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import FetchKind
 from simulator.execute.launch_state import LaunchState
-from simulator.execute.memory import filled, load, loader, store, storer, write_some
+from simulator.execute.memory import filled, load, loader, store, storer_of_pieces, write_some
 from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import Array, computes, prepares
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
@@ -169,19 +169,17 @@ def store_anywhere(instruction: Instruction, form: Form) -> Executor:
     space = space_of(form)
     if space == "shared":
         return store(instruction, form)
-    read_addresses, read = addresses(instruction["address"]), storer(instruction["a"], form)
+    read_addresses, (read, pieces) = addresses(instruction["address"]), storer_of_pieces(instruction["a"], form)
     size = form.width // 8 * form.elements
+    writing = WRITE.get(space) if space else _write_generic
+    if writing is None:
+        raise IsaError(form.opcode, 0, f"a store to .{space}", "memory that a kernel may write")
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
         where, data = read_addresses(machine, warps), read(machine, warps)
-        if space:
-            writing = WRITE.get(space)
-            if writing is None:
-                raise IsaError(form.opcode, 0, f"a store to .{space}", "memory that a kernel may write")
-            writing(state, where, data, warps)
-        else:
-            _write_generic(state, where, data, warps)
+        for offset, piece in pieces:
+            writing(state, where + offset, data[..., piece], warps)
         if not machine.timed:
             return NOTHING
         return Outcome(facts=fetched(machine, FetchKind.STORE, _spread(space, where, warps), size))

@@ -21,7 +21,7 @@ from simulator.state.shared import AddressError, Addresses
 @prepares("tensormap.cp_fenceproxy")
 def copy_map(instruction: Instruction, form: Form) -> Executor:
     """tensormap.cp_fenceproxy: copies 128 bytes from shared to global memory, once for each warp, in order with what
-    later reads the map through the tensormap proxy. PTX ISA 9.0, 9.7.13.14."""
+    later reads the map through the tensormap proxy. PTX ISA 9.0, 9.7.13.16."""
     to, source = instruction["to"], instruction["from"]
     assert isinstance(to, Address)
     assert isinstance(source, Address)
