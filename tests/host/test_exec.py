@@ -126,3 +126,53 @@ def test_functions_that_are_not_there_say_so_once(tmp_path: Path, capfd: pytest.
     result = run([compiled(tmp_path / "graphs", "-cudart", "shared", source=source)])
     assert result.code == 1
     assert capfd.readouterr().err == "tcsim: cudaGraphCreate is not supported\n"
+
+
+MAPS = r"""
+#include <cuda.h>
+#include <cstdio>
+#include <cstring>
+#include <cuda_runtime.h>
+template <class F> F *driver(const char *name) {
+    void *found = nullptr;
+    cudaDriverEntryPointQueryResult result;
+    cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+    return reinterpret_cast<F *>(found);
+}
+#define CALL(name) driver<decltype(name)>(#name)
+int main() {
+    alignas(64) CUtensorMap wide, plain, atoms;
+    cuuint64_t size[4] = {32, 9, 7, 3}, stride[3] = {64, 576, 4032};
+    cuuint32_t step[4] = {1, 2, 1, 1}, box[4] = {32, 2, 1, 1};
+    int lower[2] = {-1, 0}, upper[2] = {2, 0};
+    void *at = reinterpret_cast<void *>(0x7f0000000100);
+    int codes[4] = {
+        CALL(cuTensorMapEncodeIm2colWide)(&wide, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, at, size, stride, -1, 2, 32, 24, step,
+            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128, CU_TENSOR_MAP_SWIZZLE_64B,
+            CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        CALL(cuTensorMapEncodeIm2col)(&plain, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, at, size, stride, lower, upper, 32, 24,
+            step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        CALL(cuTensorMapEncodeTiled)(&atoms, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, at, size, stride, box, step,
+            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        CALL(cuTensorMapReplaceAddress)(&plain, reinterpret_cast<void *>(0x7f0000000200)),
+    };
+    unsigned long long address;
+    memcpy(&address, &plain, 8);
+    bool same = !memcmp(8 + (char *)&wide, 8 + (char *)&plain, 120);
+    printf("%d %d %d %d, address %llx, %s\n", codes[0], codes[1], codes[2], codes[3], address, same ? "same" : "other");
+}
+"""
+
+
+@pytest.mark.parametrize(("config", "atoms"), [("h100_sxm", 1), ("b200", 0)])
+def test_the_driver_makes_wide_maps_and_refuses_those_of_blackwell_on_a_hopper(
+    config: str, atoms: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "maps.cu"
+    source.write_text(MAPS)
+    run([compiled(tmp_path / "maps", "-cudart", "shared", source=source)], config=config)
+    out, err = capfd.readouterr()
+    assert out == f"0 0 {atoms} 0, address 7f0000000200, same\n", err
+    assert ("the driver of a Hopper refuses it" in err) == bool(atoms)
