@@ -43,11 +43,12 @@ def _written(_: Qualifiers) -> Access:
 
 
 def _try(multicast: str, targets: str) -> Row:
-    return instruction(
+    row = instruction(
         f"{_NAME}.try_cancel.async{{.shared::cta}}.mbarrier::complete_tx::bytes{multicast}.b128", _places,
         since="8.6", targets=targets, section=_TRY, time=Time.STORE, name=f"{_NAME}.try_cancel", any_order=True,
         access=_written,
     )  # fmt: skip
+    return replace(row, leading=1)
 
 
 LAUNCH_ROWS: tuple[Row, ...] = (

@@ -35,6 +35,7 @@ _LATER = {
     "L2::256B": ("7.4", "80+"),
     "L2::cache_hint": ("7.4", "80+"),
     "b128": ("8.3", "70+"),
+    "acc::f32": ("8.2", "90+"),
 }
 _LATER_TOGETHER = {("sys", "b128"): "8.4"}  # qualifiers that came together later than each of them. ptxas 13.0.
 

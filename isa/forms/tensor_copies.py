@@ -196,7 +196,7 @@ MAP_ROWS: tuple[Row, ...] = (
     replace(
     instruction(
         "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{cta,cluster,gpu,sys}.sync.aligned",
-        _copied_map, since="8.3", targets="90+", section="9.7.13.14", time=Time.STORE_GLOBAL,
+        _copied_map, since="8.3", targets="90+", section="9.7.13.16", time=Time.STORE_GLOBAL,
         name="tensormap.cp_fenceproxy", any_order=True,
     ), sequence=(0, 1)),
     _replacement("{global_address,global_stride}", 64),

@@ -279,6 +279,8 @@ def _check_vector_type(role: Role, vector: Vector, text: str, start: int, types:
     kinds = [_kind(element, types) for element in vector.elements]
     beside = any({before, after} == {"f32", "integer"} for before, after in pairwise(kinds))
     begins = kinds[0] == "f32" and isinstance(vector.elements[0], Immediate)
+    if role.shape is Shape.TENSOR:  # of coordinates alone where it is written as 0f3F800000
+        begins = begins and re.match(r"[^{]*\{\s*0[fF]", text[start:]) is not None
     if beside or (begins and "integer" in kinds):
         reason = f"operand {role.name} has an integer constant beside a float"
         raise IsaError(text, start, reason, "0f00000000, or a register of type b32 between")

@@ -80,7 +80,7 @@ def answer(instruction: Instruction, form: Form) -> Executor:
 @prepares("tensormap.cp_fenceproxy")
 def copy_map(instruction: Instruction, form: Form) -> Executor:
     """tensormap.cp_fenceproxy: a warp copies a map from shared to global memory and releases it to the proxy of tensor
-    maps. PTX ISA 9.0, 9.7.13.14."""
+    maps. PTX ISA 9.0, 9.7.13.16."""
     readers = [addresses(instruction["to"]), addresses(instruction["from"])]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:

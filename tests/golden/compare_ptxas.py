@@ -4,6 +4,7 @@ that are executed.
     python -m tests.golden.compare_ptxas            # mma: each text on which they disagree and a sum
     python -m tests.golden.compare_ptxas --threads  # the others: texts tried and disagreements of each family
     python -m tests.golden.compare_ptxas --wgmma    # the same of wgmma
+    python -m tests.golden.compare_ptxas --hopper   # of copies, clusters, mbarriers and what else Hopper brought
 
 Exit status 1 if there is a disagreement.
 """
@@ -25,6 +26,7 @@ from isa.forms.record import PTX
 VERDICTS = Path(__file__).with_name("ptxas_mma_sp.csv.gz")
 THREADS = Path(__file__).with_name("ptxas_threads.csv.gz")
 WGMMA = Path(__file__).with_name("ptxas_wgmma.csv.gz")
+HOPPER = Path(__file__).with_name("ptxas_hopper.csv.gz")
 
 
 class Judged(NamedTuple):
@@ -51,6 +53,12 @@ def thread_verdicts() -> list[dict[str, str]]:
 def wgmma_verdicts() -> list[dict[str, str]]:
     """The recorded rows of wgmma, as those of `thread_verdicts`."""
     with gzip.open(WGMMA, "rt", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def hopper_verdicts() -> list[dict[str, str]]:
+    """The recorded rows of Hopper's other instructions, as those of `thread_verdicts`."""
+    with gzip.open(HOPPER, "rt", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -126,6 +134,8 @@ def main() -> int:
         return print_threads(thread_verdicts())
     if "--wgmma" in sys.argv:
         return print_threads(wgmma_verdicts())
+    if "--hopper" in sys.argv:
+        return print_threads(hopper_verdicts())
     taken, refused, disagreements = judged(verdicts())
     for target, text in disagreements:
         print(f"  {target}: {text}")

@@ -111,7 +111,8 @@ def texts(generator: random.Random, count: int) -> Iterator[Text]:
         text = written(form.opcode, operand_texts(form, generator.randrange, parse_target(target)))
         for _ in range(changes):
             text = changed(text, form, generator)
-        if (text, target, ptx) not in seen and comparable(text):
+        declarable = version(ptx) >= version("8.3") or not re.search(r"%rq\d|%b128_", text)
+        if (text, target, ptx) not in seen and comparable(text) and declarable:
             seen.add((text, target, ptx))
             yield text, target, ptx
 

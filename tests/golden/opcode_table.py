@@ -54,7 +54,9 @@ CONTROL = {
 # Only time, or nothing, is known of these
 SILENT = ("prefetch", "prefetchu", "createpolicy", "applypriority", "discard", "nanosleep", "pmevent", "membar",
           "fence", "griddepcontrol", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")  # fmt: skip
-SPACES = ("atom", "red", "ldu", "cvta", "isspacep")  # know the address spaces of a launch
+# Know the address spaces of a launch
+SPACES = ("atom", "red", "ldu", "cvta", "isspacep", "st.async", "red.async", "tensormap.replace",
+          "tensormap.cp_fenceproxy", "clusterlaunchcontrol.try_cancel")  # fmt: skip
 
 
 class Line(NamedTuple):

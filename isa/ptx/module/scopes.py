@@ -34,7 +34,6 @@ class Scope:
         ranges: prefix -> (count, canonical prefix, number of the first, type).
         variables: name -> unique name.
         labels: name -> unique name.
-        wide: names, and prefixes of ranges, of registers that are wider than those that are executed -> their type.
     """
 
     number: int
@@ -43,7 +42,6 @@ class Scope:
     ranges: dict[str, tuple[int, str, int, str]] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    wide: dict[str, str] = field(default_factory=dict)
 
     def chain(self) -> list[Scope]:
         """This scope and those around it, from the inside."""
@@ -89,11 +87,7 @@ class Names:
 
     def declare(self, declared: Declared) -> None:
         """Declares registers."""
-        prefix = PREFIX_OF_BYTES.get(declared.size)
-        if prefix is None:  # refused where it is used
-            self.scope.wide |= {name: declared.type for name, *_ in declared.items}
-            self._known.clear()
-            return
+        prefix = PREFIX_OF_BYTES[declared.size]
         for name, elements, count, _ in declared.items:
             if elements >= 0:
                 raise malformed(declared.line, f"an array of registers '{name}'", f"{name}<{elements}>")
@@ -144,10 +138,6 @@ class Names:
     def _resolved(self, name: str) -> str:
         numbered = _NUMBERED.fullmatch(name)
         for scope in self.scope.chain():
-            kind = scope.wide.get(name) or (scope.wide.get(numbered[1]) if numbered else None)
-            if kind is not None:
-                what = f"'{name}' is a register of type .{kind}"
-                raise malformed(self.line, what, "types of at most 64 bits: wider registers are not executed")
             if name in scope.registers:
                 canonical = scope.registers[name]
                 return canonical[0] if len(canonical) == 1 else "{" + ", ".join(canonical) + "}"

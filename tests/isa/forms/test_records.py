@@ -118,7 +118,8 @@ def test_syntax_of_a_row() -> None:
 
 def test_what_kernels_have_is_executed() -> None:
     """Every row of the tables that kernels alone have has a function; a launch itself executes barriers that some
-    threads arrive at or that reduce."""
+    threads arrive at or that reduce, and of what needs several GPUs an error says so."""
     forms = [form for row in KERNEL_ROWS for form in forms_of(row)]
     lacking = [form for form in forms if registry.find(form) is None]
-    assert all(is_arrival(form) or is_reduction(form) for form in lacking)
+    several = [form for form in lacking if form.name.split(".")[0] in registry.NOT_EXECUTED]
+    assert all(is_arrival(form) or is_reduction(form) or form in several for form in lacking)

@@ -80,12 +80,6 @@ def test_lines_of_the_source() -> None:
     ("body", "line", "what"),
     [
         (".reg .b33 x;", 5, "type '.b33' is not known"),
-        (".reg .b128 x;\nmov.b128 x, x;", 6, "'x' is a register of type .b128"),
-        (
-            ".reg .b128 %rq<3>;\n{ .reg .b32 %rq<2>;\nmov.b32 %rq1, 0; }\nmov.b128 %rq1, %rq2;",
-            8,
-            "'%rq1' is a register",
-        ),
         ("a: ret;\na: ret;", 6, "label 'a' stands here for the second time"),
         ("\n\nmov.u32 %r0", 7, "does not end"),
         (".foo 3;", 5, "directive '.foo' is not known here"),
@@ -107,7 +101,7 @@ def test_errors_name_the_line(body: str, line: int, what: str) -> None:
 
 
 BROKEN = {
-    "a register": (".reg .b128 x;\nmov.b128 x, x;", "line 8: 'x' is a register of type .b128"),
+    "a register": (".reg .b256 x;", "line 7: type '.b256' is not known"),
     "a type": (".reg .b33 x;", "line 7: type '.b33' is not known"),
     "a scope": ("{ { .foo 3; } @%p; }", "line 7: directive '.foo' is not known here"),
     "two": ("@%p;\n.foo 3;\n{ a: a: }", "line 7: '@%p' is no instruction"),
@@ -124,7 +118,7 @@ HEADERS = {
 
 @pytest.mark.parametrize("case", [*BROKEN, *HEADERS])
 def test_what_cannot_be_read_refuses_its_function_alone(case: str) -> None:
-    """One register of 128 bits refused every kernel of a module."""
+    """A type that is not known refused every kernel of a module."""
     body, header = BROKEN[case][0] if case in BROKEN else "", HEADERS[case][0] if case in HEADERS else ""
     message = (BROKEN | HEADERS)[case][1]
     for kind in (".visible .entry", ".func"):
@@ -143,9 +137,18 @@ def test_what_cannot_be_read_refuses_its_function_alone(case: str) -> None:
             assert message in str(caught.value)
 
 
-def test_a_wide_register_that_nothing_uses_refuses_nothing() -> None:
-    parsed = module(".reg .b128 %rq<4>; .reg .b128 y; .reg .b32 %r<2>;\nmov.u32 %r1, 0;")
-    assert parsed.functions["k"].error is None
+def test_registers_of_128_bits_are_two_of_64() -> None:
+    """Each takes two numbers of the registers of 64 bits; an inner scope hides it by one of 32."""
+    parsed = module(
+        ".reg .b128 %rq<3>, y; .reg .b64 a;\n{ .reg .b32 %rq<2>;\nmov.b32 %rq1, 0; }\nmov.b128 %rq1, y;\nmov.b64 a, 0;"
+    )
+    function = parsed.functions["k"]
+    assert [statement.text for statement in function.statements] == [
+        "mov.b32 %r1, 0",
+        "mov.b128 %rq2, %rq6",
+        "mov.b64 %rd8, 0",
+        "ret",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def ran(body: str, data: Words, threads: int = 1, target: str = "sm_90a") -> Wor
 
 
 def test_moves_loads_and_stores_of_128_bits() -> None:
-    """Words 0 1 2 3 of each thread become 2 3 0 1 by halves, and come back as 3 2 1 0 by words through shared memory."""
+    """Words 0 1 2 3 of each thread become 2 3 0 1 by halves, and 3 2 1 0 by words through shared memory."""
     data = np.arange(32, dtype=np.uint32)
     swapped = """ld.global.b128 %rq1, [%rd2];
     mov.b128 {%rd4, %rd5}, %rq1;
