@@ -17,7 +17,6 @@ class Status(IntEnum):
 
     SUCCESS = 0
     INVALID_VALUE = 1
-    INVALID_CONFIGURATION = 9
     INVALID_SYMBOL = 13
     INVALID_DEVICE_FUNCTION = 98
     NO_KERNEL_IMAGE = 209
@@ -29,11 +28,13 @@ class Status(IntEnum):
     LAUNCH_FAILURE = 719
     COOPERATIVE_TOO_LARGE = 720
     NOT_SUPPORTED = 801
+    INVALID_CLUSTER_SIZE = 912
     UNKNOWN = 999
 
 
 STATUS_OF_RULE = {
-    "launch-geometry": Status.INVALID_CONFIGURATION,
+    "launch-geometry": Status.INVALID_VALUE,
+    "launch-cluster": Status.INVALID_CLUSTER_SIZE,
     "launch-arguments": Status.INVALID_VALUE,
     "out-of-bounds": Status.ILLEGAL_ADDRESS,
     "shared-memory-bounds": Status.ILLEGAL_ADDRESS,
@@ -58,4 +59,6 @@ def status_of(error: Error) -> Status:
 def stays(status: Status) -> bool:
     """Whether all later calls fail, too: the kernel may have written anything, or nothing of what it should have. A
     configuration that the chip does not take leaves memory as it was, as it does there."""
-    return status not in (Status.SUCCESS, Status.INVALID_CONFIGURATION, Status.COOPERATIVE_TOO_LARGE)
+    return status not in (
+        Status.SUCCESS, Status.INVALID_VALUE, Status.INVALID_CLUSTER_SIZE, Status.COOPERATIVE_TOO_LARGE,
+    )  # fmt: skip

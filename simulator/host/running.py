@@ -118,5 +118,6 @@ def _library() -> Path:
         return build(cache)
     except (OSError, subprocess.CalledProcessError) as error:
         said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
-        reason = f"the CUDA runtime of the simulator cannot be built: {said[0] if said else error}"
+        first = next((line for line in said if "error" in line), said[0] if said else str(error))
+        reason = f"the CUDA runtime of the simulator cannot be built: {first}"
         raise HostError(reason, "a C++ compiler: c++, or CXX") from None

@@ -99,6 +99,7 @@ static int host_memory() {
     CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
     CHECK(cudaHostRegister(plain, 4096, cudaHostRegisterDefault));
     CHECK(cudaMemcpyAsync(plain, device, 4096, cudaMemcpyDeviceToHost, 0));
+    CHECK(cudaDeviceSynchronize());
     EXPECT(plain[1023] == 2046);
     CHECK(cudaHostUnregister(plain));
     free(plain);
@@ -172,7 +173,10 @@ static int occupancy() {
     CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&ctas, bounded, 128, 0, cudaOccupancyDefault));
     EXPECT(ctas >= 4 && ctas <= 16);
     CHECK(cudaOccupancyAvailableDynamicSMemPerBlock(&room, bounded, 2, 128));
-    EXPECT(room >= 64 * 1024 && room <= 227 * 1024);
+    EXPECT(room == 48 * 1024);
+    CHECK(cudaFuncSetAttribute(bounded, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 * 1024));
+    CHECK(cudaOccupancyAvailableDynamicSMemPerBlock(&room, bounded, 2, 128));
+    EXPECT(room >= 64 * 1024 && room <= 114 * 1024);
     EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, bounded, 256, 0) == cudaSuccess && ctas == 0);
     cudaFuncAttributes about;
     CHECK(cudaFuncGetAttributes(&about, bounded));

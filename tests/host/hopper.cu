@@ -52,8 +52,9 @@ static int histogram_of_clusters() {
     CHECK(cudaMemcpy(got.data(), bins, 4 * each * size, cudaMemcpyDeviceToHost));
     EXPECT(got == wanted);
     how.gridDim = dim3(2 * size + 1);  // no whole clusters
-    EXPECT(cudaLaunchKernelEx(&how, histogram, static_cast<const int *>(data), n, bins, each) != cudaSuccess);
-    EXPECT(cudaGetLastError() != cudaSuccess && cudaGetLastError() == cudaSuccess);
+    EXPECT(cudaLaunchKernelEx(&how, histogram, static_cast<const int *>(data), n, bins, each) ==
+           cudaErrorInvalidClusterSize);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidClusterSize && cudaGetLastError() == cudaSuccess);
     return 0;
 }
 

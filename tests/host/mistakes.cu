@@ -33,7 +33,7 @@ static int *memory(size_t bytes = 1024) {
 }
 
 static int illegal_address() {
-    write<<<1, 32>>>(memory(), 1 << 20);
+    write<<<1, 32>>>(memory(), size_t(1) << 40);
     EXPECT(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
     EXPECT(cudaFree(nullptr) == cudaErrorIllegalAddress);
     return 0;
@@ -94,15 +94,15 @@ static int too_many_threads() {
     int *to = memory(8192), got = 0;
     CHECK(cudaMemset(to, 0, 8192));
     write<<<1, 1025>>>(to, 0);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     write<<<dim3(1, 65536), 1>>>(to, 0);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     write<<<0, 32>>>(to, 0);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     write<<<1, 0>>>(to, 0);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     bounded<<<1, 128>>>(to);
-    EXPECT(cudaGetLastError() == cudaErrorLaunchOutOfResources || cudaGetLastError() == cudaSuccess);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     CHECK(cudaMemcpy(&got, to, 4, cudaMemcpyDeviceToHost));
     EXPECT(got == 0);
     return 0;
@@ -116,6 +116,28 @@ static int too_much_shared_memory() {
     CHECK(cudaFuncSetAttribute(write, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024));
     write<<<1, 32, 227 * 1024>>>(to, 0);
     CHECK(cudaDeviceSynchronize());
+    return 0;
+}
+static int clusters_that_are_too_large() {
+    int *to = memory(), got = 0;
+    cudaLaunchConfig_t how = {};
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    how.attrs = &attribute, how.numAttrs = 1, how.blockDim = dim3(32);
+    CHECK(cudaMemset(to, 0, 1024));
+    for (int size : {4, 9, 16, 32}) {
+        how.gridDim = dim3(size == 4 ? 5 : size), attribute.val.clusterDim.x = size;
+        EXPECT(cudaLaunchKernelEx(&how, write, to, size_t(0)) == cudaErrorInvalidClusterSize);
+    }
+    cudaGetLastError();
+    CHECK(cudaMemcpy(&got, to, 4, cudaMemcpyDeviceToHost));
+    EXPECT(got == 0);
+    CHECK(cudaFuncSetAttribute(write, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    how.gridDim = dim3(16), attribute.val.clusterDim.x = 16;
+    CHECK(cudaLaunchKernelEx(&how, write, to, size_t(0)));
+    how.gridDim = dim3(32), attribute.val.clusterDim.x = 32;
+    EXPECT(cudaLaunchKernelEx(&how, write, to, size_t(0)) == cudaErrorInvalidClusterSize);
     return 0;
 }
 static int too_much_memory() {
@@ -135,12 +157,14 @@ static int wrong_calls() {
     int *to = memory(), number;
     EXPECT(cudaSetDevice(1) == cudaErrorInvalidDevice);
     EXPECT(cudaMemcpy(to, nullptr, 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
+    EXPECT(cudaMemcpy(&number, &number, 4, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue);
+    EXPECT(cudaMemcpy(&number, to, 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);
     EXPECT(cudaFree(to + 1) == cudaErrorInvalidValue);
     EXPECT(cudaMemset(to, 0, 1025) == cudaErrorInvalidValue);
     EXPECT(cudaEventElapsedTime(nullptr, nullptr, nullptr) != cudaSuccess);
     EXPECT(cudaDeviceGetAttribute(&number, cudaDeviceAttr(9999), 0) != cudaSuccess);
     EXPECT(cudaMemcpyToSymbol(&number, to, 4) == cudaErrorInvalidSymbol);
-    EXPECT(cudaLaunchKernel(&number, dim3(1), dim3(1), nullptr, 0, 0) == cudaErrorInvalidDeviceFunction);
+    EXPECT(cudaLaunchKernel(&number, dim3(1), dim3(1), nullptr, 0, 0) == cudaErrorInvalidResourceHandle);
     return 0;
 }
 
@@ -151,7 +175,7 @@ int main(int count, char **arguments) {
         {"trap", trap}, {"endless_loop", endless_loop}, {"deadlock", deadlock},
         {"outside_of_shared_memory", outside_of_shared_memory}, {"too_many_threads", too_many_threads},
         {"too_much_shared_memory", too_much_shared_memory}, {"too_much_memory", too_much_memory},
-        {"early_exit", early_exit}, {"wrong_calls", wrong_calls},
+        {"clusters_that_are_too_large", clusters_that_are_too_large}, {"early_exit", early_exit}, {"wrong_calls", wrong_calls},
     };
     return run_named(programs, count, arguments);
 }

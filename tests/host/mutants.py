@@ -5,7 +5,7 @@ result must find each of them, but for those that this module can show to be wit
 * metadata and selectors: the products are computed again in float64 from A, B and the codes, before and after;
 * descriptors: bits that are no field, and the leading offset of K-major matrices with a swizzle (PTX ISA 9.0,
   9.7.15.5.1);
-* tensor maps: the promotion in L2 is a hint.
+* tensor maps: the promotion in L2 is a hint; a dimension of one element has no stride.
 
 The hooks are for tests alone: they replace functions of the executor of wgmma and of the server, in this process and in
 those that it forks.
@@ -87,12 +87,14 @@ class Verdict:
     Attributes:
         outcome: "Failed", "Passed", or "error: ..." where a launch was refused or did not end.
         same: whether products were the same, computed apart from the simulator; None where that was not computed.
+        idle: why the map never uses the field that was disturbed; "" if it may.
         digest: of the device memory after each product.
         counts: how many executions and maps there were.
     """
 
     outcome: str
     same: bool | None
+    idle: str
     digest: str
     counts: dict[str, int]
 
@@ -107,6 +109,7 @@ class _Active:
     codes: Bits | None = None
     same: bool | None = None
     digest: Any = None
+    idle: str = ""
     products: int = 0
 
     def due(self, kind: str) -> bool:
@@ -138,6 +141,14 @@ def disturbed(tensor: TensorMap, field: str) -> TensorMap:
     changed[index] = changed[index] // 2 if change == 0 else changed[index] + change
     lists: dict[str, Any] = {name: tuple(changed)}
     return replace(tensor, checked=False, **lists)
+
+
+def idle(tensor: TensorMap, field: str) -> str:
+    """Why a map never uses a field: the dimension has one element, or the box one; "" if it may use it."""
+    name, _, how = field.partition(" ")
+    index = int(how.split()[0]) if how else 0
+    one = tensor.size[index + 1] == 1 if name == "stride_bytes" else tensor.box[index] == 1
+    return "the dimension has one element" if name in ("stride_bytes", "element_stride") and one else ""
 
 
 FIELDS = (
@@ -207,7 +218,10 @@ def install() -> None:
         return places(word ^ (1 << _active.mutant.bit) if _active.operand else word, *rest)
 
     def encoded(self: TensorMap, *address: Any) -> bytes:
-        return encode(disturbed(self, _active.mutant.field) if _active.due("tensor map") else self, *address)
+        if not _active.due("tensor map"):
+            return encode(self, *address)
+        _active.idle = idle(self, _active.mutant.field)
+        return encode(disturbed(self, _active.mutant.field), *address)
 
     def launched(self: launches.Launcher, kernel: Any, memory: Any, request: launches.Request) -> LaunchReport:
         number = len(self.done)
@@ -278,7 +292,7 @@ def judged(command: list[str], sms: int, mutant: Mutant) -> Verdict:
         outcome = "Passed"
     else:
         outcome = "Failed" if "Disposition: Failed" in text else f"error: {text.strip()[-160:]}"
-    return Verdict(outcome, _active.same, _active.digest.hexdigest(), _active.counts)
+    return Verdict(outcome, _active.same, _active.idle, _active.digest.hexdigest(), _active.counts)
 
 
 def drawn(counts: dict[str, int], many: int, seed: int) -> list[Mutant]:
@@ -320,7 +334,7 @@ def score(command: list[str], sms: int, many: int, seed: int = 1, workers: int =
     for mutant, verdict in zip(mutants, verdicts, strict=True):
         if verdict.outcome != "Passed":
             continue
-        why = mutant.stated or ("the products are the same" if verdict.same else "")
+        why = mutant.stated or verdict.idle or ("the products are the same" if verdict.same else "")
         if why and verdict.digest == plain.digest:
             without += 1
             print(f"  without effect: {mutant}: {why}")

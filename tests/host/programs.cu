@@ -193,6 +193,9 @@ static int occupancy() {
     EXPECT(sms == device.multiProcessorCount && device.warpSize == 32);
     printf("%s: %d SMs, %d.%d\n", device.name, sms, device.major, device.minor);
     CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, product, 256, 100000));
+    EXPECT(ctas == 0);  // more than 48 KB, which nobody has allowed
+    CHECK(cudaFuncSetAttribute(product, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000));
+    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, product, 256, 100000));
     EXPECT(ctas == static_cast<int>(device.sharedMemPerMultiprocessor / (100000 + attributes.sharedSizeBytes + 1024)));
     CHECK(cudaMalloc(&to, 256));
     CHECK(cudaMemset(to, 0, 256));
@@ -200,7 +203,7 @@ static int occupancy() {
     EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     CHECK(cudaFuncSetAttribute(fill_dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 60000));
     fill_dynamic<<<1, 2048, 60000>>>(to);
-    EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration);
+    EXPECT(cudaGetLastError() == cudaErrorInvalidValue);
     CHECK(cudaMemcpy(got, to, 256, cudaMemcpyDeviceToHost));
     EXPECT(got[1] == 0);  // as on a chip, nothing has run and nothing stays
     fill_dynamic<<<1, 64, 60000>>>(to);

@@ -1,5 +1,5 @@
-"""Host programs as people write them: each checks its own results. The same programs pass on an H200 (features, hopper,
-libraries; of mistakes, those that a GPU can make without hanging)."""
+"""Host programs as people write them: each checks its own results. What they expect is what an H200 did with the same
+programs (CUDA 13.0, 2026-11-29), but for those of Hopper, and for mistakes at which it hangs or does not look."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def test_programs_of_hopper(name: str, compiled: Compiled, capfd: pytest.Capture
         ("outside_of_shared_memory", "outside of the 128 bytes of shared memory"),
         ("too_many_threads", "block (1025, 1, 1); legal: (1, 1, 1) to (1024, 1024, 64)"),
         ("too_much_shared_memory", "legal: cudaFuncSetAttribute"),
+        ("clusters_that_are_too_large", "grid (5, 1, 1) is not whole clusters of (4, 1, 1)"),
         ("too_much_memory", ""),
         ("early_exit", ""),
         ("wrong_calls", ""),

@@ -12,8 +12,9 @@ namespace {
 
 constexpr int WARP = 32, CTA_THREADS = 1024, CTA_DEPTH = 64, GRID_YZ = 65535, DEFAULT_SHARED = 49152;
 constexpr int CONSTANT_BYTES = 65536, TEXTURE_ALIGNMENT = 512, RUNTIME_VERSION = 13000;
-constexpr int MOST_ATTRIBUTE = 149;  // cudaDeviceAttr of CUDA 13.0
-size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};  // cudaLimit 0 to 6: the programming guide's defaults
+constexpr int MOST_ATTRIBUTE = 147;  // measured: more is an invalid value
+size_t limits[] = {1024, 8650752, 8 << 20, 0, 2048, 64, 0};  // cudaLimit 0 to 6: those of an H200, but for L2's
+constexpr int SYNC_DEPTH = 3;  // a limit that chips since 9.0 do not have
 constexpr int LIMITS = sizeof limits / sizeof *limits;
 const char BUS[] = "0000:00:00.0";
 int flags = 0;
@@ -119,12 +120,12 @@ API Error cudaDeviceCanAccessPeer(int *can, int, int) {
     return stuck();
 }
 API Error cudaDeviceSetLimit(int limit, size_t value) {
-    if (limit < 0 || limit >= LIMITS) return failed(INVALID_VALUE);
+    if (limit < 0 || limit >= LIMITS || limit == SYNC_DEPTH) return failed(UNSUPPORTED_LIMIT);
     limits[limit] = value;
     return stuck();
 }
 API Error cudaDeviceGetLimit(size_t *value, int limit) {
-    if (limit < 0 || limit >= LIMITS) return failed(INVALID_VALUE);
+    if (limit < 0 || limit >= LIMITS || limit == SYNC_DEPTH) return failed(UNSUPPORTED_LIMIT);
     *value = limits[limit];
     return stuck();
 }

@@ -27,6 +27,7 @@ const Named NAMES[] = {
     {101, "cudaErrorInvalidDevice", "invalid device ordinal"},
     {209, "cudaErrorNoKernelImageForDevice", "no kernel image is available for execution on the device"},
     {218, "cudaErrorInvalidPtx", "a PTX JIT compilation failed"},
+    {215, "cudaErrorUnsupportedLimit", "limit is not supported on this architecture"},
     {400, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
     {500, "cudaErrorSymbolNotFound", "named symbol not found"},
     {600, "cudaErrorNotReady", "device not ready"},
@@ -39,6 +40,7 @@ const Named NAMES[] = {
     {719, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {720, "cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
     {801, "cudaErrorNotSupported", "operation not supported"},
+    {912, "cudaErrorInvalidClusterSize", "cluster misconfiguration"},
     {999, "cudaErrorUnknown", "unknown error"},
 };
 

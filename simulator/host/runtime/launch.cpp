@@ -23,6 +23,10 @@ struct Configuration {
 
 thread_local std::vector<Configuration> pushed;  // between the triple brackets and the kernel's stub
 
+size_t allowed_shared(const void *host, const Function &function) {
+    return std::max<int>(dynamic_shared_limit(host), int(DEFAULT_SHARED) - int(function.shared));
+}
+
 struct Geometry {
     Dim3 grid, block, cluster;
     size_t shared;
@@ -33,8 +37,14 @@ Error launch(const void *host, const Geometry &how, void **arguments) {
     UNLESS_STUCK
     const Function *function = nullptr;
     Error error = function_of(host, &function);
-    if (error == INVALID_DEVICE_FUNCTION) return failed(error);
-    size_t allowed = std::max<int>(dynamic_shared_limit(host), int(DEFAULT_SHARED) - int(function->shared));
+    if (error == INVALID_DEVICE_FUNCTION) return failed(INVALID_HANDLE);  // measured
+    uint64_t ctas = uint64_t(how.cluster.x) * how.cluster.y * how.cluster.z;
+    if (!error && ctas > PORTABLE_CLUSTER && !nonportable_cluster(host)) {
+        fprintf(stderr, "tcsim: %lu CTAs a cluster; legal: at most %d, or cudaFuncSetAttribute(kernel, "
+                "cudaFuncAttributeNonPortableClusterSizeAllowed, 1)\n", ctas, PORTABLE_CLUSTER);
+        return failed(INVALID_CLUSTER_SIZE);
+    }
+    size_t allowed = allowed_shared(host, *function);
     if (!error && how.shared > allowed) {
         fprintf(stderr, "tcsim: %zu bytes of dynamic shared memory, of which %zu are allowed; legal: cudaFuncSetAttribute"
                 "(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes)\n", how.shared, allowed);
@@ -60,6 +70,8 @@ Error occupancy(int *ctas, const void *host, int threads, size_t shared) {
     const Function *function;
     if (Error error = function_of(host, &function)) return failed(error);
     if (!ctas || threads < 1) return failed(INVALID_VALUE);
+    *ctas = 0;
+    if (shared > allowed_shared(host, *function)) return SUCCESS;  // a kernel that has not been allowed as much
     Bytes answer;
     Bytes question = Bytes().put(function->module).put<uint32_t>(threads).put<uint64_t>(shared).text(function->name);
     Error error = ask(OCCUPANCY, question, &answer);
@@ -121,6 +133,7 @@ API Error cudaFuncSetAttribute(const void *host, int attribute, int value) {
         if (value < 0 || value + int64_t(function->shared) > int64_t(device().block_shared)) return failed(INVALID_VALUE);
         dynamic_shared_limit(host) = value;
     }
+    if (attribute == 14) nonportable_cluster(host) = value != 0;  // cudaFuncAttributeNonPortableClusterSizeAllowed
     return SUCCESS;  // the others are hints
 }
 
@@ -138,11 +151,11 @@ API Error cudaFuncGetAttributes(FunctionAttributes *attributes, const void *host
     attributes->most_threads = function->most_threads;
     attributes->registers = function->registers;
     attributes->ptx_version = attributes->binary_version = function->target;
-    attributes->most_dynamic_shared = std::max(dynamic_shared_limit(host), int(DEFAULT_SHARED) - int(function->shared));
+    attributes->most_dynamic_shared = int(allowed_shared(host, *function));
     attributes->carveout = -1;
     for (int i = 0; i < 3; i++) attributes->cluster[i] = function->cluster[i];
     attributes->cluster_must_be_set = function->cluster[0] != 0;
-    attributes->nonportable_cluster_allowed = 1;
+    attributes->nonportable_cluster_allowed = nonportable_cluster(host);
     return SUCCESS;
 }
 
@@ -171,7 +184,7 @@ API Error cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *h
     if (!bytes || ctas < 1 || threads < 1) return failed(INVALID_VALUE);
     const Device &chip = device();
     size_t part = chip.sm_shared / ctas / GRANULE * GRANULE, taken = chip.reserved_shared + function->shared;
-    *bytes = part > taken ? std::min<size_t>(part - taken, chip.block_shared - function->shared) : 0;
+    *bytes = part > taken ? std::min(part - taken, allowed_shared(host, *function)) : 0;
     return SUCCESS;
 }
 

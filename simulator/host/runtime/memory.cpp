@@ -72,6 +72,8 @@ Error copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_
     if (rows && width > (rows > 1 ? std::min(to_pitch, from_pitch) : width)) return failed(INVALID_VALUE);
     size_t last = rows ? rows - 1 : 0, bytes = rows ? width : 0;
     if (bytes && (!to || !from)) return failed(INVALID_VALUE);
+    bool to_device = direction == 1 || direction == 3, from_device = direction == 2 || direction == 3;
+    if (bytes && ((to_device && !in_arena(to)) || (from_device && !in_arena(from)))) return failed(INVALID_VALUE);
     if (!reachable(to, last * to_pitch + bytes) || !reachable(from, last * from_pitch + bytes)) {
         fprintf(stderr, "tcsim: a copy of %zu bytes from %p to %p leaves its allocation\n", last * to_pitch + bytes, from, to);
         return failed(INVALID_VALUE);

@@ -15,6 +15,7 @@ struct Kernel {
     Error error = SUCCESS;
     bool asked = false;
     int most_dynamic_shared = -1;
+    bool nonportable_cluster = false;
 };
 
 struct Variable {
@@ -97,6 +98,7 @@ Error function_of(const void *host, const Function **function) {
 }
 
 int &dynamic_shared_limit(const void *host) { return registry().kernels[host].most_dynamic_shared; }
+bool &nonportable_cluster(const void *host) { return registry().kernels[host].nonportable_cluster; }
 
 }  // namespace tcsim
 

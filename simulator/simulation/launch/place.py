@@ -50,24 +50,31 @@ def cluster_of(kernel: Kernel, given: Dim | None, target: Target) -> tuple[Dim, 
     says, name = kernel.directives, f"'{kernel.name}'"
     demanded = dim(says["reqnctapercluster"], ".reqnctapercluster") if says.get("reqnctapercluster") else None
     if demanded is not None and given is not None and demanded != given:
-        raise _refused(f"cluster {given}, but {name} demands {demanded} (.reqnctapercluster)", f"{demanded}, or none")
+        raise _no_cluster(
+            f"cluster {given}, but {name} demands {demanded} (.reqnctapercluster)", f"{demanded}, or none"
+        )
     cluster = demanded or given or (1, 1, 1)
     if "explicitcluster" in says and demanded is None and given is None:
-        raise _refused(
+        raise _no_cluster(
             f"no cluster, but {name} demands one (.explicitcluster)", "--cluster X,Y,Z, or cluster=(x, y, z)"
         )
     size, most = prod(cluster), largest_cluster(target)
     if size > most:
         chip = f"{target} has none" if most == 1 else f"{target} has at most {most}"
-        raise _refused(f"{size} CTAs a cluster: {chip}", f"at most {most}")
+        raise _no_cluster(f"{size} CTAs a cluster: {chip}", f"at most {most}")
     if says.get("maxclusterrank") and size > (limit := says["maxclusterrank"][0]):
         reason = f"{size} CTAs a cluster, but {name} is compiled for {limit} (.maxclusterrank)"
-        raise _refused(reason, f"at most {limit}")
+        raise _no_cluster(reason, f"at most {limit}")
     return cluster, demanded is not None or given is not None
 
 
-def _refused(reason: str, legal: str) -> LaunchError:
-    return LaunchError(reason, legal, rule="launch-geometry")
+def _refused(reason: str, legal: str, rule: str = "launch-geometry") -> LaunchError:
+    return LaunchError(reason, legal, rule=rule)
+
+
+def _no_cluster(reason: str, legal: str) -> LaunchError:
+    """What a launch is refused for that has no such clusters: an H200 has an error of its own for it."""
+    return _refused(reason, legal, "launch-cluster")
 
 
 def grid_of(kernel: Kernel, grid: Dim, cluster: Dim) -> Dim:
@@ -117,7 +124,7 @@ def checked(
         raise _refused(reason, f"at most {MOST_CTAS:,}: a part of the problem")
     if any(ctas % part for ctas, part in zip(grid, size, strict=True)):
         reason = f"grid {grid} is not whole clusters of {size}"
-        raise _refused(reason, "a multiple of the cluster in each direction")
+        raise _no_cluster(reason, "a multiple of the cluster in each direction")
     _check_threads(kernel, geometry)
     if dynamic_shared < 0:
         raise _refused(f"{dynamic_shared} bytes of dynamic shared memory", "0 or more")
