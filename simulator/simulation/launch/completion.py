@@ -87,7 +87,9 @@ class CompletionResult:
 
     def lines(self) -> list[str]:
         """The result in words."""
-        head = "nothing is missing" if not self.missing else f"{len(self.missing)} waits or fences are missing"
+        count = len(self.missing)
+        lacking = f"{count} line{'s lack' if count > 1 else ' lacks'} a wait or a fence"
+        head = lacking if count else "nothing is missing"
         same = "" if self.changed is None or self.changed else ", every byte as with completion at issue"
         lines = [f"completion          {self.policy}: {head}{same}"]
         lines += [f"  {each}" for each in self.missing]
