@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 15. Three generations
 #
-# **The same sparse layer on Ampere, Hopper and Blackwell: what did each generation take out of the programmer's hands?**
+# **What did Ampere, Hopper and Blackwell each take out of the programmer's hands, in the same sparse layer?**
 #
 # 30 minutes. Builds on: lessons 2, 3 and 5. You will be able to
 #
@@ -12,13 +12,12 @@
 #
 # The hidden layer of the digits network, `D = W * X + bias` with 2:4 weights, is written three times in CUDA, each time
 # in less than a hundred lines: [ampere.cu](../traces/digits/kernels/ampere.cu),
-# [hopper.cu](../traces/digits/kernels/hopper.cu) and [blackwell.cu](../traces/digits/kernels/blackwell.cu), with what they
-# share in [layer.cuh](../traces/digits/kernels/layer.cuh). nvcc compiled them; here they run as they are. Open them
-# beside this page.
+# [hopper.cu](../traces/digits/kernels/hopper.cu) and [blackwell.cu](../traces/digits/kernels/blackwell.cu), with what
+# they share in [layer.cuh](../traces/digits/kernels/layer.cuh). nvcc compiled them; here they run as they are. Open
+# them beside this page.
 
 # %%
 import re
-from textwrap import wrap
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,8 +49,8 @@ left = np.zeros(len(LAYERS))
 for number, job in enumerate(JOBS):
     share = np.array([counts[name][job] for name in LAYERS])
     axes.barh(
-        list(LAYERS), share, left=left, color=COLOURS[number % len(COLOURS)],
-        label=job, alpha=1 if number < len(COLOURS) else 0.5,
+        list(LAYERS), share, left=left, color=[*COLOURS[:6], "lightgrey"][number],
+        label=job,
     )  # fmt: skip
     left += share
 axes.invert_yaxis()
@@ -79,9 +78,7 @@ def excerpt(name, first, last):
     lines = GENERATIONS[name].source.read_text().splitlines()
     begin = next(i for i, line in enumerate(lines) if first in line)
     end = next(i for i in range(begin, len(lines)) if last in lines[i])
-    for line in lines[begin : end + 1]:
-        indent = " " * (len(line) - len(line.lstrip()) + 4)
-        print("\n".join(wrap(line, 88, subsequent_indent=indent, drop_whitespace=False)))
+    print("\n".join(lines[begin : end + 1]))
 
 
 # %% [markdown]
@@ -106,7 +103,7 @@ excerpt("ampere", "// 16 rows a warp", "multiply(sum, a[step]")
 
 # %%
 excerpt("hopper", "// one thread asks", "__syncthreads")
-excerpt("hopper", "barrier_wait(barrier)", "wgmma.commit_group")
+excerpt("hopper", "barrier_wait(barrier)", "wgmma.wait_group")
 
 # %% [markdown]
 # No `ldmatrix`, no padding, no bank conflict to think of. In registers there are still D, 32 words of each thread, and
@@ -119,8 +116,7 @@ excerpt("hopper", "barrier_wait(barrier)", "wgmma.commit_group")
 
 # %%
 excerpt("blackwell", "// D starts with the bias", "meet();")
-excerpt("blackwell", "if (row == 0) {", "barrier_init")
-excerpt("blackwell", "barrier_wait(copied)", "tcgen05.commit")
+excerpt("blackwell", "barrier_wait(copied)", "commit(multiplied)")
 
 # %% [markdown]
 # The metadata has changed its place, and not its words: lane 8 of Tensor Memory holds what lane 1 of a warp held. What
@@ -154,8 +150,8 @@ for one, other in (("ampere", "hopper"), ("hopper", "blackwell")):
 
 # %% [markdown]
 # The products are the same, and so is their order along K. How many of them a chip adds at once, and how many bits it
-# keeps of each, is not ([lesson 7](7_truncation_and_error.ipynb)). Hopper's sums were measured; that Blackwell's are the
-# same for these types is what others measured ([docs/arithmetic.md](../docs/arithmetic.md)).
+# keeps of each, is not ([lesson 7](7_truncation_and_error.ipynb)). The sums of Hopper were measured; that sparse sums
+# of the other two are as their dense ones were measured is inferred ([docs/arithmetic.md](../docs/arithmetic.md)).
 #
 # ## Exercises
 #
@@ -202,8 +198,8 @@ answer = None
 check("15.2", answer)
 
 # %% [markdown]
-# **3.** `blackwell.cu` allocates 256 columns for 192 images. Which is the first column behind its metadata, and how many
-# columns would it have to allocate for 384 images in one CTA?
+# **3.** `blackwell.cu` allocates 256 columns for 192 images. Which is the first column behind its metadata, and how
+# many columns would it have to allocate for 384 images in one CTA?
 #
 # Answer: `(column, columns to allocate)`.
 #

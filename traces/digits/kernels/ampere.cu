@@ -31,16 +31,18 @@ extern "C" __global__ void __launch_bounds__(256) digits_ampere(const uint16_t* 
     const int top = thread / 32 * 16, row = top + lane / 4;
     uint32_t a[STEPS][4], words[STEPS];
     for (int step = 0; step < STEPS; ++step) {
-        fragment(a[step], shared(w_tile + (top + lane % 16) * W_PITCH + step * 16 + lane / 16 * 8));
-        words[step] = metadata(e, row, step, lane % 2);  // selector 0: lanes 0 and 1 of every four
+        const int column = step * 16 + lane / 16 * 8;
+        fragment(a[step], shared(w_tile + (top + lane % 16) * W_PITCH + column));
+        words[step] = metadata(e, row, step, lane % 2);  // selector 0: lanes 0, 1 of 4
     }
 
-    // 8 images a turn: D starts with the bias of rows lane / 4 and lane / 4 + 8, and leaves from where mma.sp has put it
+    // 8 images a turn: D starts with the bias of rows lane / 4 and lane / 4 + 8
     for (int image = 0; image < BLOCK; image += 8) {
         float sum[4] = {bias[row], bias[row], bias[row + 8], bias[row + 8]};
         for (int step = 0; step < STEPS; ++step) {
             uint32_t b[4];
-            fragment(b, shared(x_tile + (image + lane % 8) * X_PITCH + step * 32 + lane / 8 * 8));
+            const int column = step * 32 + lane / 8 * 8;
+            fragment(b, shared(x_tile + (image + lane % 8) * X_PITCH + column));
             multiply(sum, a[step], b, words[step]);
         }
         float* to = d + row * IMAGES + first + image + lane % 4 * 2;

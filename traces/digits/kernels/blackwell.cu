@@ -17,6 +17,9 @@ __device__ void load(uint32_t (&r)[8], uint32_t from) {
     asm volatile("tcgen05.ld.sync.aligned.32x32b.x8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];\n\ttcgen05.wait::ld.sync.aligned;"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]), "=r"(r[4]), "=r"(r[5]), "=r"(r[6]), "=r"(r[7]) : "r"(from) : "memory");
 }
+__device__ void commit(uint32_t barrier) {
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
+}
 __device__ void meet() {  // __syncthreads that orders Tensor Memory
     asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
     __syncthreads();
@@ -42,19 +45,28 @@ extern "C" __global__ void __launch_bounds__(128) digits_blackwell(const __grid_
     }
     meet();
 
-    // D starts with the bias; a column of metadata a step: 16 lanes hold 16 rows, lane bit 3 says which 4 chunks
+    // D starts with the bias; a step has a column of metadata: 16 lanes hold 16 rows,
+    // lane bit 3 says which 4 chunks
     const uint32_t memory = base, mine = memory + (row / 32 * 32 << 16);
-    for (int column = 0; column < BLOCK; ++column) store(mine + column, __float_as_uint(bias[row]));
-    for (int step = 0; step < STEPS; ++step) store(mine + METADATA + step, metadata(e, row & ~15 | row & 7, step, row >> 3 & 1));
+    const uint32_t start = __float_as_uint(bias[row]);
+    for (int column = 0; column < BLOCK; ++column) store(mine + column, start);
+    for (int step = 0; step < STEPS; ++step) {
+        const uint32_t word = metadata(e, row & ~15 | row & 7, step, row >> 3 & 1);
+        store(mine + METADATA + step, word);
+    }
     asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
     meet();
 
     if (row == 0) {
         barrier_wait(copied);
-        for (int step = 0; step < STEPS; ++step)  // an even column of metadata, and a selector for the odd one
-            multiply(memory, descriptor(w_tile + step * 32, VERSION), descriptor(x_tile + step / 2 * X_BYTES + step % 2 * 64, VERSION),
-                     memory + METADATA + (step & ~1), INSTRUCTION | step & 1);
-        asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(multiplied) : "memory");
+        for (int step = 0; step < STEPS; ++step) {
+            const uint64_t a = descriptor(w_tile + step * 32, VERSION);
+            const uint32_t half = x_tile + step / 2 * X_BYTES + step % 2 * 64;
+            const uint64_t b = descriptor(half, VERSION);
+            const uint32_t words = memory + METADATA + (step & ~1);  // an even column,
+            multiply(memory, a, b, words, INSTRUCTION | step & 1);  // a selector for odd
+        }
+        commit(multiplied);
     }
     __syncwarp();
     barrier_wait(multiplied);

@@ -40,9 +40,13 @@ extern "C" __global__ void __launch_bounds__(256) digits_hopper(const __grid_con
 
     barrier_wait(barrier);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-    for (int step = 0; step < STEPS; ++step)  // 32 bytes of stored W and 64 bytes of X a step
-        multiply(sum, descriptor(w_tile + top * 128 + step * 32, 0), descriptor(x_tile + step / 2 * X_BYTES + step % 2 * 64, 0), words[step]);
-    asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;" ::: "memory");
+    for (int step = 0; step < STEPS; ++step) {  // 32 bytes of stored W, 64 bytes of X
+        const uint64_t a = descriptor(w_tile + top * 128 + step * 32, 0);
+        const uint64_t b = descriptor(x_tile + step / 2 * X_BYTES + step % 2 * 64, 0);
+        multiply(sum, a, b, words[step]);
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 
     for (int i = 0; i < 32; ++i) d[(row + (i & 2) * 4) * IMAGES + first + i / 4 * 8 + lane % 4 * 2 + i % 2] = sum[i];
 }
