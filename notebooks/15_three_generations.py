@@ -11,9 +11,9 @@
 # * say why three chips that are right give different bits.
 #
 # The hidden layer of the digits network, `D = W * X + bias` with 2:4 weights, is written three times in CUDA, each time
-# in less than a hundred lines: [ampere.cu](../traces/digits/kernels/ampere.cu),
-# [hopper.cu](../traces/digits/kernels/hopper.cu) and [blackwell.cu](../traces/digits/kernels/blackwell.cu), with what
-# they share in [layer.cuh](../traces/digits/kernels/layer.cuh). nvcc compiled them; here they run as they are. Open
+# in less than a hundred lines: [ampere.cu](../traces/digits/cuda/ampere.cu),
+# [hopper.cu](../traces/digits/cuda/hopper.cu) and [blackwell.cu](../traces/digits/cuda/blackwell.cu), with what
+# they share in [layer.cuh](../traces/digits/cuda/layer.cuh). nvcc compiled them; here they run as they are. Open
 # them beside this page.
 
 # %%
@@ -146,7 +146,10 @@ draw(memory, memory.changes[3])
 # %%
 for one, other in (("ampere", "hopper"), ("hopper", "blackwell")):
     a, b = LAYERS[one].d, LAYERS[other].d
-    print(f"{one} and {other}: {(a != b).sum():,} of {a.size:,} words differ, by {np.abs(a - b).max():.1e} at most")
+    print(
+        f"{one} and {other}: {(a != b).sum():,} of {a.size:,} words differ, "
+        f"by {np.abs(a - b).max():.1e} at most"
+    )
 
 # %% [markdown]
 # The products are the same, and so is their order along K. How many of them a chip adds at once, and how many bits it

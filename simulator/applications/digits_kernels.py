@@ -1,5 +1,5 @@
 """The hidden layer of the digits network as three CUDA kernels, one for each generation of sparse tensor cores: mma.sp,
-wgmma.sp, tcgen05.mma.sp. Their sources, and what nvcc 13.0 makes of them, are in traces/digits/kernels.
+wgmma.sp, tcgen05.mma.sp. Their sources, and what nvcc 13.0 makes of them, are in traces/digits/cuda.
 
     >>> layer = run("ampere")
     >>> layer.d.shape, layer.correct
@@ -24,7 +24,7 @@ from simulator.applications.digits_tcgen05 import META_BYTES, TMEM_PLANS
 from simulator.simulation.launch.module import Module
 from simulator.simulation.launch.report import LaunchReport
 
-KERNELS = HERE / "kernels"
+SOURCES = HERE / "cuda"
 _PLAN = TMEM_PLANS["f16_tcgen05"]
 _STEPS, _CHUNKS = 4, 8  # words of metadata in a row, and chunks of 4 bits in each
 _BOX = 64  # halves in a row of 128 bytes, which a swizzle permutes
@@ -51,12 +51,12 @@ class Kernel:
     @property
     def source(self) -> Path:
         """The CUDA source."""
-        return KERNELS / f"{self.name}.cu"
+        return SOURCES / f"{self.name}.cu"
 
     @property
     def ptx(self) -> Path:
         """What nvcc makes of it."""
-        return KERNELS / f"{self.name}.ptx"
+        return SOURCES / f"{self.name}.ptx"
 
 
 GENERATIONS = {
