@@ -63,8 +63,8 @@ extern "C" __global__ void __launch_bounds__(128) digits_blackwell(const __grid_
             const uint64_t a = descriptor(w_tile + step * 32, VERSION);
             const uint32_t half = x_tile + step / 2 * X_BYTES + step % 2 * 64;
             const uint64_t b = descriptor(half, VERSION);
-            const uint32_t words = memory + METADATA + (step & ~1);  // an even column,
-            multiply(memory, a, b, words, INSTRUCTION | step & 1);  // a selector for odd
+            const uint32_t words = memory + METADATA + (step & ~1);  // even column
+            multiply(memory, a, b, words, INSTRUCTION | step & 1);  // selector: odd
         }
         commit(multiplied);
     }
