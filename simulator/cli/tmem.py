@@ -54,7 +54,8 @@ def _number(text: str) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim tmem` with parsed options; returns the exit code."""
-    return answer(lambda: _tmem(options), [options.output])
+    data = options.format not in (None, "table")
+    return answer(lambda: _tmem(options), [options.output], data=data)
 
 
 def _tmem(options: argparse.Namespace) -> str:
