@@ -21,6 +21,7 @@ VERBS = {
     "capture": "how a launch on a GPU becomes a capture, and what a capture holds",
     "stalls": "where the cycles of a trace went: by line of the trace, warp or sub-core, and by cause",
     "config": "list configs, their values and what may be set: key, value, legal values, meaning, source",
+    "tmem": "what Tensor Memory holds at each moment of a run: D, A, metadata, scale factors; map, table, picture",
     "roofline": "how far traces are from the limits of the tensor cores and of memory: table and plot",
     "check": "report races, missing waits and fences, and undefined cases of a trace or a kernel, with the fix",
     "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.ptx.instruction import Instruction
+from simulator.state.tensor_memory import Allocation
 
 
 class Region(NamedTuple):
@@ -66,6 +67,12 @@ class Listener:
     def accessed(self, event: Event) -> None:
         """Called for each executed instruction that accesses memory or orders accesses, in the order of execution; for
         a barrier of a CTA when its warps leave it."""
+
+    def columns_allocated(self, cta: int, line: int, allocation: Allocation) -> None:
+        """Called when a tcgen05.alloc has got its columns, which may be long after it began to wait for them."""
+
+    def columns_freed(self, cta: int, line: int, allocation: Allocation) -> None:
+        """Called when a tcgen05.dealloc has given columns back."""
 
     def undefined(self, cta: int, line: int, name: str, count: int, where: str) -> None:
         """Called when an undefined case has occurred.

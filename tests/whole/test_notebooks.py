@@ -63,6 +63,9 @@ ANSWERS: dict[str, object] = {
     "14.1": (2048, 3072, 4096),
     "14.2": (5, 26),
     "14.3": ("2:8", "64:2:8", False),
+    "15.1": (1536, 48, 8),
+    "15.2": (13, 33, 0),
+    "15.3": (196, 512),
 }
 
 each = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -90,8 +93,8 @@ def _texts(outputs: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def test_there_are_fourteen_and_the_list_has_each_with_its_question() -> None:
-    assert [int(script.stem.split("_")[0]) for script in SCRIPTS] == list(range(1, 15))
+def test_there_are_fifteen_and_the_list_has_each_with_its_question() -> None:
+    assert [int(script.stem.split("_")[0]) for script in SCRIPTS] == list(range(1, 16))
     listed = (FOLDER / "README.md").read_text(encoding="utf-8")
     for script in SCRIPTS:
         assert f"({script.stem}.ipynb)" in listed

@@ -32,6 +32,7 @@ RIGHT = {
     "exec": "-- true",
     "capture": CAPTURE,
     "stalls": "digits/s8",
+    "tmem": "digits/f16_tcgen05",
     "config": "h100_sxm chip.sms",
     "roofline": "digits/s8",
     "check": "digits/s8",

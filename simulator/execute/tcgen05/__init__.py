@@ -31,6 +31,7 @@ from simulator.execute.tcgen05.moves import copy_in, load, reduction, shift, sto
 from simulator.execute.tcgen05.multiply import multiply
 from simulator.execute.tcgen05.plan import Call, facts_of
 from simulator.state.registers import Warps
+from simulator.state.tensor_memory import Allocation
 
 Values = Callable[[CtaState, Warps], NDArray[Any]]
 
@@ -273,6 +274,7 @@ def _allocate(instruction: Instruction, form: Form) -> Executor:
         where, counts = read_addresses(machine, warps), columns(machine, warps)
         machine.note(instruction, warps)
         waiting = [(warp, *values) for _, warp, values in _together(machine, warps, form, where, counts)]
+        line = machine.line
 
         def ready() -> bool:
             for request in list(waiting):
@@ -280,6 +282,8 @@ def _allocate(instruction: Instruction, form: Form) -> Executor:
                 base = machine.resident(warp).tmem.allocate(count, f"warp {machine.warp_in_cta(warp)}: ")
                 if base is None:
                     continue
+                for listener in machine.listeners:
+                    listener.columns_allocated(machine.resident(warp).number, line, Allocation(base, count))
                 cells = np.frombuffer(np.uint32(base).tobytes(), np.uint8)
                 place = np.array([[machine.shared_offset(address)]])
                 machine.shared.write(place, cells[None, None], machine.actors(np.array([warp])))
@@ -306,7 +310,10 @@ def _deallocate(instruction: Instruction, form: Form) -> Executor:
         for _, warp, (base, count) in _together(
             machine, warps, form, read_addresses(machine, warps), columns(machine, warps)
         ):
-            machine.resident(warp).tmem.deallocate(base, count, f"warp {machine.warp_in_cta(warp)}: ")
+            cta = machine.resident(warp)
+            cta.tmem.deallocate(base, count, f"warp {machine.warp_in_cta(warp)}: ")
+            for listener in machine.listeners:
+                listener.columns_freed(cta.number, machine.line, Allocation(base, count))
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 
