@@ -220,7 +220,6 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "branch-index": LaunchRule("the index of brx.idx is one of its table"),
     "assertion": LaunchRule("what the kernel asserts holds"),
     "not-executable": LaunchRule("an instruction is one that launches execute"),
-    "peer-exited": LaunchRule("a CTA that others of its cluster access has not exited"),
     "trap": LaunchRule("the kernel does not stop itself"),
     "instruction-budget": LaunchRule("the launch ends within the budget of warp instructions"),
     "bank-conflict": LaunchRule(
