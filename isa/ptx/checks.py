@@ -147,10 +147,11 @@ def check_operand(role: Role, operand: Operand, text: str, start: int, types: Ty
             loose = any(isinstance(element, Immediate) for element in others)  # makes the vector one of no type
             _check_scalar(replace(role, type="b32") if loose else role, first, widths, text, start, types)
         case Vector(elements) if role.vector_type:
+            kind = "u32" if role.shape is Shape.TENSOR and len(elements) == 1 else "b32"
             for element in elements:
                 if isinstance(element, Sink):
                     raise IsaError(text, start, f"operand {role.name} keeps every register", "no '_'")
-                _check_scalar(replace(role, type="b32", widths=(32,)), element, (32,), text, start, types)
+                _check_scalar(replace(role, type=kind, widths=(32,)), element, (32,), text, start, types)
             if role.shape is not Shape.TENSOR or len(elements) > 1:
                 _check_vector_type(role, operand, text, start, types)
         case Vector(elements):
