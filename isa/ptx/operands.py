@@ -295,14 +295,16 @@ def drop_second_destination(cursor: Cursor) -> None:
 
 
 def read_metadata(cursor: Cursor, role: Role, types: Types | None = None) -> Operand:
-    """The metadata register of a native mma.sp. ptxas 13.0 takes a second one and drops it."""
+    """The metadata register of a native mma.sp. ptxas 13.0 takes two or four of them and drops all but the first."""
     before = cursor.at
     if cursor.take("{"):
-        first = _register(cursor, role)
-        if cursor.take(","):
+        first, count = _register(cursor, role), 1
+        while cursor.take(","):
             _register(cursor, role)
-            if cursor.take("}"):
-                cursor.remarks.append("ptxas takes a second register of metadata and drops it; PTX has one")
-                return first
+            count += 1
+        if count in (2, 4) and cursor.take("}"):
+            which = "a second register" if count == 2 else "four registers"
+            cursor.remarks.append(f"ptxas takes {which} of metadata and drops all but the first; PTX has one")
+            return first
     cursor.at = before
     return read_operand(cursor, role, types)

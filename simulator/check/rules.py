@@ -179,6 +179,10 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     ),
     "out-of-bounds": LaunchRule("an access lies within one buffer"),
     "shared-memory-bounds": LaunchRule("an access lies within the shared memory of the CTA"),
+    "peer-exited": LaunchRule(
+        "a CTA of a cluster is there when its shared memory is accessed",
+        "barrier.cluster.arrive and wait before a CTA ends whose shared memory others use",
+    ),
     "misaligned-address": LaunchRule("an address is a multiple of the size of the access"),
     "invalid-metadata": LaunchRule("metadata codes are those that PTX defines", _METADATA),
     "unordered-metadata": LaunchRule("the indices of a metadata code ascend", _METADATA),
@@ -205,7 +209,6 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "branch-index": LaunchRule("the index of brx.idx is one of its table"),
     "assertion": LaunchRule("what the kernel asserts holds"),
     "not-executable": LaunchRule("an instruction is one that launches execute"),
-    "peer-exited": LaunchRule("a CTA that others of its cluster access has not exited"),
     "trap": LaunchRule("the kernel does not stop itself"),
     "instruction-budget": LaunchRule("the launch ends within the budget of warp instructions"),
     "bank-conflict": LaunchRule(

@@ -84,7 +84,7 @@ WRONG: tuple[tuple[dict[str, Any], str], ...] = (
     ({"counters": {"warp_instructions": "many"}}, 'counters.warp_instructions: "many"; legal: a number from 0 on'),
     ({"counters": {"sms_used": float("nan")}}, "counters.sms_used: NaN"),
     ({"tensor_maps": 5}, "tensor_maps: 5"),
-    ({"tensor_maps": [5]}, "tensor_maps: [5]"),
+    ({"tensor_maps": [5]}, "tensor_maps[0]: 5"),
     ({"buffers": {"A": {"bytes": 64, "zero": "no"}}}, 'buffers.A.zero: "no"; legal: true or false'),
     ({"buffers": {"A": {"bytes": 64, "type": ["uint8"]}}}, 'buffers.A.type: ["uint8"]'),
     ({"buffers": {"A": {"bytes": 64, "shape": [True]}}}, "buffers.A.shape: [true]"),

@@ -29,6 +29,7 @@ TILE = "--tile 64x64x64 --m 64 --n 64 --k 128"
 RIGHT = {
     "run": "digits/s8 --arithmetic none",
     "launch": CAPTURE,
+    "exec": "-- true",
     "capture": CAPTURE,
     "stalls": "digits/s8",
     "config": "h100_sxm chip.sms",

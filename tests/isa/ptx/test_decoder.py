@@ -836,6 +836,10 @@ def _beside(text: str) -> bool:
     """Texts on which ptxas is known to judge otherwise."""
     if text.startswith(("ldmatrix", "mapa")) and ".shared" not in text:
         return True  # reads generic addresses: ptxas takes it, we do not
+    if text.startswith("setmaxnreg"):
+        return True  # ptxas compares its number with the registers of the kernel around it
+    if re.search(r"%b\d", text):
+        return True  # declared with 8 bits in the kernel around it, which a text alone does not tell
     if ARRIVES_SHORT.match(text) or BARE_A.match(text) or SHORT_ADDRESS.match(text):
         return True
     return ".block_scale" in text and SCALES_IN_VECTOR.search(text) is not None
