@@ -20,6 +20,7 @@ from isa.forms.tcgen05 import tcgen05_mma_opcodes
 from isa.ptx.module import parse_module
 from measurements.opcodes import module as modules_of
 from measurements.opcodes import read_golden
+from simulator.execute.dispatch import FAMILIES  # importing it registers the executors
 from simulator.execute.registry import find
 from simulator.program.instructions import only_in_launches
 from simulator.program.kernel import Operation, link
@@ -86,7 +87,7 @@ def lines() -> Iterator[Line]:
     for key, alike in forms.items():
         name, section = key
         barrier = alike[0].time is Time.BARRIER
-        executed = [form for form in alike if find(form) is not None] or (alike if barrier else [])
+        executed = [form for form in alike if FAMILIES and find(form) is not None] or (alike if barrier else [])
         launches = bool(executed)
         traces = bool(executed) and (key in plain or not (name in SPACES or barrier or only_in_launches(alike[0])))
         opcodes = {form.opcode for form in alike}
