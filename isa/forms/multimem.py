@@ -21,13 +21,15 @@ def _count(qualifiers: Qualifiers) -> int:
     return next((int(q[1:]) for q in qualifiers if q in ("v2", "v4", "v8")), 1)
 
 
-def _words(name: str, qualifiers: Qualifiers) -> Role:
-    """The registers, one or a vector, just as wide as the type."""
+def _words(name: str, qualifiers: Qualifiers, reduces: bool = False) -> Role:
+    """The registers, one or a vector, just as wide as the type. A reduction takes no constant for one pair of bf16, a
+    store an integer: as ptxas 13.0 has it."""
     count, output, bits = _count(qualifiers), name == "d", type_bits(qualifiers[-1])
     kind = qualifiers[-1] if qualifiers[-1][0] in "bsuf" and "bf16" not in qualifiers[-1] else f"b{bits}"
+    refused = output or (reduces and count == 1 and kind != qualifiers[-1])
     return Role(
         name, Shape.SCALAR if count == 1 else Shape.VECTOR, count, output=output,
-        constants=() if output else stored_constants((*qualifiers[:-1], kind)), width=max(bits, 16), widths=(bits,),
+        constants=() if refused else stored_constants((*qualifiers[:-1], kind)), width=max(bits, 16), widths=(bits,),
         type=kind,
         sink="part" if output and count > 1 else "",
     )  # fmt: skip
@@ -46,7 +48,7 @@ def _store(qualifiers: Qualifiers) -> tuple[Role, ...]:
 
 
 def _reduce(qualifiers: Qualifiers) -> tuple[Role, ...]:
-    return _address((64,)), _words("a", qualifiers)
+    return _address((64,)), _words("a", qualifiers, reduces=True)
 
 
 def _access(qualifiers: Qualifiers) -> Access:

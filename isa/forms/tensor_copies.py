@@ -99,8 +99,10 @@ _LOADS = (  # dimensions, mode, since and targets of .shared::cluster; those of 
     (_DIMENSIONS, "{.tile}", "8.0", "90+"),
     (_VOLUMES, ".im2col", "8.0", "90+"),
     ("2d", ".tile::gather4", "8.6", _FAMILY),
-    (_VOLUMES, ".{im2col::w,im2col::w::128}", "8.6", _FAMILY),
+    (_VOLUMES, ".im2col::w", "8.6", _FAMILY),
+    (_VOLUMES, ".im2col::w::128", "8.6", _FAMILY),
 )
+_INTO_OWN = {"90+": "90+", _FAMILY: "100+"}  # targets of .shared::cta, by those of .shared::cluster
 _STORES = ((_DIMENSIONS, "{.tile}", "8.0", "90+"), (_VOLUMES, ".im2col_no_offs", "8.0", "90+"))
 
 TENSOR_ROWS: tuple[Row, ...] = (
@@ -118,7 +120,7 @@ TENSOR_ROWS: tuple[Row, ...] = (
             ),
             _row(
                 f"{_LOAD}.{dims}.shared::cta.global{mode}{_DONE}{_HINT}", _load, _LOAD,
-                "8.6", targets if targets == "90+" else "100+", _COPY,
+                "8.6", targets if mode == ".im2col::w::128" else _INTO_OWN[targets], _COPY,
             ),
             _row(
                 f"{_LOAD}.{dims}.shared::cta.global{mode}{_DONE}.{{cta_group::1,cta_group::2}}{_HINT}", _load, _LOAD,

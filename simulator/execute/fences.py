@@ -15,18 +15,30 @@ from simulator.execute.registry import prepares
 from simulator.state.registers import Warps
 
 
-@prepares("fence", "fence.proxy")
+@prepares("fence")
 def fence(instruction: Instruction, form: Form) -> Executor:
     """Fences: listeners are told; instructions are executed in order anyway."""
-    spaces = [q for q in form.qualifiers if q.startswith(("global", "shared"))]
-    hands_over = form.name == "fence.proxy" and form.qualifiers[:1] == ("async",) and spaces != ["global"]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        if machine.completion is not None and hands_over:
-            for warp in warps[machine.threads(warps).any(axis=1)].tolist():
-                machine.completion.shared.hand_over(warp)
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
+
+    return run
+
+
+@prepares("fence.proxy")
+def proxy_fence(instruction: Instruction, form: Form) -> Executor:
+    """As `fence`; one of the asynchronous proxy hands over what was stored to shared memory before it."""
+    tell = fence(instruction, form)
+    spaces = [q for q in form.qualifiers if q.startswith(("global", "shared"))]
+    if form.qualifiers[:1] != ("async",) or spaces == ["global"]:
+        return tell
+
+    def run(machine: CtaState, warps: Warps) -> Outcome:
+        if machine.completion is not None:
+            for warp in warps[machine.threads(warps).any(axis=1)].tolist():
+                machine.completion.shared.hand_over(warp)
+        return tell(machine, warps)
 
     return run
 

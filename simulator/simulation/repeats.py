@@ -207,7 +207,7 @@ class Repeats:
         """What decides what happens beside registers: memory that is read, and what counts races."""
         state: list[object] = []
         for machine in self.machines:
-            if self.shared:
+            if self.shared or not self.lean:  # writes of the same value do not race
                 state.append(machine.shared.data.tobytes())
             barriers = machine.mbarriers if "mbarriers" in vars(machine) else None
             state += [barriers and barriers.state(), machine.tmem.state() if "tmem" in vars(machine) else None]

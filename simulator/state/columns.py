@@ -112,18 +112,20 @@ class LaunchShared(SharedMemory):
         with another warp's write."""
         self._check(addresses, width, warps)
         data = gather(self.data, self.places(addresses, warps), width)
-        return data, self._raced("read", addresses, width, warps) if self.histories else 0
+        return data, self._raced(addresses, width, warps) if self.histories else 0
 
     def write(self, addresses: Addresses, values: NDArray[np.uint8], warps: Warps) -> int:
         """Writes uint8 [warp, access, width]; returns how many bytes race with another warp's access."""
         width = values.shape[-1]
         self._check(addresses, width, warps)
-        races = self._raced("write", addresses, width, warps) if self.histories else 0
         places = self.places(addresses, warps)
+        before = gather(self.data, places, width) if self.histories else None
         scatter(self.data, places, values)
         if self.written.size:
             self.written[places[..., None] + np.arange(width)] = True
-        return races
+        if before is None:
+            return 0
+        return self._raced(addresses, width, warps, (before != values, gather(self.data, places, width) != values))
 
     def unwritten(self, addresses: Addresses, width: int, warps: Warps) -> int:
         """How many bytes of an access nothing has written."""
@@ -152,13 +154,18 @@ class LaunchShared(SharedMemory):
         """Notes that a warp reads or writes ("read", "write") an object; returns how many bytes race."""
         if not self.histories:
             return 0
-        return self._raced(kind, np.array([[offset]]), width, np.array([warp], np.intp))
+        differs = np.ones((1, 1, width), np.bool_)
+        differing = (differs, differs) if kind == "write" else ()
+        return self._raced(np.array([[offset]]), width, np.array([warp], np.intp), differing)
 
     def _by_cta(self, warps: Warps) -> list[tuple[int, NDArray[np.intp]]]:
         ctas = warps // self.warps_each
         return [(int(cta), np.flatnonzero(ctas == cta)) for cta in np.unique(ctas)]
 
-    def _raced(self, kind: str, addresses: Addresses, width: int, warps: Warps) -> int:
+    def _raced(
+        self, addresses: Addresses, width: int, warps: Warps, differing: tuple[NDArray[np.bool_], ...] = ()
+    ) -> int:
+        """How many bytes of a read race, or of a write that found or left others in its place as `differing` says."""
         races = 0
         for cta, every in self._by_cta(warps):
             own = every
@@ -166,7 +173,11 @@ class LaunchShared(SharedMemory):
                 mine = addresses[every] >> RANK_BIT == cta % self.cluster
                 own = every[mine.all(axis=tuple(range(1, mine.ndim)))]
             places = (addresses[own] & _WITHIN if self.cluster > 1 else addresses[own])[..., None] + np.arange(width)
-            races += getattr(self.histories[cta], kind)(places, warps[own] % self.warps_each)
+            history, actors = self.histories[cta], warps[own] % self.warps_each
+            if differing:
+                races += history.write(places, actors, *(each[own] for each in differing))
+            else:
+                races += history.read(places, actors)
         return races
 
     def _check(self, addresses: Addresses, width: int, warps: Warps | None = None) -> None:

@@ -57,9 +57,9 @@ class SharedMemory:
         width = values.shape[-1]
         self._check(addresses, width)
         places = addresses[..., None] + np.arange(width)
-        races = self._history.write(places, warps)
+        before = self.data[places]
         self.data[places] = values
-        return races
+        return self._history.write(places, warps, before != values, self.data[places] != values)
 
     def synchronise(self, warps: NDArray[np.intp]) -> None:
         """Notes that these warps have passed a barrier together, so that what each did before is visible to all of
@@ -96,8 +96,8 @@ class History:
     """Who touched each byte last, and what each warp knows of the others: enough to detect races.
 
     An access races with another warp's access to the same byte, one of them a write, if no barrier (or chain of
-    barriers) lies between. Each warp counts its barriers; `seen[w, v]` is the count of v up to which w has synchronised
-    with it.
+    barriers) lies between. Writes of the same value do not race with each other: every order of them leaves the same
+    byte. Each warp counts its barriers; `seen[w, v]` is the count of v up to which w has synchronised with it.
     """
 
     def __init__(self, size: int, warps: int) -> None:
@@ -108,19 +108,23 @@ class History:
         self.seen = np.full((warps, warps), -1, np.int32)
 
     def read(self, places: Addresses, warps: NDArray[np.intp]) -> int:
-        races = self._unseen_writes(places, warps)
+        races = int(self._unseen_writes(places, warps).sum())
         self.reads[warps[:, None, None], places] = self.clock[warps][:, None, None]
         return races
 
-    def write(self, places: Addresses, warps: NDArray[np.intp]) -> int:
-        races = self._unseen_writes(places, warps)
+    def write(
+        self, places: Addresses, warps: NDArray[np.intp], changed: NDArray[np.bool_], lost: NDArray[np.bool_]
+    ) -> int:
+        """`changed`: where the bytes were others before, `lost`: where they are others after it, each [warp, access,
+        byte]."""
+        races = int((self._unseen_writes(places, warps) & changed).sum())
         for warp, touched in zip(warps, places, strict=True):
             unseen = self.reads[:, touched.ravel()] > self.seen[warp][:, None]
             unseen[warp] = False
             races += int(unseen.any(axis=0).sum())
         owner = warps[:, None, None].astype(np.int16)
         self.writer[places] = owner
-        races += int((self.writer[places] != owner).sum())
+        races += int(((self.writer[places] != owner) & lost).sum())
         self.written[places] = self.clock[warps][:, None, None]
         return races
 
@@ -170,11 +174,12 @@ class History:
             fresh[1:] |= each[1:] != each[:-1]
         return np.flatnonzero(fresh)
 
-    def _unseen_writes(self, places: Addresses, warps: NDArray[np.intp]) -> int:
+    def _unseen_writes(self, places: Addresses, warps: NDArray[np.intp]) -> NDArray[np.bool_]:
         writer = self.writer[places]
         mine = warps[:, None, None]
         unseen = self.written[places] > self.seen[mine, writer]
-        return int((unseen & (writer >= 0) & (writer != mine)).sum())
+        found: NDArray[np.bool_] = unseen & (writer >= 0) & (writer != mine)
+        return found
 
 
 def wavefronts(addresses: Addresses, width: int) -> NDArray[np.int64]:

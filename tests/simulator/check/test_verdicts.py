@@ -257,9 +257,12 @@ SHORT = ("barriers", "barrier_rounds_sm80", "calls", "direct_one_warp", "diverge
     ],
 )
 def test_recorded_launches_have_no_findings(name: str) -> None:
-    """Every finding would be a false one, but that half of the products of wgmma were given metadata at random."""
+    """Every finding would be a false one, but that half of the products of wgmma were given metadata at random, and
+    that Triton initialises mbarriers twice and waits for a parity of -1: undefined by PTX, and a GPU does not mind."""
     report = check_launch(LAUNCHES / f"{name}.json", ctas=launches.CTAS)
     found = {finding.rule for finding in report.findings}
-    expected = {rule for rule in LAUNCH_RULES if "metadata" in rule} if name.startswith("wgmma_") else set()
+    expected: set[str] = {rule for rule in LAUNCH_RULES if "metadata" in rule} if name.startswith("wgmma_") else set()
+    if name == "triton_attention":
+        expected = {"mbarrier-reinitialised", "mbarrier-parity"}
     assert found <= expected, report.table()
     assert report.compared

@@ -59,14 +59,17 @@ def test_labels_and_names_that_nothing_declares() -> None:
 
 
 def test_what_cannot_be_executed_stops_only_who_comes_there() -> None:
-    text = """.entry k(.param .u32 n) { .reg .pred p; .reg .b32 r; .reg .b64 a;
-    ld.param.u32 r, [n]; setp.ne.u32 p, r, 0;
-    @p multimem.st.weak.global.u32 [a], r; ret; }"""
+    text = """.entry k(.param .u32 n) { .reg .pred p, q; .reg .b32 r; .reg .b64 a;
+    ld.param.u32 r, [n]; setp.eq.u32 p, r, 1; setp.eq.u32 q, r, 2;
+    @p multimem.st.weak.global.u32 [a], r;
+    @q nanosleep.no.such.u32 r; ret; }"""
     kernel = simulator.Module(HEAD + text).get_function()
-    assert kernel(1, 32, (0,)).warp_instructions == 4
+    assert kernel(1, 32, (0,)).warp_instructions == 6
     with pytest.raises(simulator.LaunchError, match=r"line 6: .*multimem.*several GPUs"):
         kernel(1, 32, (1,))
-    assert [item.line for item in kernel.kernel.unsupported] == [6]
+    with pytest.raises(simulator.LaunchError, match=r"line 7: .*nanosleep"):
+        kernel(1, 32, (2,))
+    assert [item.line for item in kernel.kernel.unsupported] == [7]
 
 
 def test_memory_is_laid_out_by_alignment() -> None:

@@ -331,16 +331,19 @@ def test_races(tmp_path: Path, first: str, second: str, races: bool) -> None:
         simulator.run(path, undefined="raise")
 
 
-def test_race_within_a_block(tmp_path: Path) -> None:
-    """All warps of a block store to the same byte."""
-    assert (
-        run(tmp_path, "mov.u32 %r8, 0; st.shared.u8 [%r8], %r8;", warps=3, shared=16).undefined["shared-memory-race"]
-        > 0
-    )
-    assert (
-        "shared-memory-race"
-        not in run(tmp_path, "mov.u32 %r8, %warpid; st.shared.u8 [%r8], %r8;", warps=3, shared=16).undefined
-    )
+@over(
+    ("store", "races"),
+    [
+        ("st.shared.u8 [%r8], %r9;", True),
+        ("st.shared.u8 [%r9], %r9;", False),
+        ("st.shared.u8 [%r8], %r8;", False),
+        ("st.shared.u8 [%r8], %r8; ld.shared.u8 %r9, [%r8];", True),
+    ],
+)
+def test_race_within_a_block(tmp_path: Path, store: str, races: bool) -> None:
+    """All warps of a block store to one byte, to bytes of their own, and the same value to one byte."""
+    report = run(tmp_path, f"mov.u32 %r8, 0; mov.u32 %r9, %warpid; {store}", warps=3, shared=16)
+    assert ("shared-memory-race" in report.undefined) == races
 
 
 def test_unwritten_register(tmp_path: Path) -> None:
