@@ -76,7 +76,7 @@ class Time(Enum):
     TMEM_SYNC = "tensor memory wait", Unit.SYNC, "tmem"  # tcgen05.wait, alloc, dealloc
     MBARRIER = "mbarrier", Unit.SYNC, "mbarrier"
     FENCE = "fence", Unit.SYNC, "fence"
-    WGMMA = "wgmma", Unit.TENSOR, "wgmma"  # wgmma.mma_async
+    WGMMA = "wgmma", Unit.SYNC, "wgmma"  # wgmma.mma_async, for a unit that works behind issue
     WGMMA_SYNC = "wgmma wait", Unit.SYNC, "wgmma"  # wgmma.fence, commit_group, wait_group
 
 
@@ -274,11 +274,17 @@ class Form:
         """Whether it belongs to `tcgen05`, `mbarrier` or `fence`, which work beside the warp or order such work."""
         return self.time.table in ("tcgen05", "tmem", "mbarrier", "fence")
 
+    @property
+    def behind_issue(self) -> bool:
+        """Whether something besides the front of an SM executes it, or lets a warp wait for that: what is
+        `asynchronous`, and `wgmma`."""
+        return self.asynchronous or self.time.table == "wgmma"
+
     @cached_property
     def dynamic(self) -> bool:
         """Whether its cost, or what it waits for, is known only when it is executed (`simulator.execute.dynamic_info`):
         asynchronous instructions, and those that access global memory."""
-        return self.asynchronous or self.time.table == "memory" or self.time is Time.CLUSTER_BARRIER
+        return self.behind_issue or self.time.table == "memory" or self.time is Time.CLUSTER_BARRIER
 
     @cached_property
     def parts_warps(self) -> bool:

@@ -35,6 +35,7 @@ from simulator.chip.tables import (
     Sm,
     TensorClass,
 )
+from simulator.chip.wgmma import Wgmma
 from simulator.errors import ConfigError
 from simulator.floating_point import guarded
 from simulator.resources import folder
@@ -62,6 +63,7 @@ class Config:
         operands: the ports through which tensor pipes read registers; None where the config has no such table.
         sequences: what ptxas writes for instructions that the chip does not have; None where the config has no such
             table.
+        wgmma: times of `wgmma`; None where the config has no such table.
         energy: what instructions, bytes and idle seconds cost; None where the config has no such table.
         overrides: what was set over the file's values, as texts "key=value".
         bases: the files that give the values which the file itself does not have, the nearest first.
@@ -93,6 +95,7 @@ class Config:
     operands: Operands | None = None
     sequences: Sequences | None = None
     energy: Energy | None = None
+    wgmma: Wgmma | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()

@@ -121,6 +121,12 @@ class Memory:
         bulk_latency: cycles from a cp.async.bulk until its first bytes are at shared memory.
         bulk_bytes: bytes in a cycle that bulk copies bring.
         bulk_cycles: cycles until the thread that issued a cp.async.bulk issues again.
+        tensor_latency: the same as bulk_latency for a copy by a tensor map: for the first behind an
+            mbarrier.arrive.expect_tx, which goes out behind that, and for others.
+        tensor_cycles: the same as bulk_cycles: for the first copy by a tensor map, and for others of any sort.
+        bulk_store_bytes: bytes in a cycle that copies from shared memory store.
+        bulk_store_latency: cycles from the last of them until cp.async.bulk.wait_group.read lets its warp go on, and
+            until wait_group does.
         l1_latency: cycles from a load that finds its line in L1 until an instruction that needs the value can issue.
         far_latency: cycles that a line takes longer the first time, if its home is the far half of L2.
     """
@@ -136,6 +142,10 @@ class Memory:
     bulk_latency: Cycles
     bulk_bytes: BytesPerCycle
     bulk_cycles: Cycles
+    tensor_latency: tuple[Cycles, Cycles] = (294, 294)
+    tensor_cycles: tuple[Cycles, Cycles] = (204, 60)
+    bulk_store_bytes: BytesPerCycle = 32
+    bulk_store_latency: tuple[Cycles, Cycles] = (21, 50)
     l1_latency: Delay = 0
     far_latency: Delay = 0
 

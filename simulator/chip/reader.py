@@ -26,6 +26,7 @@ from simulator.chip.tables import (
     Sm,
     TensorClass,
 )
+from simulator.chip.wgmma import Wgmma
 from simulator.resources import folder
 from simulator.toml_tables import Tables, fields_of, slug
 
@@ -51,6 +52,7 @@ _OPTIONAL: dict[str, type] = {
     "hbm": HbmTable,
     "launch": Launch,
     "operands": Operands,
+    "wgmma": Wgmma,
 }
 
 

@@ -83,7 +83,7 @@ def timed_operation(op: Operation, config: Config) -> TimedOperation:
         ConfigError: the config has no time for it.
     """
     form, time = op.instruction.form, op.instruction.form.time
-    if form.asynchronous or time is Time.CLUSTER_BARRIER:
+    if form.behind_issue or time is Time.CLUSTER_BARRIER:
         _check_asynchronous(op, form, config)
         return asynchronous(form.unit, {}, config, reads=op.reads, writes=op.writes, line=op.line)
     if is_mma(form):
@@ -149,6 +149,10 @@ def _no_times(op: Operation, config: Config, table: str, other: str) -> ConfigEr
 def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
     """Raises ConfigError where the config cannot time the instruction, whatever its operands are."""
     if form.time in (Time.FENCE, Time.CLUSTER_BARRIER):
+        return
+    if form.time.table == "wgmma":
+        if config.wgmma is None:
+            raise _no_times(op, config, "wgmma", "h100_sxm")
         return
     if config.tcgen05 is None and (form.time is not Time.MBARRIER or config.mbarrier is None):
         raise _no_times(op, config, "tcgen05", "b200")

@@ -11,6 +11,7 @@ from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.compiler.tcgen05 import Cost, cost
 from simulator.compiler.timed_code import Job, Periodic, TimedOperation
+from simulator.compiler.wgmma import product_cost
 from simulator.errors import ConfigError
 from simulator.execute import dynamic_info as known
 from simulator.execute.dynamic_info import Fact, cycle
@@ -20,9 +21,19 @@ Executions = Sequence[Fact] | Periodic[Fact]
 
 _FREE = (
     *(known.Idle, known.CommitGroupFacts, known.WaitGroupFacts, known.CopyArriveFacts),
-    *(known.FetchFacts, known.BulkFacts),
+    *(
+        known.FetchFacts,
+        known.BulkFacts,
+        known.BulkStoreFacts,
+        known.BulkGroupFacts,
+        known.CommitProductsFacts,
+        known.WaitProductsFacts,
+    ),
 )  # facts that take no time of a tcgen05 unit or of an mbarrier
-_OF_TCGEN05 = (known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts, known.MoveFacts)
+_OF_UNITS = (
+    *(known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts, known.MoveFacts),
+    known.ProductFacts,
+)
 
 
 def asynchronous(
@@ -59,18 +70,18 @@ def jobs_of(facts: Mapping[int, Executions], config: Config, line: int) -> tuple
         repeating = executions if isinstance(executions, Periodic) else Periodic(cycle(executions))
         for fact in repeating.entries:
             if fact not in costs:
-                costs[fact] = _price(fact, config, line)
+                costs[fact] = price(fact, config, line)
         jobs[warp] = Periodic([Job(fact, costs[fact]) for fact in repeating.entries], repeating.prefix)
     latency = min((price.latency for price in costs.values() if price is not None), default=1)
     return jobs, latency
 
 
-def _price(fact: Fact, config: Config, line: int) -> Cost | None:
+def price(fact: Fact, config: Config, line: int) -> Cost | None:
     """What a fact costs; None for one whose time is that of `[memory]` or `[mbarrier]`."""
-    if isinstance(fact, _FREE) or (config.mbarrier is not None and not isinstance(fact, _OF_TCGEN05)):
+    if isinstance(fact, _FREE) or (config.mbarrier is not None and not isinstance(fact, _OF_UNITS)):
         return None
     try:
-        return cost(config, fact)
+        return product_cost(config, fact) if isinstance(fact, known.ProductFacts) else cost(config, fact)
     except ConfigError as error:
         where = f"line {line} of the trace: " if line else ""
         raise ConfigError(error.path, error.key, where + error.reason, error.legal) from None

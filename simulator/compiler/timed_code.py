@@ -24,7 +24,7 @@ from simulator.compiler.operation_parts import (
     Scoreboards,
 )
 from simulator.compiler.tcgen05 import Cost
-from simulator.execute.dynamic_info import BulkFacts, Fact
+from simulator.execute.dynamic_info import BulkFacts, BulkStoreFacts, Fact
 
 Entry = TypeVar("Entry")
 
@@ -173,7 +173,11 @@ class TimedOperation:
     @property
     def copies_in_bulk(self) -> bool:
         """Whether any of its executions starts a bulk copy."""
-        return any(isinstance(job.fact, BulkFacts) for runs in (self.jobs or {}).values() for job in runs.entries)
+        return any(
+            isinstance(job.fact, (BulkFacts, BulkStoreFacts))
+            for runs in (self.jobs or {}).values()
+            for job in runs.entries
+        )
 
     @property
     def jumps(self) -> bool:
@@ -289,3 +293,9 @@ def registers_of(codes: list[TimedCode]) -> int:
 def has_jobs(codes: list[TimedCode], units: tuple[Unit, ...]) -> bool:
     """Whether the programs have operations of these units that do something after issue."""
     return any(op.unit in units and op.jobs for code in codes for op in operations_of(code))
+
+
+def has_facts(codes: list[TimedCode], kind: type) -> bool:
+    """Whether any execution of the programs is known to do such a thing."""
+    runs = (runs for code in codes for op in operations_of(code) for runs in (op.jobs or {}).values())
+    return any(isinstance(job.fact, kind) for each in runs for job in each.entries)

@@ -22,7 +22,7 @@ from simulator.execute.asynchronous import BULK
 from simulator.execute.atomics import atomic
 from simulator.execute.copies import BULK_UNIT
 from simulator.execute.cta_state import CtaState, Executor, Outcome
-from simulator.execute.dynamic_info import Fact, Idle
+from simulator.execute.dynamic_info import BulkGroupFacts, BulkStoreFacts, Fact, Idle
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, raced
 from simulator.execute.operands import addresses, reader
@@ -131,7 +131,10 @@ def _bulk(instruction: Instruction, form: Form, operation: str, kind: str) -> Ex
         facts: list[Fact] = [Idle()] * len(warps)
         rows = {int(row): index for index, row in enumerate(warps.tolist())}
         for thread in threads_of(machine, warps, form.name, readers):
-            facts[rows[thread.row]] = copied(machine, thread)
+            fact = copied(machine, thread)
+            if target == "global" and machine.timed:
+                fact = BulkStoreFacts(thread.values[2])
+            facts[rows[thread.row]] = fact
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts))
 
@@ -182,14 +185,16 @@ def bulk_group(instruction: Instruction, form: Form) -> Executor:
     left = instruction.by_role.get("groups", Immediate(0))
     assert isinstance(left, Immediate)
     reads = "read" in form.qualifiers
+    waits, commits = "wait_group" in form.qualifiers, "commit_group" in form.qualifiers
+    fact: Fact = BulkGroupFacts(left.value if waits else -1, reads) if waits or commits else Idle()
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        if machine.completion is not None and "commit_group" in form.qualifiers:
+        if machine.completion is not None and commits:
             machine.completion.commit(BULK, warps, machine.threads(warps))
-        elif machine.completion is not None and "wait_group" in form.qualifiers:
+        elif machine.completion is not None and waits:
             machine.completion.wait(BULK, warps, machine.threads(warps), left.value, reads=reads)
         machine.note(instruction, warps)
-        return Outcome(facts=(Idle(),) * len(warps))
+        return Outcome(facts=(fact,) * len(warps))
 
     return run
 

@@ -19,6 +19,8 @@ that takes no unit's time, is `Idle`.
 | tcgen05.cp | CopyFacts | the same queue | after issue |
 | tcgen05.shift | ShiftFacts | the same queue | after issue |
 | tcgen05.commit | CommitFacts | the same queue; arrives when all earlier work of the warp is complete | after issue |
+| wgmma.mma_async | ProductFacts | the matrix unit of the SM, in order | after issue; complete for wait_group |
+| wgmma.commit_group; wait_group | CommitProductsFacts; WaitProductsFacts | none | after issue; when complete |
 | tcgen05.ld, tcgen05.st | MoveFacts | the sub-core's path to Tensor Memory | after issue; ld's registers come later |
 | tcgen05.wait::ld, ::st | MoveWaitFacts | none | when the warp's own ld, or st, are complete |
 | mbarrier.init | InitFacts | none | after issue |
@@ -31,6 +33,8 @@ that takes no unit's time, is `Idle`.
 | cp.async.commit_group; wait_group, wait_all | CommitGroupFacts; WaitGroupFacts | none | after issue; when complete |
 | cp.async.mbarrier.arrive | CopyArriveFacts | none; arrives when the warp's copies have come | after issue |
 | cp.async.bulk | BulkFacts | the way to global memory; its bytes count on the mbarrier | after issue |
+| cp.async.bulk from shared memory | BulkStoreFacts | the way to global memory | after issue |
+| cp.async.bulk.commit_group, wait_group | BulkGroupFacts | none | after issue; when read, or complete |
 | alloc, dealloc, fences, inval, test_wait that is not waited for | Idle | none | after issue |
 
 An mbarrier in the engine is one in the hardware's sense: `InitFacts` gives it a count; each arrival (of a thread, or of
@@ -92,6 +96,35 @@ class MmaFacts:
     def performed_fma(self) -> int:
         """Multiply-adds that are performed."""
         return self.m * self.n * self.k_stored
+
+
+@dataclass(frozen=True, slots=True)
+class ProductFacts:
+    """One wgmma.mma_async, as one of the four warps of its warpgroup issues it.
+
+    Attributes:
+        n: columns of D; M is 64, and a row of A as stored has 32 bytes.
+        sparse: whether B has twice as many rows as A has stored columns.
+        a_in_registers: A comes from registers, not from shared memory.
+        integer: whether the accumulators are integers.
+    """
+
+    n: int
+    sparse: bool
+    a_in_registers: bool
+    integer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CommitProductsFacts:
+    """wgmma.commit_group."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitProductsFacts:
+    """wgmma.wait_group: all groups of the warp but the last so many are complete."""
+
+    groups: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +276,35 @@ class CopyArriveFacts:
 
 @dataclass(frozen=True, slots=True)
 class BulkFacts:
-    """cp.async.bulk: bytes to shared memory, which touch this many lines, and the mbarrier that they complete on."""
+    """cp.async.bulk: bytes to shared memory, which touch this many lines, and the mbarrier that they complete on.
+
+    Attributes:
+        tensor: whether a tensor map says which bytes: `lines` are then those that each row of the box touches.
+    """
 
     barrier: Barrier
     bytes: int
     lines: int
+    tensor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BulkStoreFacts:
+    """cp.async.bulk from shared memory: bytes of the warp's open bulk group."""
+
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BulkGroupFacts:
+    """cp.async.bulk.commit_group (`groups` -1), or wait_group: all bulk groups but the last so many.
+
+    Attributes:
+        reads: whether the wait is for what they read of shared memory alone.
+    """
+
+    groups: int
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,10 +313,12 @@ class Idle:
 
 
 QueuedFacts = MmaFacts | CopyFacts | ShiftFacts | CommitFacts
-GlobalFacts = FetchFacts | CommitGroupFacts | WaitGroupFacts | CopyArriveFacts | BulkFacts
+GlobalFacts = (
+    FetchFacts | CommitGroupFacts | WaitGroupFacts | CopyArriveFacts | BulkFacts | BulkStoreFacts | BulkGroupFacts
+)  # fmt: skip
 Fact = (
     QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | PostFacts
-    | GlobalFacts | Idle
+    | GlobalFacts | ProductFacts | CommitProductsFacts | WaitProductsFacts | Idle
 )  # fmt: skip
 
 

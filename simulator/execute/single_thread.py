@@ -75,11 +75,17 @@ def in_window(address: int) -> int:
 
 
 class Arrival(NamedTuple):
-    """Bytes that complete on an mbarrier, at an address as the thread names it; `first`: where they begin."""
+    """Bytes that complete on an mbarrier, at an address as the thread names it.
+
+    Attributes:
+        first: where they begin in global memory.
+        lines: of a box of a tensor, the lines that its rows touch; 0: they are in one piece.
+    """
 
     barrier: int
     bytes: int
     first: int = 0
+    lines: int = 0
 
 
 class Move(NamedTuple):
@@ -125,11 +131,13 @@ def hand_over(machine: CtaState, form: Form, thread: Thread, what: Move, arrival
     return Idle()
 
 
-def arrived(machine: CtaState, row: int, barrier: int, size: int, first: int = 0) -> Fact:
+def arrived(machine: CtaState, row: int, barrier: int, size: int, first: int = 0, box_lines: int = 0) -> Fact:
     """Counts the bytes that a warp has asked for, from this address on, on an mbarrier; returns the fact."""
     holder, offset = machine.holder(barrier, row)
     phase = holder.mbarriers.at(offset)
     phase.released = joined(phase.released, machine.release(row))  # seen by whoever sees the phase complete
     holder.mbarriers.complete(offset, size)
+    if box_lines:
+        return BulkFacts((holder.number, offset), size, box_lines, True)
     lines = -(-(first % LINE_BYTES + size) // LINE_BYTES) if size else 0
     return BulkFacts((holder.number, offset), size, lines)

@@ -22,7 +22,7 @@ from isa.forms.tensor_copies import REDUCTIONS, dimensions
 from isa.ptx.instruction import Instruction, TensorPlace, Vector
 from isa.shared_memory.tensor_box import ROWS, RULE, UNIT, WIDE, broken_rules
 from simulator.execute.cta_state import CtaState, Executor, Outcome
-from simulator.execute.dynamic_info import Fact, Idle
+from simulator.execute.dynamic_info import BulkStoreFacts, Fact, Idle
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
@@ -30,6 +30,7 @@ from simulator.execute.single_thread import Arrival, Move, Reader, Thread, hand_
 from simulator.execute.spaces import WINDOWS, launched
 from simulator.execute.tensor_pieces import Moved, filler, move, packed_to_6_bits, rounded_to_tf32
 from simulator.execute.tensor_reductions import REDUCED, reduced, turns
+from simulator.state.global_memory import LINE_BYTES
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError
 from simulator.state.windows import RANK_BIT
@@ -144,12 +145,18 @@ def _load(instruction: Instruction, form: Form) -> Executor:
             _check_offsets(form, offsets)
             for each, at in _destinations(state, form, thread.row, to, barrier, masks):
                 moved = move(tensor, start, offsets, each, mode=_mode(form))
-                bringing, arrival = _bringing(state, thread, tensor, moved), Arrival(at, moved.bytes)
+                bringing, arrival = _bringing(state, thread, tensor, moved), Arrival(at, moved.bytes, 0, _lines(moved))
                 facts[rows[thread.row]] = hand_over(state, form, thread, bringing, arrival)
         machine.note(instruction, warps)
         return Outcome(facts=tuple(facts))
 
     return run
+
+
+def _lines(moved: Moved) -> int:
+    """How many lines of 128 bytes the rows of a box touch in the tensor, one by one; at least one."""
+    lines = moved.inside.memory // LINE_BYTES
+    return 1 + int(np.count_nonzero(lines[1:] != lines[:-1]))
 
 
 def _destinations(
@@ -221,6 +228,8 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
+        facts: list[Fact] = [Idle()] * len(warps)
+        rows = {int(row): index for index, row in enumerate(warps.tolist())}
         for thread in threads_of(machine, warps, form.name, readers, repeats=operation is None):
             address, *start, source = thread.values
             tensor = tensor_at(state, address)
@@ -232,8 +241,9 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
                 raise AddressError(f"{reason}instruction", legal, rule=RULE)
             box_of = move(tensor, tuple(start), (), source, writes=True, mode=_mode(form))
             hand_over(state, form, thread, _sending(state, thread, tensor, box_of, operation))
+            facts[rows[thread.row]] = BulkStoreFacts(box_of.bytes)
         machine.note(instruction, warps)
-        return Outcome(facts=(Idle(),) * len(warps))
+        return Outcome(facts=tuple(facts))
 
     return run
 

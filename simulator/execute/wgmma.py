@@ -30,11 +30,13 @@ from simulator.arithmetic.rows import find_row
 from simulator.execute.asynchronous import PRODUCT, Effect
 from simulator.execute.completion import Completion
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.execute.dynamic_info import CommitProductsFacts, Fact, Idle, ProductFacts, WaitProductsFacts
 from simulator.execute.memory import raced, region
 from simulator.execute.operands import place_of, predicate, reader, writer
 from simulator.execute.registry import prepares
 from simulator.state.registers import Warps
 
+_FACTS: dict[str, Fact] = {"wgmma.fence": Idle(), "wgmma.commit_group": CommitProductsFacts()}
 Places = NDArray[np.int64]
 Locate = Callable[[CtaState, Warps], Places]  # addresses in shared memory, [warpgroup, unit]
 Matrices = Callable[[CtaState, Warps, Places], Bits]  # a matrix of each warpgroup: [warpgroup, row, column]
@@ -46,12 +48,13 @@ def order_products(instruction: Instruction, form: Form) -> Executor:
     when products complete."""
     left = instruction.by_role.get("groups", Immediate(0))
     assert isinstance(left, Immediate)
+    fact = _FACTS.get(form.name, WaitProductsFacts(left.value))
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         if machine.completion is not None:
             _order(machine.completion, form.name, warps, left.value)
         machine.note(instruction, warps)
-        return NOTHING
+        return Outcome(facts=(fact,) * len(warps)) if machine.timed else NOTHING
 
     return run
 
@@ -68,6 +71,7 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
     selector = instruction.selector if form.sparse else 0
     accumulates = predicate(instruction["scale_d"])
     negative = _sign(instruction, "scale_a") * _sign(instruction, "scale_b") < 0
+    fact = ProductFacts(form.n, form.sparse, bool(form.a_in_registers), not form.a_type.is_float)
 
     def product(
         machine: CtaState, warps: Warps, at_a: Places, at_b: Places, kept: NDArray[Any], codes: Bits | None = None
@@ -93,7 +97,7 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
             write(machine, warps, product(machine, warps, *given))
         else:
             _hand_over(machine, machine.completion, _Product(form, warps, given, product, write, numbers))
-        return NOTHING
+        return Outcome(facts=(fact,) * len(warps)) if machine.timed else NOTHING
 
     return run
 

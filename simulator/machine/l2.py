@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import simpy
 
 from simulator.chip import memory as tables
-from simulator.state.global_memory import LINE_BYTES
 
 _PAGE_LINES = 32  # lines of 4 KB, which lie in one half of L2
 _BULK_LINES = 8  # lines of a bulk copy that are written to shared memory together
@@ -61,11 +60,13 @@ class Path:
 
 
 class BulkRequest(NamedTuple):
-    """A bulk copy that an SM asks for: the lines, from when on the first can be there, and what is called with the
-    lines, whether they are the last, and the cycle of arrival of each piece; `issue` for an observer."""
+    """A bulk copy that an SM asks for: the lines, how many bytes of each, from when on the first can be there, and what
+    is called with the lines, whether they are the last, and the cycle of arrival of each piece; `issue` for an
+    observer."""
 
     path: Path
     lines: int
+    line_bytes: int
     soonest: int
     arrive: Callable[[int, bool, int], None]
     issue: Any
@@ -113,8 +114,10 @@ class L2:
             path, lines, rate = request.path, max(request.lines, 1), self.memory.bulk_bytes
             for first in range(0, lines, _BULK_LINES):
                 piece = min(_BULK_LINES, lines - first)
-                there = path.bring(request.soonest, -(-piece * LINE_BYTES // rate), bulk=True)
-                arrival = self.read(path, there, piece * LINE_BYTES, piece)
+                size = piece * request.line_bytes
+                cycles = max(-(-size // rate), piece * self.memory.line_cycles)
+                there = path.bring(request.soonest, cycles, bulk=True)
+                arrival = self.read(path, there, size, piece)
                 request.arrive(piece, first + piece == lines, arrival)
 
     def read(self, path: Path, soonest: int, size: int, lines: int) -> int:

@@ -24,6 +24,8 @@ from isa.forms.record import Unit
 from simulator.compiler.timed_code import StallReason, TimedOperation
 from simulator.execute.dynamic_info import (
     BulkFacts,
+    BulkGroupFacts,
+    BulkStoreFacts,
     CommitGroupFacts,
     CopyArriveFacts,
     Fact,
@@ -136,6 +138,7 @@ class GlobalMemory:
     Attributes:
         path: the SM's path to L2.
         flights: data that land in a known cycle: the cycle, what they are.
+        expecting: warps that have announced bytes on an mbarrier, and not issued a bulk copy since.
     """
 
     def __init__(self, sm: SmOfUnits, l2: L2) -> None:
@@ -144,7 +147,8 @@ class GlobalMemory:
         self.store_free = 0  # when it takes the next store
         self.groups: dict[Warp, Groups] = {}
         self.flights: dict[simpy.Event, tuple[int, tuple[object, ...]]] = {}
-        self.bulk = BulkCopies(self)
+        self.bulk, self.stores = BulkCopies(self), BulkStores(self)
+        self.expecting: set[int] = set()
 
     def launch(self, core: Core, warp: Warp, operation: TimedOperation, fact: Fact | None, now: int) -> int:
         """Issues an operation; returns the cycles until its registers are written."""
@@ -153,9 +157,18 @@ class GlobalMemory:
         match fact:
             case FetchFacts():
                 return self.fetch(core, warp, operation, fact, now)
-            case BulkFacts():
-                warp.wait_until(now + self.memory.bulk_cycles, StallReason.GLOBAL)
-                self.bulk.requests.put((fact, self.observer.current if self.observer is not None else None))
+            case BulkFacts(tensor=tensor):
+                rules, later = self.memory, warp.id not in self.expecting
+                cycles = rules.tensor_cycles[later] if tensor or later else rules.bulk_cycles
+                self.expecting.discard(warp.id)
+                warp.wait_until(now + cycles, StallReason.GLOBAL)
+                latency = rules.tensor_latency[later] if tensor else rules.bulk_latency
+                issue = self.observer.current if self.observer is not None else None
+                self.bulk.requests.put((fact, now + latency, issue))
+            case BulkStoreFacts(bytes=size):
+                self.stores.store(warp, size, now)
+            case BulkGroupFacts(groups=groups, reads=reads):
+                self.stores.group(warp, groups, reads, now)
             case CommitGroupFacts():
                 self.commit(warp)
             case WaitGroupFacts(groups=groups, commit=commit):
@@ -325,7 +338,15 @@ class GlobalMemory:
             )
             for g in self.groups.values()
         )  # fmt: skip
-        return (self.l2.state(self.path, now), max(self.store_free - now, 0), flights, groups, self.l1.state(now))
+        stores = self.stores.state(now), tuple(sorted(self.expecting))
+        return (
+            self.l2.state(self.path, now),
+            max(self.store_free - now, 0),
+            flights,
+            groups,
+            self.l1.state(now),
+            stores,
+        )
 
 
 class BulkCopies:
@@ -339,9 +360,10 @@ class BulkCopies:
         """Serves one request after the other."""
         memory = self.memory
         while True:
-            fact, issue = yield self.requests.get()
-            soonest = int(memory.sm.env.now) + memory.memory.bulk_latency
-            memory.l2.requests.put(BulkRequest(memory.path, fact.lines, soonest, partial(self.arrive, fact), issue))
+            fact, soonest, issue = yield self.requests.get()
+            size = -(-fact.bytes // max(fact.lines, 1)) if fact.tensor else LINE_BYTES
+            request = BulkRequest(memory.path, fact.lines, size, soonest, partial(self.arrive, fact), issue)
+            memory.l2.requests.put(request)
 
     def arrive(self, fact: BulkFacts, lines: int, last: bool, cycle: int) -> None:
         """Plans the landing of so many lines of a bulk copy; with the last its bytes count at its mbarrier."""
@@ -352,3 +374,48 @@ class BulkCopies:
         """Counts the bytes of a copy that has landed as a whole."""
         if size:
             self.memory.sm.machine.mbarriers.transact(fact.barrier, -size, written)
+
+
+class BulkStores:
+    """The bulk copies of an SM from shared memory: one after the other, each warp's in groups.
+
+    Attributes:
+        free: when the next one begins.
+        open: by warp, when the last copy of its open group has been read.
+        committed: by warp, the same of its committed groups, the oldest first.
+    """
+
+    def __init__(self, memory: GlobalMemory) -> None:
+        self.memory, self.free = memory, 0
+        self.open: dict[int, int] = {}
+        self.committed: dict[int, deque[int]] = {}
+
+    def store(self, warp: Warp, size: int, now: int) -> None:
+        """Issues a copy, which begins when those before it have been read."""
+        memory = self.memory
+        begin = max(now, self.free)
+        self.free = max(begin + -(-size // memory.memory.bulk_store_bytes), memory.l2.write(memory.path, begin, size))
+        self.open[warp.id] = self.free
+        memory.sm.machine.lasts(self.free + memory.memory.bulk_store_latency[True])
+
+    def group(self, warp: Warp, groups: int, reads: bool, now: int) -> None:
+        """Commits the open group (`groups` -1), or lets the warp wait for all but the last so many."""
+        committed = self.committed.setdefault(warp.id, deque())
+        if groups < 0:
+            committed.append(self.open.pop(warp.id, now))
+            return
+        last = 0
+        while len(committed) > groups:
+            last = committed.popleft()
+        if last:
+            done = last + self.memory.memory.bulk_store_latency[not reads]
+            warp.wait_until(max(done, now + 1), StallReason.GLOBAL)
+
+    def state(self, now: int) -> tuple[object, ...]:
+        """Returns all that decides what happens next, in cycles relative to `now`."""
+        longest = self.memory.memory.bulk_store_latency[True]
+        groups = tuple(
+            (number, tuple(max(cycle - now, -longest) for cycle in cycles)) for number, cycles in self.committed.items()
+        )
+        opened = tuple((number, max(cycle - now, -longest)) for number, cycle in self.open.items())
+        return max(self.free - now, 0), groups, opened

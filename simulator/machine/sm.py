@@ -1,8 +1,9 @@
 """The machine: the SMs that run a CTA, or a pair of CTAs, and what stands around them, as SimPy processes.
 
 Each SM has a front (`simulator.machine.front`), which advances itself to the next event that anything else could cause,
-and waits for it: that is the process `Sm.run`. On their own clocks work the copy engine (`memory.BulkCopies`) and the
-tcgen05 unit (`tensor_unit`) of each SM; they meet warps at mbarriers (`mbarriers`), whose phases are events.
+and waits for it: that is the process `Sm.run`. On their own clocks work the copy engine (`memory.BulkCopies`) of each
+SM and its unit of tcgen05 (`tensor_unit`) or of wgmma (`matrix_unit`). Copies and tcgen05 meet warps at mbarriers
+(`mbarriers`), whose phases are events.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ import simpy
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
-from simulator.compiler.timed_code import Job, StallReason, TimedCode, TimedOperation, has_jobs
+from simulator.compiler.timed_code import Job, StallReason, TimedCode, TimedOperation, has_facts, has_jobs
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import (
     CLUSTER,
     STORES,
     ArriveFacts,
+    CommitProductsFacts,
     ExpectFacts,
     InitFacts,
     MoveFacts,
     MoveWaitFacts,
     PostFacts,
+    ProductFacts,
     WaitFacts,
+    WaitProductsFacts,
 )
 from simulator.machine.clock import Turn
 from simulator.machine.cluster import Cluster
@@ -35,6 +39,7 @@ from simulator.machine.engine import front_module, rules_of
 from simulator.machine.interface import Core, FrontModule, SmFront, Warp
 from simulator.machine.l2 import L2
 from simulator.machine.launcher import Launcher
+from simulator.machine.matrix_unit import MatrixUnit
 from simulator.machine.mbarriers import Mbarriers
 from simulator.machine.memory import GlobalMemory
 from simulator.machine.outcomes import BOUNDARY, NEVER, OUTSIDE, PAUSE
@@ -101,12 +106,15 @@ class Machine:
             assert config.memory is not None
             device = config.hbm.latency if cold and config.hbm is not None else 0
             self.l2 = L2(self.env, config.l2, config.memory, sms, device, self.observer)
+        products = config.wgmma is not None and has_facts(codes, ProductFacts)
         for sm in self.sms:
+            if products:
+                sm.matrix_unit = MatrixUnit(sm)
             if behind:
                 sm.unit = TensorUnit(sm, config.tcgen05.queue.queue if config.tcgen05 is not None else 1)
             if self.l2 is not None:
                 sm.memory = GlobalMemory(sm, self.l2)
-            if behind or memory:
+            if behind or memory or products:
                 sm.front.use(sm)
 
     @property
@@ -190,7 +198,7 @@ class Sm:
         cta: the number of its CTA.
         alarm: what the front waits for while it sleeps, until the cycle `wakes_at`.
         moved: by warp and whether they are stores, when all its tcgen05.ld or st are complete.
-        unit, memory: None where no program uses them.
+        unit, matrix_unit, memory: None where no program uses them.
     """
 
     def __init__(self, machine: Machine, cta: int, skip: bool) -> None:
@@ -202,6 +210,7 @@ class Sm:
         self.moved: dict[tuple[int, bool], int] = {}
         self.alarm, self.wakes_at = self.env.event(), 0
         self.unit: TensorUnit | None = None
+        self.matrix_unit: MatrixUnit | None = None
         self.memory: GlobalMemory | None = None
 
     def run(self) -> Generator[simpy.Event, Any, None]:
@@ -247,6 +256,10 @@ class Sm:
             return self.memory.launch(core, warp, operation, fact, now) if self.memory is not None else 1
         for register in operation.writes:  # of a load again, when it is launched
             warp.set_ready(register, now + 1, operation.unit)
+        if job is not None and isinstance(job.fact, (ProductFacts, CommitProductsFacts, WaitProductsFacts)):
+            if self.matrix_unit is not None:
+                self.matrix_unit.launch(warp, job, self.observer.current if self.observer is not None else None, now)
+            return 1
         return self.start(core, warp, operation, job, now) if job is not None and self.unit is not None else 1
 
     def start(self, core: Core, warp: Warp, operation: TimedOperation, job: Job, now: int) -> int:
@@ -262,11 +275,15 @@ class Sm:
                 mbarriers.init(barrier, count)
             case ExpectFacts(barrier=barrier, count=count):
                 mbarriers.transact(barrier, count, now)
+                if self.memory is not None:
+                    self.memory.expecting.add(warp.id)
             case ArriveFacts(barrier=barrier, count=count, expect=expect, drops=drops):
                 if barrier == CLUSTER:
                     self.machine.cluster.arrive(warp)
                 if expect:
                     mbarriers.transact(barrier, expect, now)
+                    if self.memory is not None:
+                        self.memory.expecting.add(warp.id)
                 if drops:
                     mbarriers.phase(barrier).expected -= count
                 mbarriers.arrive_at(now + self.machine.mbarrier_latency, (barrier,) * count)
@@ -307,14 +324,16 @@ class Sm:
 
     def counters(self) -> list[int]:
         """Busy cycles of the unit, of its products and of the path to L2."""
-        unit = [self.unit.busy, self.unit.products] if self.unit is not None else [0, 0]
+        working = self.unit if self.matrix_unit is None else self.matrix_unit
+        unit = [working.busy, working.products] if working is not None else [0, 0]
         return [*unit, self.memory.path.busy if self.memory is not None else 0]
 
     def count(self, more: Sequence[int]) -> None:
         """Adds to these counts."""
-        if self.unit is not None:
-            self.unit.busy += more[0]
-            self.unit.products += more[1]
+        working = self.unit if self.matrix_unit is None else self.matrix_unit
+        if working is not None:
+            working.busy += more[0]
+            working.products += more[1]
         if self.memory is not None:
             self.memory.path.busy += more[2]
 
@@ -323,7 +342,8 @@ class Sm:
         unit = self.unit.state(now) if self.unit is not None else None
         memory = self.memory.state(now) if self.memory is not None else None
         moved = tuple((key, cycle - now) for key, cycle in self.moved.items() if cycle > now)
-        return unit, memory, moved, self.barriers_state(now)
+        products = self.matrix_unit.state(now) if self.matrix_unit is not None else None
+        return unit, products, memory, moved, self.barriers_state(now)
 
     def barriers_state(self, now: int) -> tuple[object, ...]:
         """Who waits at which barrier of the CTA."""

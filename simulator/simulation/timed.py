@@ -102,7 +102,7 @@ def _check_times(program: Program, config: Config) -> None:
     for op, _ in program.operations:
         form, guard = op.instruction.form, op.instruction.guard
         what = ""
-        if form.asynchronous:
+        if form.behind_issue:
             what = f"'{form.opcode}'" if "arrive_drop" in form.name else ""
         elif guard is not None and form.time.table not in ("alu", "shared", "memory"):
             what = f"'{form.opcode}' behind {guard}"

@@ -254,7 +254,7 @@ def _written(
 ) -> list[Micro]:
     """The machine instructions of an item. Several of them depend on one another: the first reads the operands."""
     form = item.instruction.form
-    if form.is_matrix or form.time in _WAYS or form.time is Time.BARRIER or form.asynchronous:
+    if form.is_matrix or form.time in _WAYS or form.time is Time.BARRIER or form.behind_issue:
         return [Micro(item, form.time, reads, writes, own=True)]
     slow = rule.slow or form.time is Time.SHUFFLE or _reads_special(item)
     count = rule.taking if takes else max(rule.instructions, 1)

@@ -17,7 +17,11 @@ _DISTANCE = {  # cycles that the compiler expects until the result is there; pub
     Time.TENSOR: 33,
 }
 _SLOW, _TEST, _PIPE = 24, 13, 5
-_FENCES = (Time.BARRIER, Time.MBARRIER, Time.COPY_GROUP, Time.COPY_ARRIVAL, Time.FENCE, Time.CLUSTER_BARRIER)
+_WAIT = 12  # cycles for which it puts off what waits for products of a warpgroup; fitted to loops of one product
+_FENCES = (
+    Time.BARRIER, Time.MBARRIER, Time.COPY_GROUP, Time.COPY_ARRIVAL, Time.FENCE, Time.CLUSTER_BARRIER,
+    Time.WGMMA, Time.WGMMA_SYNC,
+)  # fmt: skip
 
 
 def distance(micro: Micro) -> int:
@@ -111,10 +115,11 @@ class _Memory:
         if not micro.own:
             return
         if micro.time in _FENCES:
+            cycles = _WAIT if micro.time is Time.WGMMA_SYNC else 1
             for other in self.behind:
                 self.followers[other].append((index, 1))
             if self.fence >= 0:
-                self.followers[self.fence].append((index, 1))
+                self.followers[self.fence].append((index, cycles))
             self.fence, self.behind = index, []
             self.written.clear()
             self.read.clear()

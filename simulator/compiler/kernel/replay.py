@@ -14,7 +14,7 @@ from isa.forms.synchronisation import is_arrival
 from isa.ptx.instruction import Immediate, Instruction
 from simulator.chip.config import Config
 from simulator.compiler.compile import mark_pipes, timed_operation
-from simulator.compiler.jobs import asynchronous
+from simulator.compiler.jobs import asynchronous, price
 from simulator.compiler.kernel.machine import MachineCode
 from simulator.compiler.kernel.order import ordered
 from simulator.compiler.kernel.regions import Executed, Micro, Segment
@@ -22,7 +22,7 @@ from simulator.compiler.kernel.walk import GivenCode
 from simulator.compiler.matrix import matrix
 from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.execute.dynamic_info import STORES, Idle, PostFacts, WaitFacts
+from simulator.execute.dynamic_info import STORES, Fact, Idle, PostFacts, WaitFacts
 from simulator.program import lowering
 from simulator.program.kernel import Item, Operation
 from simulator.state.registers import WARP_SIZE
@@ -78,6 +78,7 @@ class Replay:
         self.code, self.config, self.warps, self.marks = code, config, warps, marks or {}
         self.order = [ordered(region.micros) if region.first < 0 else region.micros for region in code.regions]
         self.patterns: dict[int, TimedOperation] = {}
+        self.jobs: dict[Fact, Job] = {}
         self.parted = any(_parts(micro.item) for region in code.regions for micro in region.micros)
         self.fetched = code.registers  # the register that stands for an instruction that is not there yet
 
@@ -163,11 +164,17 @@ class Replay:
                 operation.costs = {warp: Periodic((executions[warp].wavefronts if executions else 0,)) for warp in runs}
             else:
                 operation.jobs = {
-                    warp: Periodic((Job(execution.fact, None),))
+                    warp: Periodic((self._job(execution.fact, micro.item.line),))
                     for warp, execution in executions.items()
                     if execution.fact is not None and not isinstance(execution.fact, Idle)
                 }
         return operation
+
+    def _job(self, fact: Fact, line: int) -> Job:
+        """What an execution does and costs."""
+        if fact not in self.jobs:
+            self.jobs[fact] = Job(fact, price(fact, self.config, line))
+        return self.jobs[fact]
 
     def _pattern(self, micro: Micro) -> TimedOperation:
         """A machine instruction with its times, without what its executions cost."""

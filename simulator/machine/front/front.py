@@ -20,8 +20,6 @@ from simulator.machine.front.access import Access, Clock
 from simulator.machine.front.accounts import Accounts
 from simulator.machine.front.program import (
     AT_BARRIER,
-    AT_GLOBAL,
-    AT_MBARRIER,
     BARRIER,
     BRANCH,
     CONTROL,
@@ -266,7 +264,7 @@ class Front:
             return
         warp.done = True
         warp.upkeep.stop()
-        if warp.blocked not in (AT_MBARRIER, AT_GLOBAL):
+        if not warp.blocked or warp.blocked == AT_BARRIER:
             self.finish(warp, now)
 
     @cython.cfunc

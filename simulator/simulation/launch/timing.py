@@ -47,7 +47,7 @@ _KEPT, _MORE = (
 )  # registers of machine code for each live word of the PTX; fitted to six kernels, docs/kernels.md
 
 
-_UNTIMED = {"wgmma": "wgmma", "tcgen05": "tcgen05", "tmem": "tcgen05"}  # by table of a config: what launches execute
+_UNTIMED = {"tcgen05": "tcgen05", "tmem": "tcgen05"}  # by table of a config: what launches execute
 
 
 @dataclass(frozen=True)
@@ -201,15 +201,14 @@ def estimated_registers(kernel: Kernel, warps: int) -> int:
 
 
 def check_timed(kernel: Kernel, config: Config) -> None:
-    """Raises ConfigError if a kernel has instructions that have no time in launches: `wgmma` and `tcgen05`."""
+    """Raises ConfigError if a kernel has instructions that have no time in launches: `tcgen05`."""
     if takes_over(kernel):
         reason = f"'{TRY_CANCEL}' is executed, but has no time yet: which CTA takes over what depends on it"
         raise ConfigError(config.path, "chip", reason, "a launch without a config, which gives the values")
     for item in kernel.items:
         name = _UNTIMED.get(item.instruction.form.time.table) if isinstance(item, Operation) else None
         if name is not None:
-            where = "on any chip" if name == "wgmma" else "in launches"
-            reason = f"line {item.line}: {name} is executed, but has no time yet {where}"
+            reason = f"line {item.line}: {name} is executed, but has no time yet in launches"
             raise ConfigError(config.path, name, reason, "a launch without a config, which gives the values")
 
 
