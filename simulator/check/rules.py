@@ -188,6 +188,7 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "selector-out-of-range": LaunchRule("the sparsity selector names lanes that the shape uses"),
     "uneven-operand": LaunchRule("a descriptor or scale-d of wgmma is the same in a warpgroup"),
     "tmem-leak": LaunchRule("a CTA gives back the Tensor Memory that it has allocated", _DEALLOCATION),
+    "tmem-pair-lane": LaunchRule("tcgen05.ld and st of a CTA of a pair name lanes 0 to 127"),
     "wgmma-pending": LaunchRule(
         "registers of a wgmma.mma_async are not touched before its group is complete",
         "wgmma.commit_group behind the product, and wgmma.wait_group 0 before the register is used",
@@ -256,6 +257,7 @@ UNDEFINED_FIXES: dict[str, str] = {
     "tmem-alloc-after-relinquish": "tcgen05.relinquish_alloc_permit after the last allocation",
     "tmem-allocation-size": "32, 64, 128, 256 or 512 columns",
     "tmem-bounds": "an address within lanes 0 to 127 and columns 0 to 511",
+    "tmem-pair-lane": "the lane within the CTA's own Tensor Memory: 32 * (%warpid mod 4)",
     "undefined-metadata": "one of the codes of docs/tensor_memory.md; for tf32 0b0100 or 0b1110",
     "collector-use-without-fill": "collector::...::fill by an earlier instruction with the same operand, or no ::use",
     "tmem-copies-differ": (

@@ -16,6 +16,7 @@ from isa.errors import IsaError
 from isa.forms.record import Form
 from isa.forms.tcgen05 import is_tcgen05_mma
 from isa.ptx.instruction import Immediate, Instruction, Operand
+from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.copies import copy
 from isa.tensor_memory.moves import Move, move
 from isa.undefined import undefined_behavior
@@ -170,6 +171,21 @@ def _move(instruction: Instruction, form: Form) -> Move:
     return move(form.shape, form.repeats, form.packed, split)
 
 
+def _within_cta(machine: CtaState, warp: int, address: int) -> int:
+    """The address of a tcgen05.ld or st as the chip takes it: the second CTA of a pair may count lanes on from those of
+    the first, 128 to 255, and means its own.
+
+    PTX ISA 9.0, 9.7.16.1 has lanes 0 to 127 alone, so each case is noted as undefined. That a B200 drops bit 7 of the
+    lane is published: the kernels matmul_v5 to v7 of github.com/gau-nernst/learn-cuda (02e_matmul_sm100) load all of D
+    in this way, and their author compares the products with PyTorch's. Elsewhere such a lane is an error.
+    """
+    pair, lane = machine.pair(warp), address >> 16
+    if len(pair) < 2 or machine.resident(warp).number != pair[1].number or not TMEM_LANES <= lane < 2 * TMEM_LANES:
+        return address
+    machine.note_undefined("tmem-pair-lane", 1, f"lane {lane} in the second CTA of a pair")
+    return address - (TMEM_LANES << 16)
+
+
 @prepares("tcgen05.ld", "tcgen05.ld.red")
 def _load(instruction: Instruction, form: Form) -> Executor:
     how, read_addresses, write = _move(instruction, form), addresses(instruction["taddr"]), writer(instruction["d"])
@@ -179,8 +195,8 @@ def _load(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = np.empty((len(warps), how.registers, 32), np.uint32)
-        for row, warp, (address,) in _together(machine, warps, form, read_addresses(machine, warps)):
-            cta = machine.resident(warp)
+        for row, warp, (given,) in _together(machine, warps, form, read_addresses(machine, warps)):
+            cta, address = machine.resident(warp), _within_cta(machine, warp, given)
             values[row] = load(_as_cta(cta), machine.warp_in_cta(warp), address, how)
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], reads=regions.of_move(cta, address, how))
@@ -198,8 +214,8 @@ def _store(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         values = read(machine, warps)
-        for row, warp, (address,) in _together(machine, warps, form, read_addresses(machine, warps)):
-            cta = machine.resident(warp)
+        for row, warp, (given,) in _together(machine, warps, form, read_addresses(machine, warps)):
+            cta, address = machine.resident(warp), _within_cta(machine, warp, given)
             store(_as_cta(cta), machine.warp_in_cta(warp), address, how, values[row])
             if machine.wants_accesses:
                 machine.note(instruction, warps[row : row + 1], writes=regions.of_move(cta, address, how))
