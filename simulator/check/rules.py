@@ -186,7 +186,9 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "unordered-metadata": LaunchRule("the indices of a metadata code ascend", _METADATA),
     "invalid-metadata-tf32": LaunchRule("a 1:2 metadata code is 0b0100 or 0b1110", _METADATA),
     "selector-out-of-range": LaunchRule("the sparsity selector names lanes that the shape uses"),
-    "uneven-operand": LaunchRule("a descriptor or scale-d of wgmma is the same in a warpgroup"),
+    "uneven-operand": LaunchRule(
+        "an address of tcgen05 is the same in a warp, a descriptor or scale-d of wgmma in a warpgroup"
+    ),
     "tmem-leak": LaunchRule("a CTA gives back the Tensor Memory that it has allocated", _DEALLOCATION),
     "tmem-pair-lane": LaunchRule("tcgen05.ld and st of a CTA of a pair name lanes 0 to 127"),
     "wgmma-pending": LaunchRule(

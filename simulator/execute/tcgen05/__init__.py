@@ -19,7 +19,6 @@ from isa.ptx.instruction import Immediate, Instruction, Operand
 from isa.tensor_memory.address import TMEM_LANES
 from isa.tensor_memory.copies import copy
 from isa.tensor_memory.moves import Move, move
-from isa.undefined import undefined_behavior
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
 from simulator.execute.holder import Holder
@@ -64,7 +63,8 @@ def _single(machine: CtaState, warps: Warps, form: Form) -> Iterator[_Thread]:
 def _together(
     machine: CtaState, warps: Warps, form: Form, *values: NDArray[Any]
 ) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-    """Row, warp and values of each warp, for .sync.aligned: all threads, and the same in all of them."""
+    """Row, warp and values of each warp, for .sync.aligned: all threads, and the same in all of them. Where the values
+    differ, which PTX leaves undefined, those of the first thread are taken (assumed)."""
     for row, active in enumerate(machine.threads(warps)):
         if not active.all():
             warp = machine.warp_in_cta(int(warps[row]))
@@ -73,7 +73,7 @@ def _together(
         for value in values:
             if (value[row] != value[row, :1]).any():
                 warp = machine.warp_in_cta(int(warps[row]))
-                raise undefined_behavior("uneven-operand", f"{form.opcode}, warp {warp}")
+                machine.note_undefined("uneven-operand", 1, f"{form.opcode}, warp {warp}")
         yield row, int(warps[row]), tuple(int(value[row, 0]) for value in values)
 
 

@@ -238,3 +238,15 @@ def test_lanes_that_the_second_cta_of_a_pair_counts_on_are_its_own() -> None:
     alone = simulator.Module(PAIR.replace(".reqnctapercluster 2, 1, 1", "").replace("cta_group::2", "cta_group::1"))
     with pytest.raises(simulator.Error, match="lane 128 is outside Tensor Memory"):
         alone.get_function("pair")(2, 32, (np.zeros(64, np.uint32), np.uint32(128)))
+
+
+def test_of_addresses_that_differ_in_a_warp_the_first_counts() -> None:
+    """A public attention kernel adds the thread to the lane (github.com/mirage-project/mirage, mla_decode_sm100)."""
+    own = "shl.b32 %r6, %r3, 16;\nadd.u32 %r6, %r6, %r1;"
+    differing = simulator.Module(PAIR.replace("mad.lo.u32 %r6, %r5, 65536, %r1;", own)).get_function("pair")
+    out = np.zeros(64, np.uint32)
+    report = differing(2, 32, (out, np.uint32(0)))
+    assert (out == 2 * np.arange(64)).all()
+    assert report.undefined["uneven-operand"] == 4
+    with pytest.raises(simulator.Error, match="the same in the whole warp"):
+        differing(2, 32, (out, np.uint32(0)), undefined="raise")
