@@ -159,7 +159,8 @@ KEPT = (  # type, K, seed, elements, words of D that a B200 gave
     ("e3m2", 32, 302, below(0x40), (0x52C9EC63, 0xC33B7700)),
     ("e2m1", 32, 303, below(0x10), (0xC1FE0000, 0xDC3B62A3)),
 )
-SCALED = (  # what, seed, scale factors, their range, whether C is drawn, words
+Scaled = tuple[str, int, int, tuple[int, int], bool, tuple[int, ...]]
+SCALED: tuple[Scaled, ...] = (  # type of the factors, seed, how many, their range, whether C is drawn, words
     ("ue4m3", 700, 4, (0, 0x77), True, (0x4429730B, 0xC30545D3)),
     ("ue8m0", 920, 2, (115, 140), False, (0x46BA8000,)),
     ("ue8m0", 921, 2, (115, 140), False, (0x40580000,)),
