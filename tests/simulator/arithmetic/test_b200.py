@@ -187,9 +187,9 @@ def test_words_that_a_b200_gave() -> None:
             a, b = [element(rng) for _ in range(k)], [element(rng) for _ in range(k)]
             shift = 16 if kind == "bf16" else 0
             assert ours(kind, [x >> shift for x in a], [x >> shift for x in b], finite_f32(rng)) == word, kind
-    for vector, seed, count, limits, draws_c, words in SCALED:
+    for vector, seed, count, limits, draws_c, kept in SCALED:
         rng = random.Random(seed)
-        for word in words:
+        for word in kept:
             a, b = [rng.randrange(16) for _ in range(64)], [rng.randrange(16) for _ in range(64)]
             c = finite_f32(rng) if draws_c else 0
             scales = [[rng.randrange(*limits) for _ in range(count)] for _ in range(2)]
