@@ -36,6 +36,16 @@ class Machine(Protocol):
         """Notes an undefined case."""
 
 
+class Log(Protocol):
+    """Who follows what is written to shared memory."""
+
+    def stored(self, places: Places, warps: Warps, place: int) -> None:
+        """Called when warps store to places [warp, access, byte] by the instruction at a place."""
+
+    def copied(self, places: Places, rows: Warps, place: int) -> None:
+        """Called when copies of warps [element] begin, which write places [element, byte]."""
+
+
 @dataclass(eq=False)
 class Completion:
     """The pending operations of a batch.
@@ -46,6 +56,7 @@ class Completion:
         lines: by place, the line of the PTX.
         accumulators: numbers of the registers that the kernel's products read.
         batch: which batch it is, so that each draws other moments.
+        log: is told what is written to shared memory.
     """
 
     policy: Policy
@@ -56,6 +67,7 @@ class Completion:
     lines: Sequence[int]
     accumulators: Sequence[int] = ()
     batch: int = 0
+    log: Log | None = None
     pending: dict[str, list[Pending]] = field(default_factory=dict)
     signals: dict[Key, list[Pending]] = field(default_factory=dict)
 
@@ -101,6 +113,8 @@ class Completion:
         if effect.writes is not None and not commutes:
             self.shared.touch_owed(effect.writes)
             self.shared.touch_lent(effect.writes)
+        if effect.writes is not None and self.log is not None:
+            self.log.copied(effect.writes, rows[:, 0], self.machine.line)
         for marks, places in ((self.shared.lent, effect.reads), (self.shared.owed, effect.writes)):
             if places is not None:
                 marks[places] = op.number
@@ -283,6 +297,11 @@ class Completion:
             if op.due <= self._time:
                 self._complete(op, ~op.done)
         self._next = min((op.due for op in left if not op.done.all()), default=math.inf)
+
+    def stored(self, places: Places, warps: Warps) -> None:
+        """As in `Watcher`."""
+        if self.log is not None:
+            self.log.stored(places, warps, self.machine.line)
 
     def touched(self, numbers: NDArray[np.int32], what: str) -> None:
         """As in `Watcher`: names the operation that nobody has waited for."""

@@ -26,6 +26,9 @@ class Watcher(Protocol):
     def begins(self) -> None:
         """Called before an ordinary access."""
 
+    def stored(self, places: Places, warps: Warps) -> None:
+        """Called when warps store to places [warp, access, byte]."""
+
     def touched(self, numbers: NDArray[np.int32], what: str) -> None:
         """Called when an access touches bytes that pending operations `numbers` [byte] (0: none) still write or read.
 
@@ -92,6 +95,7 @@ class WatchedShared(LaunchShared):
             self.touch_owed(places)
             self.touch_lent(places)
             self._mark(places, warps)
+            self.watcher.stored(places, warps)
         return super().write(addresses, values, warps)
 
     def _bytes(self, addresses: Addresses, width: int, warps: Warps) -> Places:

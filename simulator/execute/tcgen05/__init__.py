@@ -21,6 +21,7 @@ from isa.tensor_memory.moves import Move, move
 from isa.undefined import undefined_behavior
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import CommitFacts, CopyFacts, Fact, Idle, MoveFacts, MoveWaitFacts, ShiftFacts
+from simulator.execute.events import Region
 from simulator.execute.holder import Holder
 from simulator.execute.operands import addresses, predicate, reader, writer
 from simulator.execute.pending import PendingWait
@@ -74,6 +75,18 @@ def _together(
                 warp = machine.warp_in_cta(int(warps[row]))
                 raise undefined_behavior("uneven-operand", f"{form.opcode}, warp {warp}")
         yield row, int(warps[row]), tuple(int(value[row, 0]) for value in values)
+
+
+def _note(
+    machine: CtaState,
+    instruction: Instruction,
+    warps: Warps,
+    row: int,
+    reads: tuple[Region, ...] = (),
+    writes: tuple[Region, ...] = (),
+) -> None:
+    """Tells the listeners what the warp at this place of `warps` has done."""
+    machine.note(instruction, warps[row : row + 1], reads, writes, machine.threads(warps)[row : row + 1])
 
 
 def _ctas(machine: CtaState, warp: int, form: Form) -> tuple[Holder, ...]:
@@ -131,7 +144,7 @@ def _mma(instruction: Instruction, form: Form) -> Executor:
                 scale_d=scale_d,
             )
             if machine.wants_accesses:
-                machine.note(instruction, warps[row : row + 1], *regions.of_mma(call, group))
+                _note(machine, instruction, warps, row, *regions.of_mma(call, group))
             if machine.arithmetic != "none":
                 _multiply(machine, call, group)
             facts[row] = facts_of(call)
@@ -183,7 +196,7 @@ def _load(instruction: Instruction, form: Form) -> Executor:
             cta = machine.resident(warp)
             values[row] = load(_as_cta(cta), machine.warp_in_cta(warp), address, how)
             if machine.wants_accesses:
-                machine.note(instruction, warps[row : row + 1], reads=regions.of_move(cta, address, how))
+                _note(machine, instruction, warps, row, reads=regions.of_move(cta, address, how))
         write(machine, warps, values)
         if write_reduced is not None and reduced is not None:
             write_reduced(machine, warps, np.stack([reduced(each) for each in values])[:, None])
@@ -202,7 +215,7 @@ def _store(instruction: Instruction, form: Form) -> Executor:
             cta = machine.resident(warp)
             store(_as_cta(cta), machine.warp_in_cta(warp), address, how, values[row])
             if machine.wants_accesses:
-                machine.note(instruction, warps[row : row + 1], writes=regions.of_move(cta, address, how))
+                _note(machine, instruction, warps, row, writes=regions.of_move(cta, address, how))
         return Outcome(facts=(MoveFacts(True, how.cells[0].size),) * len(warps))
 
     return run
@@ -237,7 +250,7 @@ def _copy(instruction: Instruction, form: Form) -> Executor:
             group = _ctas(machine, warp, form)
             address, word = int(where[row, lane]), int(words[row, lane])
             if machine.wants_accesses:
-                machine.note(instruction, warps[row : row + 1], *regions.of_copy(group, address, word, how))
+                _note(machine, instruction, warps, row, *regions.of_copy(group, address, word, how))
             copy_in([_as_cta(cta) for cta in group], address, word, how, form.decompression)
             facts[row] = done
         return Outcome(facts=tuple(facts))
@@ -256,7 +269,7 @@ def _shift(instruction: Instruction, form: Form) -> Executor:
             group = _ctas(machine, warp, form)
             shift([_as_cta(cta) for cta in group], int(where[row, lane]))
             if machine.wants_accesses:
-                machine.note(instruction, warps[row : row + 1], *regions.of_shift(group, int(where[row, lane])))
+                _note(machine, instruction, warps, row, *regions.of_shift(group, int(where[row, lane])))
             facts[row] = ShiftFacts(31 * 32, form.cta_group)
         return Outcome(facts=tuple(facts))
 
@@ -346,10 +359,10 @@ def _commit(instruction: Instruction, form: Form) -> Executor:
             address = int(where[row, lane])
             targets = [address] if masks is None else machine.multicast(address, warp, int(masks[row, lane]))
             places = [machine.holder(target, warp) for target in targets]
-            machine.note(instruction, warps[row : row + 1], writes=regions.of_barriers(places))
             for target in targets:
                 machine.uses(target, warp, changes=False)
                 machine.arrive(target, warp)
+            _note(machine, instruction, warps, row, writes=regions.of_barriers(places))
             facts[row] = CommitFacts(tuple((cta.number, offset) for cta, offset in places), form.cta_group)
         return Outcome(facts=tuple(facts))
 
