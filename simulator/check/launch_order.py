@@ -4,7 +4,8 @@ PTX's versions differ in which pairs they order; a launch is accused of what non
 
 * Fences between threads (tcgen05.fence) around arrivals that release and waits that acquire, where the first
   instruction is complete, if the kernel has no such fence anywhere, as NVIDIA's library (CUTLASS 4.2), or if the second
-  only writes what the first has only read. PTX ISA 9.0, 9.7.16.6.4 shows the fences with relaxed arrivals and waits alone.
+  only writes what the first has only read. PTX ISA 9.0, 9.7.16.6.4 shows the fences with relaxed arrivals and waits
+  alone.
 * tcgen05.ld of cells that nothing has written: lanes that a layout leaves out come along, and nobody looks at them.
 """
 

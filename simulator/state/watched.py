@@ -4,6 +4,8 @@ fence.proxy.async has handed to the asynchronous proxy."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -114,6 +116,19 @@ class WatchedShared(LaunchShared):
             self.watcher.touched(numbers, what)
 
     # Proxies
+
+    @contextmanager
+    def as_fenced(self, places: Places) -> Iterator[None]:
+        """While the asynchronous proxy reads places directly: those that no fence has handed to it may hold what they
+        held before."""
+        unfenced = places[self.stored[places] > 0]
+        chosen = np.unique(unfenced[self.watcher.chosen_old(unfenced.shape)])
+        kept = self.data[chosen]
+        self.data[chosen] = self.before[chosen]
+        try:
+            yield
+        finally:
+            self.data[chosen] = kept
 
     def _mark(self, places: Places, warps: Warps) -> None:
         """Notes that warps store to places [warp, access, byte]; those in other CTAs are not followed."""
