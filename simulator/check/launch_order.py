@@ -33,12 +33,12 @@ class OrderFindings:
 
     Attributes:
         found: by (rule, line, other line).
-        notes: those of fences that the kernel leaves out everywhere.
+        serious: those of them that are no notes in some cluster.
     """
 
     kernel: Kernel
     found: dict[tuple[str, int, int], Finding] = field(default_factory=dict)
-    notes: set[tuple[str, int, int]] = field(default_factory=set)
+    serious: set[tuple[str, int, int]] = field(default_factory=set)
 
     def add(self, logs: Iterable[ClusterLog], ctas: int, *, ended: bool) -> None:
         """Checks what clusters of so many CTAs did.
@@ -49,21 +49,17 @@ class OrderFindings:
         for log in logs:
             counted = Counted(log.phases, log.meetings)
             result = check_order(log.events, ptx=EITHER, counted=counted, ended=ended)
-            self.notes |= of_fences_alone(result, reads=not self._has_fences)
-            self.notes |= {("tmem-read-before-write", line, 0) for line in _loads_of_nothing(result)}
+            notes = of_fences_alone(result, reads=not self._has_fences)
+            notes |= {("tmem-read-before-write", line, 0) for line in _loads_of_nothing(result)}
             for finding in of_order(result, ctas):
-                self._add(finding)
-
-    def _add(self, finding: Finding) -> None:
-        key = finding.rule, finding.line, finding.other
-        if finding.rule == Link.RACE.value:  # `simulator.state.columns.LaunchShared` tells of these
-            return
-        known = self.found.get(key)
-        if known is not None:
-            finding = replace(known, count=known.count + finding.count)
-        elif key in self.notes and finding.other:
-            finding = replace(finding, what=finding.what + _LEFT_OUT)
-        self.found[key] = finding
+                key = finding.rule, finding.line, finding.other
+                known = self.found.get(key)
+                if finding.rule == Link.RACE.value:  # `simulator.state.columns.LaunchShared` tells of these
+                    continue
+                ending = _LEFT_OUT if key in notes and finding.other and known is None else ""
+                first, count = known or finding, finding.count + (known.count if known is not None else 0)
+                self.found[key] = replace(first, what=first.what + ending, count=count)
+                self.serious |= {key} - notes
 
     def findings(self) -> Iterator[tuple[Finding, bool]]:
         """What was found, and whether it is a note. Instructions with the same opcode (of an unrolled loop) that break
@@ -81,7 +77,7 @@ class OrderFindings:
             yield replace(first, what=first.what + more, count=count), self._is_note(first)
 
     def _is_note(self, finding: Finding) -> bool:
-        return (finding.rule, finding.line, finding.other) in self.notes
+        return (finding.rule, finding.line, finding.other) not in self.serious
 
     @property
     def _has_fences(self) -> bool:

@@ -121,9 +121,13 @@ def test_fences_that_a_kernel_leaves_out_everywhere_are_notes(tmp_path: Path) ->
 
 
 def test_a_copy_over_what_a_product_reads_needs_its_end(tmp_path: Path) -> None:
-    """st.shared into A right behind the product, and behind the wait for it."""
-    store = r"\g<0>\n\tst.shared.b32 [%r3+1008], %r3;"
-    for after, rules in ((r"tcgen05\.commit.*", {"missing-mbarrier-wait"}), (r"tcgen05\.fence::after\S+;", set())):
-        which = 0 if "commit" in after else 2
-        check = check_launch(planted(tmp_path, ONE, (after, which, store)))
-        assert serious(check) == rules, check.table()
+    """st.shared and a bulk copy into A right behind the product, and behind the wait for it."""
+    store = "st.shared.b32 [%r3+1008], %r3;"
+    bulk = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3+1008], [%rd18], 16, [%r3+8];"
+    copy = f"ld.param.u64 %rd18, [{ONE}_param_0];\n\t@!%p9 {bulk}"
+    begin = (r"mbarrier\.init.*", 0, r"\g<0>\n\tmbarrier.init.shared::cta.b64 [%r3+8], 1;")
+    for write in (store, copy):
+        for after, which, rules in ((COMMIT, 0, {"missing-mbarrier-wait"}), (r"tcgen05\.fence::after\S+;", 2, set())):
+            check = check_launch(planted(tmp_path, ONE, begin, (after, which, rf"\g<0>\n\t{write}")))
+            assert serious(check) == rules, check.table()
+            assert all("line 469" in each.what or "line 470" in each.what for each in check.findings if each.serious)

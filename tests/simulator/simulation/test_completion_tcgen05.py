@@ -199,6 +199,8 @@ def test_the_digits_layer_is_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wait in text
     module = simulator.Module(text.replace(wait, "setp.eq.u32 done, 0, 0;"))
     monkeypatch.setattr(digits_kernels, "Module", lambda path: module)
+    digits_kernels.run("blackwell", completion="earliest")
+    assert {each.rule for each in found if each.serious} == {"async-pending"}
     late = digits_kernels.run("blackwell", completion="latest")
     assert (late.d != right).any()
     assert late.report.completion is not None
