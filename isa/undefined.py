@@ -103,8 +103,8 @@ RULES: dict[str, Rule] = {
         "registers that other instructions touched go into wgmma.mma_async without wgmma.fence between", _WARPGROUP
     ),
     "async-pending": Rule(
-        "bytes of shared memory are touched that an asynchronous operation still writes or reads, before somebody has "
-        "waited for it",
+        "bytes, cells or registers are touched that an asynchronous operation still writes or reads, before somebody "
+        "has waited for it",
         _COMPLETION,
     ),
     "async-unexpected": Rule(
