@@ -50,11 +50,12 @@ def page(form: str = FIRST, palette: str = "", programs: Sequence[str] = ()) -> 
     """
     from simulator.views.drawing.palettes import DEFAULT, colours
     from simulator.views.explorer.data import page_data, shown_form
-    from simulator.views.explorer.memory import EXAMPLE, roles, run_record
+    from simulator.views.explorer.memory import roles, run_records
 
     colours(palette or DEFAULT)
-    runs = [run_record(program) for program in programs or (EXAMPLE,)]
-    data = {**page_data(shown_form(form)), "palette": palette or DEFAULT, "roles": roles(), "runs": runs}
+    data = {
+        **page_data(shown_form(form)), "palette": palette or DEFAULT, "roles": roles(), "runs": run_records(programs)
+    }  # fmt: skip
     data_text = json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
     sources = [
         '"use strict";\nconst DATA = JSON.parse(document.getElementById("data").textContent);\n',

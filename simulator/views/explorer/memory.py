@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,17 @@ def roles() -> list[Record]:
     """What cells can hold: a name, and the number of its colour in a palette; the last is an allocation, without."""
     shown = [{"name": role, "colour": colour} for role, colour in zip(ROLES, ROLE_COLOURS, strict=True)]
     return [*shown, {"name": ALLOCATION, "colour": None}]
+
+
+def run_records(targets: Sequence[str]) -> list[Record]:
+    """The runs of programs, or of the example; programs of one name have the texts that were given as names. Errors as
+    of `run_record`."""
+    runs = [run_record(target) for target in targets or (EXAMPLE,)]
+    names = [run["name"] for run in runs]
+    return [
+        {**run, "name": target if names.count(run["name"]) > 1 else run["name"]}
+        for run, target in zip(runs, targets or (EXAMPLE,), strict=True)
+    ]
 
 
 @lru_cache(maxsize=8)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from simulator.views.explorer import memory, page
-from simulator.views.explorer.memory import EXAMPLE, roles, run_record
+from simulator.views.explorer.memory import EXAMPLE, roles, run_record, run_records
 from simulator.views.tensor_memory import Interval, MemoryMap, memory_map
 from simulator.views.tensor_memory.lives import ALLOCATION, ROLES
 from tests.support.explorer_browser import ORDERED, in_each_browser, the_page
@@ -105,6 +105,9 @@ def test_the_page_has_the_programs_that_are_asked_for(
     assert tcsim("explore", "--memory", PAIR, "--memory", HALVES, "--output", str(file))[0] == 0
     assert f'"name":"{PAIR}","ctas":[0,1]' in file.read_text(encoding="utf-8")
     assert f'"name":"{HALVES}"' in file.read_text(encoding="utf-8")
+    same = [str(ROOT / "traces" / f"{HALVES}.trace"), f"{ROOT / 'traces'}/./{HALVES}.trace"]
+    assert [each["name"] for each in run_records([*same, PAIR])][2] == PAIR
+    assert len({each["name"] for each in run_records(same)}) == 2
     code, out, err = tcsim("explore", "--memory", "digits/f16", "--output", str(file))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "digits/f16 has nothing in Tensor Memory" in err
