@@ -64,7 +64,8 @@ class OrderFindings:
     def findings(self) -> Iterator[tuple[Finding, bool]]:
         """What was found, and whether it is a note. Instructions with the same opcode (of an unrolled loop) that break
         a rule beside the same other line are one finding."""
-        opcodes = {item.line: item.text.partition(" ")[0] for item in self.kernel.items}
+        items = [item for item in self.kernel.items if isinstance(item, Operation)]
+        opcodes = {item.line: item.instruction.form.opcode for item in items}
         found = sorted(self.found.values(), key=lambda f: (f.line, -f.other))
         ones = _grouped([[f] for f in found], lambda f: (f.rule, f.line, opcodes.get(f.other), self._is_note(f)))
         ones = _grouped(ones, lambda f: (f.rule, f.other, opcodes.get(f.line), self._is_note(f)))
