@@ -71,9 +71,10 @@ class OrderFindings:
         ones = _grouped(ones, lambda f: (f.rule, f.other, opcodes.get(f.line), self._is_note(f)))
         for first, *others in ones:
             lines = sorted({(each.other, each.line) for each in others})
-            named = ", ".join(f"{other or '-'} and {line}" for other, line in lines[:_NAMED])
+            named = ", ".join(f"{other} and {line}" if other else str(line) for other, line in lines[:_NAMED])
             dots = ", ..." if len(lines) > _NAMED else ""
-            more = f" (and {len(lines)} more pairs of lines like it: {named}{dots})" if lines else ""
+            what = "pairs of lines" if first.other else "lines"
+            more = f" (and {len(lines)} more {what} like it: {named}{dots})" if lines else ""
             count = sum(each.count for each in (first, *others))
             yield replace(first, what=first.what + more, count=count), self._is_note(first)
 
