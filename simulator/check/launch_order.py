@@ -64,15 +64,17 @@ class OrderFindings:
     def findings(self) -> Iterator[tuple[Finding, bool]]:
         """What was found, and whether it is a note. Instructions with the same opcode (of an unrolled loop) that break
         a rule beside the same other line are one finding."""
-        opcodes = {item.line: item.text.partition(" ")[0] for item in self.kernel.items}
+        items = [item for item in self.kernel.items if isinstance(item, Operation)]
+        opcodes = {item.line: item.instruction.form.opcode for item in items}
         found = sorted(self.found.values(), key=lambda f: (f.line, -f.other))
         ones = _grouped([[f] for f in found], lambda f: (f.rule, f.line, opcodes.get(f.other), self._is_note(f)))
         ones = _grouped(ones, lambda f: (f.rule, f.other, opcodes.get(f.line), self._is_note(f)))
         for first, *others in ones:
             lines = sorted({(each.other, each.line) for each in others})
-            named = ", ".join(f"{other or '-'} and {line}" for other, line in lines[:_NAMED])
+            named = ", ".join(f"{other} and {line}" if other else str(line) for other, line in lines[:_NAMED])
             dots = ", ..." if len(lines) > _NAMED else ""
-            more = f" (and {len(lines)} more pairs of lines like it: {named}{dots})" if lines else ""
+            what = "pairs of lines" if first.other else "lines"
+            more = f" (and {len(lines)} more {what} like it: {named}{dots})" if lines else ""
             count = sum(each.count for each in (first, *others))
             yield replace(first, what=first.what + more, count=count), self._is_note(first)
 

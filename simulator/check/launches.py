@@ -253,8 +253,8 @@ def _watched(setup: Setup, least: int) -> tuple[list[LaunchFinding], int, int, b
 
 def _ordered(kernel: Kernel, found: Finding, note: bool) -> LaunchFinding:
     """A finding of the order of instructions."""
-    items = [item for item in kernel.items if item.line == found.line]
-    item = next((item for item in items if found.what.startswith(item.text.partition(" ")[0])), items[0])
+    items = [item for item in kernel.items if item.line == found.line and isinstance(item, Operation)]
+    item = next((item for item in items if found.what.startswith(item.instruction.form.opcode)), items[0])
     return LaunchFinding(
         found.rule, item.line, _source(item), item.text, "", found.what, found.fix, found.count, serious=not note
     )

@@ -154,7 +154,7 @@ def _a(plan: Plan, cta: Cta, meet: Meet) -> Bits:
 
 def _codes(plan: Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
     """The metadata of one CTA, uint32 [part, row, chunk]; undefined codes are told to `meet`, and used all the same.
-    Those of chunks of A [part, row, k] that are 0 are told apart: CUTLASS writes 0b0000 there."""
+    Where all of them are of chunks of A [part, row, k] that are 0, that is said: CUTLASS writes 0b0000 there."""
     if plan.metadata is None or plan.sp_meta is None:
         return None
     words = codes(cta, plan.sp_meta, plan.idesc, plan.metadata)
@@ -167,11 +167,10 @@ def _codes(plan: Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
     if undefined.any():
         sign = np.uint32(1 << plan.types[0].sign_bit if plan.types[0].is_float else 0)
         stored = (a & ~sign).reshape(*words.shape, -1).any(axis=-1)
-        for chosen, ending in ((undefined & stored, ""), (undefined & ~stored, ZEROS)):
-            if chosen.any():
-                _, row, chunk = (int(i) for i in np.argwhere(chosen)[0])
-                where = f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{int(words[chosen][0]):04b}"
-                meet("undefined-metadata", int(chosen.any(axis=0).sum()), where + ending)
+        _, row, chunk = (int(i) for i in np.argwhere(undefined)[0])
+        where = f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{int(words[undefined][0]):04b}"
+        ending = "" if (undefined & stored).any() else ZEROS
+        meet("undefined-metadata", int(undefined.any(axis=0).sum()), where + ending)
     return words
 
 

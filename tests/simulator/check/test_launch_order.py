@@ -8,6 +8,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from simulator.check.launches import LaunchCheck, check_launch
 from tests.support.cases import over
 from tests.support.paths import GOLDEN
@@ -131,3 +134,15 @@ def test_a_copy_over_what_a_product_reads_needs_its_end(tmp_path: Path) -> None:
             check = check_launch(planted(tmp_path, ONE, begin, (after, which, rf"\g<0>\n\t{write}")))
             assert serious(check) == rules, check.table()
             assert all("line 469" in each.what or "line 470" in each.what for each in check.findings if each.serious)
+
+
+@pytest.mark.parametrize(("stored", "rule"), [(0, "undefined-metadata-of-zeros"), (0x3C, "undefined-metadata")])
+def test_codes_of_zeros_are_notes(stored: int, rule: str, tmp_path: Path) -> None:
+    """0b0000, which CUTLASS's compressor writes for a chunk of zeros, on stored zeros and on a number."""
+    path = planted(tmp_path, ONE)
+    arrays = dict(np.load(path.with_suffix(".npz")))
+    a, codes = (arrays[f"in|{name}"].view(np.uint8).reshape(128, -1) for name in "AE")
+    codes[7, 8], a[7, :4] = 0, stored  # selector 1: the second half of the codes
+    np.savez(path.with_suffix(".npz"), **arrays)
+    found = {finding.rule: finding.serious for finding in check_launch(path).findings}
+    assert {name: serious for name, serious in found.items() if "metadata" in name} == {rule: stored != 0}
