@@ -77,6 +77,10 @@ RULES: dict[str, Rule] = {
     "tmem-bounds": Rule(
         "Tensor Memory has lanes 0 to 127 and columns 0 to 511", "PTX ISA 9.0, 9.7.16.1 (Tensor Memory addressing)"
     ),
+    "tmem-pair-lane": Rule(
+        "tcgen05.ld and st of a CTA of a pair name lanes 0 to 127, those of its own Tensor Memory",
+        "PTX ISA 9.0, 9.7.16.1 (Tensor Memory addressing), 9.7.16.8 (access restrictions)",
+    ),
     "uneven-operand": Rule(
         "an address or a number of a .sync.aligned instruction must be the same in the whole warp, of wgmma in the "
         "whole warpgroup",
@@ -99,8 +103,8 @@ RULES: dict[str, Rule] = {
         "registers that other instructions touched go into wgmma.mma_async without wgmma.fence between", _WARPGROUP
     ),
     "async-pending": Rule(
-        "bytes of shared memory are touched that an asynchronous operation still writes or reads, before somebody has "
-        "waited for it",
+        "bytes, cells or registers are touched that an asynchronous operation still writes or reads, before somebody "
+        "has waited for it",
         _COMPLETION,
     ),
     "async-unexpected": Rule(

@@ -102,7 +102,8 @@ def _family(name: str, caches: str, others: str, order: str, prefetch: str) -> I
     yield from _rows(f"{name}{order}{_SCOPE}{{.global}}{_L1}{_HINT}{prefetch}", since="7.4")
     yield from _rows(f"{name}{order}{_SCOPE}{_SHARED}", since="6.0")
     yield from _rows(f"{name}.mmio.relaxed.sys{{.global}}", _SINGLE, "8.2")
-    for syntax in (f"{{.weak}}{{.global}}{caches}", f"{{.weak}}{{.global}}{_L1}", f"{order}{_SCOPE}{{.global}}"):
+    ordered = f"{order}{_SCOPE}{{.global}}"
+    for syntax in (f"{{.weak}}{{.global}}{caches}", f"{{.weak}}{{.global}}{_L1}", ordered, f"{ordered}{_L1}"):
         yield from _rows(f"{name}{syntax}{_L2}{_HINT}{prefetch}", _256_BITS, "8.8", "100+")
     yield from _rows(f"{name}.volatile{{.global}}", _256_BITS, "8.8", "100+")
 

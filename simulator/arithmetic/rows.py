@@ -120,6 +120,7 @@ _WIDE, _FP8, _NARROW = "f16 bf16 tf32", "e4m3 e5m2", "e4m3 e5m2 e3m2 e2m3 e2m1"
 _BLACKWELL, _CONSUMER = (100, 103, 110), (120, 121)
 
 _SIM = "MMA-Sim 2.1.1"
+_B200 = "the rule of github.com/sf-tensor/tcgen05 @8fce64d, which compares it with a B200"
 _OTHERS = f"{_SIM}; vectors of real GPUs by Khattak and Mikaitis, arXiv 2512.07004"
 _H100 = "NVIDIA H100 80GB, driver 580, November 2026: every recorded result, tests/golden"
 _AS_DENSE = "the dense rule over the stored columns, as it holds on sm_90; no hardware evidence"
@@ -184,17 +185,18 @@ SUM_ROWS: tuple[SumRow, ...] = (
     SumRow("wgmma", (90,), _WIDE, True, HOPPER, MEASURED_HERE, _H100),
     SumRow("wgmma", (90,), _FP8, False, HOPPER_FP8, MEASURED_HERE, _H100),
     SumRow("wgmma", (90,), _FP8, True, HOPPER_FP8, MEASURED_HERE, _H100),
-    SumRow("tcgen05", (100, 103), f"{_WIDE} {_NARROW}", False, HOPPER, MEASURED_BY_OTHERS, _SIM),
+    SumRow("tcgen05", (100, 103), f"{_WIDE} {_NARROW}", False, HOPPER, MEASURED_BY_OTHERS, f"{_SIM}; {_B200}"),
     SumRow("tcgen05", (110,), f"{_WIDE} {_NARROW}", False, HOPPER, INFERRED, _ALIKE),
-    SumRow("tcgen05", (100, 103), _NARROW, False, HOPPER, MEASURED_BY_OTHERS, _SIM, kind="mxf8f6f4"),
-    SumRow("tcgen05", (100, 103), "e2m1", False, PACKED, MEASURED_BY_OTHERS, _SIM, kind="mxf4"),
+    SumRow("tcgen05", (100, 103), _NARROW, False, HOPPER, MEASURED_BY_OTHERS, f"{_SIM}; {_B200}", kind="mxf8f6f4"),
+    SumRow("tcgen05", (100, 103), "e2m1", False, PACKED, MEASURED_BY_OTHERS, f"{_SIM}; {_B200}", kind="mxf4"),
     SumRow("tcgen05", (110,), _NARROW, False, HOPPER, INFERRED, _ALIKE, kind="mxf8f6f4"),
     SumRow("tcgen05", (110,), "e2m1", False, PACKED, INFERRED, _ALIKE, kind="mxf4"),
-    SumRow("tcgen05", _BLACKWELL, f"{_WIDE} {_NARROW}", True, HOPPER, INFERRED, _AS_DENSE),
-    SumRow("tcgen05", _BLACKWELL, _NARROW, True, HOPPER, INFERRED, _AS_DENSE, kind="mxf8f6f4"),
-    SumRow(
-        "tcgen05", _BLACKWELL, "e2m1", True, PACKED, INFERRED, f"{_AS_DENSE}; groups of 16 stored products", kind="mxf4"
-    ),
+    SumRow("tcgen05", (100,), f"{_WIDE} {_NARROW}", True, HOPPER, MEASURED_BY_OTHERS, _B200),
+    SumRow("tcgen05", (103, 110), f"{_WIDE} {_NARROW}", True, HOPPER, INFERRED, _ALIKE),
+    SumRow("tcgen05", (100,), _NARROW, True, HOPPER, MEASURED_BY_OTHERS, _B200, kind="mxf8f6f4"),
+    SumRow("tcgen05", (103, 110), _NARROW, True, HOPPER, INFERRED, _ALIKE, kind="mxf8f6f4"),
+    SumRow("tcgen05", (100,), "e2m1", True, PACKED, MEASURED_BY_OTHERS, _B200, kind="mxf4"),
+    SumRow("tcgen05", (103, 110), "e2m1", True, PACKED, INFERRED, _ALIKE, kind="mxf4"),
 )
 
 

@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
-from simulator.check.report import Finding, Report, check
+from simulator.check.findings import Finding
+from simulator.check.report import Report, check
 
 __all__ = ["Finding", "Report", "check"]

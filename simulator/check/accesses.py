@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simulator.execute.events import Event
 
 Cells = NDArray[np.int64]
-GENERIC, ALLOC, DEALLOC, INITIAL = "generic", "alloc", "dealloc", "initial"
+GENERIC, COPY, ALLOC, DEALLOC, INITIAL = "generic", "copy", "alloc", "dealloc", "initial"
 _SPACES = ("shared", "tmem")
 KINDS = {
     "tcgen05.mma": "mma",
@@ -34,8 +34,9 @@ class Execution:
     """One execution of an instruction by one warp, with its place in the order of its warp and of its unit.
 
     Attributes:
-        kind: "mma", "cp", "shift", "ld", "st" (asynchronous), "generic" (an ordinary access to shared memory), "alloc",
-            "dealloc", or "initial".
+        kind: "mma", "cp", "shift", "ld", "st" (asynchronous), "generic" (an ordinary access to shared memory), "copy"
+            (of launches: `simulator.execute.completion` says who may read what it writes), "alloc", "dealloc", or
+            "initial".
         actor, clock: the clock component of its warp, and its number among the accesses of the warp, from 1.
         unit, sequence: the clock component of its asynchronous unit, and its number there from 1; -1 and 0 if it is
             synchronous.
@@ -100,6 +101,13 @@ def _stream(access: Access) -> tuple[object, ...]:
 def kind_of(event: Event) -> str | None:
     """The kind of an asynchronous instruction: mma, cp, shift, ld or st; None for any other."""
     return KINDS.get(event.instruction.form.name)
+
+
+def synchronous_kind_of(event: Event) -> str:
+    """The kind of any other instruction that accesses memory."""
+    if event.kind.startswith("tcgen05.dealloc"):
+        return DEALLOC
+    return COPY if event.kind.startswith("cp.async") else GENERIC
 
 
 def group_of(event: Event) -> int:

@@ -48,14 +48,26 @@ class Knowledge:
         seen, ordered, fenced, received, proxied = np.zeros((5, size), np.int32)
         return cls(seen, ordered, fenced, received, proxied)
 
-    def released(self) -> tuple[Clock, Clock, Clock]:
-        """The clocks that an arrival hands on: seen, tcgen05-ordered, proxied."""
-        return self.seen.copy(), np.maximum(self.fenced, self.received), self.proxied.copy()
+    def released(self, *, relaxed: bool = False) -> tuple[Clock, Clock, Clock]:
+        """The clocks that an arrival hands on: seen, tcgen05-ordered, proxied. A relaxed one hands on what was seen at
+        the last memory fence, and what a tcgen05.fence::before_thread_sync stands behind (PTX ISA 9.0, 9.7.16.6.4)."""
+        ordered = np.maximum(self.fenced, self.received)
+        if not relaxed:
+            return self.seen.copy(), ordered, self.proxied.copy()
+        if self.snapshot is None:
+            return np.zeros_like(self.seen), ordered, np.zeros_like(self.proxied)
+        return self.snapshot[0], ordered, self.snapshot[2]
 
     def acquire(self, released: tuple[Clock, Clock, Clock]) -> None:
         """Takes over clocks that others released: seen, tcgen05-ordered, proxied."""
         for mine, other in zip((self.seen, self.received, self.proxied), released, strict=True):
             np.maximum(mine, other, out=mine)
+
+    def look(self, released: tuple[Clock, Clock, Clock]) -> None:
+        """Takes over, as a relaxed wait does, what the next tcgen05.fence::after_thread_sync orders; the rest at the
+        next memory fence."""
+        np.maximum(self.received, released[1], out=self.received)
+        self.relaxed.append(released)
 
     def acquire_relaxed(self) -> None:
         """Takes over what relaxed waits have seen, as a memory fence after them does."""
@@ -94,6 +106,11 @@ class Mbarrier(PhaseCounter):
     def arrived(self) -> None:
         """Called after arrivals or bytes: if they complete the phase, keeps what it hands on."""
         if self.settle():
+            self.phases.append(list(self.released))
+
+    def reach(self, phase: int) -> None:
+        """Notes that so many phases are complete, as the run itself has counted them."""
+        while len(self.phases) < phase:
             self.phases.append(list(self.released))
 
     def handed_on(self, parity: int | None) -> list[Clock]:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Access, Space
 from isa.undefined import RULES
+from simulator.check.findings import Finding
+from simulator.check.launch_order import OrderFindings, has_order
 from simulator.check.rules import launch_rule
 from simulator.check.suspects import suspects
 from simulator.execute.policy import Policy
@@ -32,6 +34,7 @@ from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
 from simulator.simulation.launch.launching import Options, prepare
 from simulator.simulation.launch.module import Module
+from simulator.simulation.launch.order_log import OrderLog
 from simulator.simulation.launch.run import Run
 from simulator.simulation.launch.watch import Met, Watch
 from simulator.tables import Table
@@ -218,16 +221,20 @@ def _watched(setup: Setup, least: int) -> tuple[list[LaunchFinding], int, int, b
     wavefronts: Counter[int] = Counter()
     least_needed: Counter[int] = Counter()
     ended: list[LaunchFinding] = []
+    order = OrderFindings(setup.kernel) if has_order(setup.kernel) else None
     for ctas, needed in _portions(setup, least):
         if ended or (not needed and setup.budget - budget >= WATCHED):
             break
         state = setup.state(ctas, checked=True, timed=True)
         watch = Watch(state)
+        log = OrderLog(state, setup.kernel) if order is not None else None
         run = Run(code, state, budget, watch=watch)
         try:
             run.run()
         except LaunchError as error:
             ended = [_error(error, setup.kernel)]
+        if order is not None and log is not None:
+            order.add(log.logs(), state.cluster_size, ended=not ended)
         budget, watched = run.budget, watched + len(ctas)
         for key, each in watch.met.items():
             thread = "" if each.row < 0 else _thread(state.batch.cta_of(each.row), each.row % state.warps, each.lane)
@@ -239,7 +246,18 @@ def _watched(setup: Setup, least: int) -> tuple[list[LaunchFinding], int, int, b
         least_needed.update(watch.least)
     findings = [_finding(setup.kernel, rule, place, each, thread) for (rule, place), (each, thread) in met.items()]
     findings += _conflicts(setup.kernel, wavefronts, least_needed)
+    if order is not None:
+        findings += [_ordered(setup.kernel, found, note) for found, note in order.findings()]
     return ended + findings, watched, setup.budget - budget, bool(ended)
+
+
+def _ordered(kernel: Kernel, found: Finding, note: bool) -> LaunchFinding:
+    """A finding of the order of instructions."""
+    items = [item for item in kernel.items if item.line == found.line and isinstance(item, Operation)]
+    item = next((item for item in items if found.what.startswith(item.instruction.form.opcode)), items[0])
+    return LaunchFinding(
+        found.rule, item.line, _source(item), item.text, "", found.what, found.fix, found.count, serious=not note
+    )
 
 
 def _thread(cta: tuple[int, int, int], warp: int, lane: int) -> str:
@@ -252,7 +270,7 @@ def _source(item: Item) -> str:
 
 def _finding(kernel: Kernel, rule: str, place: int, met: Met, thread: str) -> LaunchFinding:
     item, known = kernel.items[place], launch_rule(rule)
-    what = RULES[rule].rule if rule in RULES else rule
+    what = RULES[rule].rule if rule in RULES else known.rule
     if rule == "read-before-write":
         role, _, register = met.what.partition(" ")
         name = kernel.names.get(register, (register,))[0]

@@ -14,6 +14,7 @@ from isa.forms.tcgen05 import is_tcgen05_mma
 from simulator.check.accesses import Access, Cells, Execution
 
 VERSIONS = ("9.0", "9.4")
+EITHER = "9.0 or 9.4"
 _INPUTS = ("A", "metadata", "scale factors of A", "scale factors of B")
 
 
@@ -33,7 +34,7 @@ class Link(Enum):
 
 @dataclass(frozen=True)
 class Rules:
-    """The implicitly pipelined pairs of a PTX version: "9.0" (as far as 9.3) or "9.4".
+    """The implicitly pipelined pairs of a PTX version: "9.0" (as far as 9.3) or "9.4"; or those of `EITHER`.
 
     9.0, PTX ISA 9.0, 9.7.16.6.2: mma -> mma of the same accumulator, shape and kind; cp -> mma; shift -> mma; shift ->
     cp.4x256b; mma -> shift; in one thread, or in several through fences and a barrier.
@@ -47,11 +48,13 @@ class Rules:
     ptx: str
 
     def __post_init__(self) -> None:
-        if self.ptx not in VERSIONS:
+        if self.ptx not in (*VERSIONS, EITHER):
             raise IsaError(self.ptx, 0, f"no rules of order for PTX '{self.ptx}'", ", ".join(VERSIONS))
 
     def pipelined(self, before: Access, after: Access) -> bool:
         """Whether two accesses to the same cells are ordered as soon as their instructions are issued in order."""
+        if self.ptx == EITHER:
+            return any(Rules(version).pipelined(before, after) for version in VERSIONS)
         first, second = before.operation, after.operation
         pair = first.kind, second.kind
         if pair == ("shift", "cp"):
@@ -100,19 +103,26 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Missing:
-    """A missing link, in words: why the accesses are not ordered, and what to insert where."""
+    """A missing link, in words: why the accesses are not ordered, and what to insert where.
+
+    Attributes:
+        seen: whether the second's warp has seen the first complete, by arrivals that release and waits that acquire:
+            nothing but fences is missing.
+    """
 
     link: Link
     ends: Ends
     reason: str
     fix: str
+    seen: bool = False
 
 
-def explain(link: Link, ends: Ends, rules: Rules, *, other: bool) -> Missing:
+def explain(link: Link, ends: Ends, rules: Rules, *, other: bool, seen: bool = False) -> Missing:
     """Puts a missing link into words.
 
     Args:
         other: whether the rules are those of 9.4 and the two accesses are of different warps.
+        seen: as in `Missing`.
     """
     reason, fix = _words(link, ends)
     early = Rules("9.0").pipelined(ends.before, ends.after)
@@ -125,7 +135,7 @@ def explain(link: Link, ends: Ends, rules: Rules, *, other: bool) -> Missing:
         and Rules("9.4").pipelined(ends.before, ends.after)
     ):
         reason += "; PTX 9.4 orders this pair within a warp, PTX 9.0 to 9.3 do not"
-    return Missing(link, ends, reason, fix)
+    return Missing(link, ends, reason, fix, seen)
 
 
 def _words(link: Link, ends: Ends) -> tuple[str, str]:

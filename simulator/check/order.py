@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from simulator.check.accesses import (
     ALLOC,
     COMMITTED,
+    COPY,
     DEALLOC,
-    GENERIC,
     INITIAL,
     Access,
     Execution,
@@ -29,12 +29,13 @@ from simulator.check.accesses import (
     Touch,
     group_of,
     kind_of,
+    synchronous_kind_of,
     touches,
     unit_of,
 )
 from simulator.check.links import Ends, Link, Rules, explain
 from simulator.check.order_result import Early, Overlap, Result, Unwritten
-from simulator.check.synchronisation import Synchronisation, Values
+from simulator.check.synchronisation import Counted, Synchronisation, Values
 from simulator.execute.events import Event
 
 
@@ -46,6 +47,7 @@ def check_order(
     values: Values | None = None,
     written: Mapping[int, NDArray[np.int64]] | None = None,
     ended: bool = True,
+    counted: Counted | None = None,
 ) -> Result:
     """Checks the recorded events of a run.
 
@@ -56,8 +58,9 @@ def check_order(
         values: operands of mbarrier instructions that are not constants.
         written: for each CTA the cells of Tensor Memory that are initial data.
         ended: whether all programs of the run came to their end.
+        counted: what the run has counted itself of barriers and mbarriers.
     """
-    checker = _Checker(events, Rules(ptx), warps, values or {}, written or {})
+    checker = _Checker(events, Rules(ptx), warps, values or {}, written or {}, counted)
     for index, event in enumerate(events):
         if not checker.synchronise(index, event):
             checker.access(index, event)
@@ -81,8 +84,9 @@ class _Checker(Synchronisation):
         warps: int,
         values: Values,
         written: Mapping[int, NDArray[np.int64]],
+        counted: Counted | None,
     ) -> None:
-        super().__init__(events, warps, values)
+        super().__init__(events, warps, values, counted)
         self.rules = rules
         self.last: dict[int, Execution] = {}
         self.owners: dict[tuple[int, int], Execution] = {}
@@ -106,8 +110,7 @@ class _Checker(Synchronisation):
                 self.owners |= {(touch.cta, atom): owner for touch in touched for atom in touch.atoms}
                 continue
             if kind is None:
-                synchronous = DEALLOC if event.kind.startswith("tcgen05.dealloc") else GENERIC
-                operation = Execution(event, synchronous, warp, number, self.count[number])
+                operation = Execution(event, synchronous_kind_of(event), warp, number, self.count[number])
             else:
                 operation = self.issue(event, kind, warp, mask, touched)
             for touch in touched:
@@ -141,12 +144,14 @@ class _Checker(Synchronisation):
                         (access.line, access.role), Unwritten(access, self.partition.cells(touch, atoms))
                     )
             for before in befores:
-                if before.operation is not access.operation and before.operation.kind != INITIAL:
+                if before.operation is not access.operation and before.operation.kind not in (INITIAL, COPY):
                     self.judge(before, access, touch, atoms)
             self.partition.become(touch, atoms, state.after(access))
 
     def own(self, access: Access, touch: Touch) -> None:
         """Notes an access to columns whose allocation by another warp is not ordered before it."""
+        if touch.cta != access.operation.event.cta:
+            return  # the two warps of a pair allocate together (PTX ISA 9.0, 9.7.16.7)
         seen = self.known[access.operation.event.cta, access.operation.warp].seen
         for owner in {self.owners.get((touch.cta, atom)) for atom in touch.atoms}:
             if owner is not None and seen[owner.actor] < owner.clock:
@@ -180,8 +185,11 @@ class _Checker(Synchronisation):
                 else None
             )
             ends = Ends(before, after, self.partition.cells(touch, atoms), commit)
-            apart = first.actor != second.actor
-            self.result.missing[key] = explain(link, ends, self.rules, other=self.rules.ptx == "9.4" and apart)
+            other = self.rules.ptx == "9.4" and first.actor != second.actor
+            seen = first.unit >= 0 and bool(
+                self.known[second.event.cta, second.warp].seen[first.unit] >= first.sequence
+            )
+            self.result.missing[key] = explain(link, ends, self.rules, other=other, seen=seen)
 
     def link(self, before: Access, after: Access) -> Link | None:
         """The missing link between two accesses; None if they are ordered."""
@@ -191,6 +199,8 @@ class _Checker(Synchronisation):
             if knowledge.seen[first.actor] < first.clock:
                 return Link.RACE if second.unit < 0 else Link.SYNC
             return Link.PROXY if second.unit >= 0 and knowledge.proxied[first.actor] < first.clock else None
+        if second.kind == DEALLOC and knowledge.ordered[first.unit] >= first.sequence:
+            return None
         if second.unit < 0:
             return (
                 None if knowledge.seen[first.unit] >= first.sequence else self.incomplete(first, second, fences=False)
@@ -239,11 +249,11 @@ class _Checker(Synchronisation):
             if operation.kind not in COMMITTED:
                 continue
             cta = operation.event.cta
-            for other, peer in ((cta, False), (1 - cta, True)):
+            for other, peer in ((cta, False), (cta ^ 1, True)):
                 if peer and group_of(operation.event) < 2:
                     continue
                 if not any(
-                    knowledge.seen[unit] >= operation.sequence
+                    max(knowledge.seen[unit], knowledge.ordered[unit]) >= operation.sequence
                     for (rank, _), knowledge in self.known.items()
                     if rank == other
                 ):

@@ -165,6 +165,10 @@ class LaunchRule(NamedTuple):
         return self.exit != 0
 
 
+_ORDERED = (
+    *ORDER_RULES, "unfinished-at-exit", "mbarrier-init-unordered", "tmem-alloc-unordered", "tmem-read-before-write",
+    "tmem-overlap",
+)  # fmt: skip
 _DEALLOCATION = "tcgen05.dealloc of the same address and number of columns before the program ends"
 _METADATA = "metadata whose codes PTX defines, read from the right place"
 LAUNCH_RULES: dict[str, LaunchRule] = {
@@ -185,9 +189,16 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "invalid-metadata": LaunchRule("metadata codes are those that PTX defines", _METADATA),
     "unordered-metadata": LaunchRule("the indices of a metadata code ascend", _METADATA),
     "invalid-metadata-tf32": LaunchRule("a 1:2 metadata code is 0b0100 or 0b1110", _METADATA),
+    "undefined-metadata-of-zeros": LaunchRule(
+        "metadata codes of stored zeros are those that PTX defines (CUTLASS writes 0b0000 there)", exit=0
+    ),
     "selector-out-of-range": LaunchRule("the sparsity selector names lanes that the shape uses"),
-    "uneven-operand": LaunchRule("a descriptor or scale-d of wgmma is the same in a warpgroup"),
+    "uneven-operand": LaunchRule(
+        "an address of tcgen05 is the same in a warp, a descriptor or scale-d of wgmma in a warpgroup"
+    ),
     "tmem-leak": LaunchRule("a CTA gives back the Tensor Memory that it has allocated", _DEALLOCATION),
+    "tmem-pair-lane": LaunchRule("tcgen05.ld and st of a CTA of a pair name lanes 0 to 127"),
+    **{name: LaunchRule(CHECK_RULES[name].rule, CHECK_RULES[name].fix) for name in _ORDERED},
     "wgmma-pending": LaunchRule(
         "registers of a wgmma.mma_async are not touched before its group is complete",
         "wgmma.commit_group behind the product, and wgmma.wait_group 0 before the register is used",
@@ -256,6 +267,7 @@ UNDEFINED_FIXES: dict[str, str] = {
     "tmem-alloc-after-relinquish": "tcgen05.relinquish_alloc_permit after the last allocation",
     "tmem-allocation-size": "32, 64, 128, 256 or 512 columns",
     "tmem-bounds": "an address within lanes 0 to 127 and columns 0 to 511",
+    "tmem-pair-lane": "the lane within the CTA's own Tensor Memory: 32 * (%warpid mod 4)",
     "undefined-metadata": "one of the codes of docs/tensor_memory.md; for tf32 0b0100 or 0b1110",
     "collector-use-without-fill": "collector::...::fill by an earlier instruction with the same operand, or no ::use",
     "tmem-copies-differ": (

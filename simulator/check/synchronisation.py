@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +16,22 @@ from simulator.check.order_result import Result, Stray
 from simulator.execute.events import Event
 
 Values = Mapping[tuple[int, str], int]  # (number of the event, operand) -> its value, where it is in a register
+Phases = Mapping[int, Mapping[tuple[int, int], int]]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a launch has counted itself, by number of the event.
+
+    Attributes:
+        phases: how many phases each mbarrier that the event names, (CTA, offset), has completed; the last event of
+            several that happened at once says it.
+        meetings: the event is a warp's arrival at a barrier, or its leave: which use of the barrier, and whether it
+            leaves.
+    """
+
+    phases: Phases
+    meetings: Mapping[int, tuple[Hashable, bool]]
 
 
 class Synchronisation:
@@ -24,6 +41,7 @@ class Synchronisation:
         events: those of the run, in order.
         warps: warps of a CTA; 0: as many as the events name.
         values: operands of mbarrier instructions that are not constants.
+        counted: what the run has counted itself; None: it is counted here.
 
     Attributes:
         result: what has been noted so far.
@@ -35,8 +53,8 @@ class Synchronisation:
         waited: by unit of loads or stores, how many of them a wait has covered.
     """
 
-    def __init__(self, events: Sequence[Event], warps: int, values: Values) -> None:
-        self.values, self.result = values, Result()
+    def __init__(self, events: Sequence[Event], warps: int, values: Values, counted: Counted | None = None) -> None:
+        self.values, self.result, self.counted = values, Result(), counted
         self.numbers: dict[tuple[object, ...], int] = {}
         actors = sorted({(event.cta, warp) for event in events for warp, _ in event.threads})
         for actor in actors:
@@ -54,8 +72,9 @@ class Synchronisation:
         self.commits: dict[int, list[Commit]] = {}
         self.waited: dict[int, int] = {}
         self._mbarriers: dict[tuple[int, int], Mbarrier] = {}
-        self._departures = departures(events, warps)
+        self._departures = departures(events, warps) if counted is None else {}
         self._gathered: dict[int, tuple[Clock, Clock, Clock]] = {}
+        self._met: dict[Hashable, list[Clock]] = {}
         self._arrived: dict[Actor, int] = {}
         self._departed: dict[Actor, int] = {}
         self._cluster: dict[int, list[Clock]] = {}
@@ -73,12 +92,17 @@ class Synchronisation:
 
     def synchronise(self, index: int, event: Event) -> bool:
         """Follows an event that orders others; returns whether it is one."""
+        if self.counted is not None and index in self.counted.meetings:
+            self.meet(event, *self.counted.meetings[index])
+            return True
         form = event.instruction.form
         handler = self._handlers.get(form.name)
         if handler is None:
             match form.time:
                 case Time.MBARRIER:
                     handler = self.wait if form.parts_warps else self.arrive
+                case Time.COPY_ARRIVAL:
+                    handler = self.arrive
                 case Time.BARRIER:
                     handler = self.barrier
                 case Time.CLUSTER_BARRIER:
@@ -138,6 +162,16 @@ class Synchronisation:
                 self._gathered[number] = (joined[0], joined[1], joined[2])
             self.known[event.cta, warp].acquire(self._gathered[number])
 
+    def meet(self, event: Event, phase: Hashable, leaves: bool) -> None:
+        """A warp of a launch arrives at a barrier, of its CTA or cluster, or leaves it."""
+        for warp, _ in event.threads:
+            knowledge = self.known[event.cta, warp]
+            if not leaves:
+                self._met[phase] = join(self._met.get(phase, []), knowledge.released())
+            elif phase in self._met:
+                seen, ordered, proxied = self._met[phase]
+                knowledge.acquire((seen, ordered, proxied))
+
     def cluster_barrier(self, _index: int, event: Event) -> None:
         """barrier.cluster: an arrival releases, a wait acquires what all arrivals of its turn released."""
         relaxed = "relaxed" in event.instruction.form.opcode
@@ -145,9 +179,8 @@ class Synchronisation:
             actor = event.cta, warp
             if ".arrive" in event.kind:
                 self._arrived[actor] = turn = self._arrived.get(actor, 0) + 1
-                released = self.known[actor].snapshot if relaxed else self.known[actor].released()
-                if released is not None:
-                    self._cluster[turn] = join(self._cluster.get(turn, []), released)
+                released = self.known[actor].released(relaxed=relaxed)
+                self._cluster[turn] = join(self._cluster.get(turn, []), released)
             else:
                 self._departed[actor] = turn = self._departed.get(actor, 0) + 1
                 if turn in self._cluster:
@@ -203,24 +236,25 @@ class Synchronisation:
         opcode, barriers = event.kind, self.named(event, event.writes)
         qualifiers = opcode.split(".")
         bytes_each = self.number(index, event, "tx_count", 0)
-        arrives = qualifiers[1].startswith("arrive")
+        arrives = any(qualifier.startswith("arrive") for qualifier in qualifiers)
         count = self.number(index, event, "count", 1) if arrives else 0
         lanes = [mask.bit_count() for _, mask in event.threads]
-        for place, (_, barrier) in enumerate(barriers):
+        for place, (where, barrier) in enumerate(barriers):
             many = lanes[place] if len(barriers) == len(lanes) else max(sum(lanes) // len(barriers), 1)
             speakers = event.threads[place : place + 1] if len(barriers) == len(lanes) else event.threads
             if arrives:
                 for warp, _ in speakers:
                     knowledge = self.known[event.cta, warp]
-                    released = knowledge.snapshot if "relaxed" in qualifiers else knowledge.released()
-                    if released is not None:
-                        barrier.released = join(barrier.released, released)
+                    barrier.released = join(barrier.released, knowledge.released(relaxed="relaxed" in qualifiers))
+            if self.counted is not None:
+                barrier.reach(self.counted.phases[index].get(where, 0))
+                continue
             barrier.transactions += many * (-bytes_each if "complete_tx" in qualifiers else bytes_each)
             barrier.pending -= count * many
             barrier.expected -= count * many if "arrive_drop" in qualifiers else 0
             barrier.arrived()
 
-    def commit(self, _index: int, event: Event) -> None:
+    def commit(self, index: int, event: Event) -> None:
         """tcgen05.commit: its arrival hands on all that its thread's unit has been given so far."""
         group = group_of(event)
         for warp, mask in event.threads:
@@ -237,18 +271,24 @@ class Synchronisation:
                 self.commits.setdefault(unit, []).append(
                     Commit(self.count[unit], event.line, tuple(place for place, _ in barriers))
                 )
-            for _, barrier in barriers:
+            for place, barrier in barriers:
                 barrier.released = join(barrier.released, released)
+                if self.counted is not None:
+                    barrier.reach(self.counted.phases[index].get(place, 0))
+                    continue
                 barrier.pending -= 1
                 barrier.arrived()
 
     def wait(self, index: int, event: Event) -> None:
         """mbarrier.try_wait and test_wait: the warp acquires what the phase released."""
         parity: int | None = self.number(index, event, "parity", -1)
-        for _, barrier in self.named(event, event.reads):
+        for place, barrier in self.named(event, event.reads):
+            if self.counted is not None:
+                barrier.reach(self.counted.phases[index].get(place, 0))
+                parity = None  # the last: the launch has seen that it is complete
             released = barrier.handed_on(None if parity == -1 else parity)
             for warp, _ in event.threads:
                 if released and "relaxed" in event.kind.split("."):
-                    self.known[event.cta, warp].relaxed += [(released[0], released[1], released[2])]
+                    self.known[event.cta, warp].look((released[0], released[1], released[2]))
                 elif released:
                     self.known[event.cta, warp].acquire((released[0], released[1], released[2]))

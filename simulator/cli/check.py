@@ -13,7 +13,8 @@ commits, waits and fences, races in Tensor Memory and shared memory, and what PT
 
 TRACE is a file, or the name of one that comes with tcsim; or a captured launch (NAME.json), whose kernel is run and
 checked: accesses outside of buffers, races, registers and shared memory that nothing has written, undefined metadata,
-and a result that is not the captured one, each with its line of PTX and, where the module has .loc, of the source.
+the order of tcgen05, and a result that is not the captured one, each with its line of PTX and, where the module has
+.loc, of the source.
 Of a long launch some CTAs are watched, and the verdict says how many; the results of all are compared.
 Exit code 0 no finding, 1 findings, 2 a trace or capture that cannot be read. A bank conflict, which costs time alone,
 is a note and no finding; docs/kernels.md has all kinds.
@@ -33,7 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("trace", metavar="TRACE")
     parser.add_argument(
-        "--ptx", choices=("9.0", "9.4"), default="9.0", help="whose rules of order (default 9.0, which hold until 9.3)"
+        "--ptx",
+        choices=("9.0", "9.4"),
+        default="9.0",
+        help="whose rules of order, in a trace (default 9.0, which hold until 9.3)",
     )
     parser.add_argument("--format", choices=("table", "json", "csv"), default="table")
 

@@ -13,7 +13,8 @@ from simulator.files import complete
 DESCRIPTION = """\
 Writes one HTML file that shows where the fragments of every form live: click an element, a lane or a bit of the
 metadata, and see what belongs together and why, step by step. The page also compares mma.sp, wgmma.sp and
-tcgen05.mma.sp, asks questions (quiz), saves what it shows as SVG or PNG, and can be used with the keyboard alone.
+tcgen05.mma.sp, asks questions (quiz), shows what Tensor Memory holds at each moment of a run (of an example, or of the
+programs that --memory names), saves what it shows as SVG or PNG, and can be used with the keyboard alone.
 
 FORM is the form that it shows first, an opcode as for `tcsim layout`; the page holds all of mma, mma.sp, ldmatrix and
 tcgen05.mma. It needs no network.
@@ -41,6 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="",
         help="colours of the lanes (default pastel, CuTe's)",
     )
+    memory = "trace or captured launch (NAME.json) whose Tensor Memory the page shows over its run; may be repeated"
+    parser.add_argument("--memory", metavar="PROGRAM", action="append", default=[], help=memory)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -52,7 +55,7 @@ def execute(options: argparse.Namespace) -> int:
 
     def work() -> str:
         nonlocal text
-        text = page(options.form or FIRST, options.palette)
+        text = page(options.form or FIRST, options.palette, options.memory)
         if path:
             with complete(path) as stream:
                 stream.write(text.encode())

@@ -17,22 +17,25 @@ from numpy.typing import NDArray
 
 from isa.forms.record import Form
 from isa.forms.tensor_copies import REDUCTIONS
-from isa.ptx.instruction import Immediate, Instruction
-from simulator.execute.asynchronous import BULK
+from isa.ptx.instruction import Immediate, Instruction, register_names
+from simulator.execute.asynchronous import BULK, SIGNAL, Effect, Signal
 from simulator.execute.atomics import atomic
+from simulator.execute.completion import Completion
 from simulator.execute.copies import BULK_UNIT
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import BulkGroupFacts, BulkStoreFacts, Fact, Idle
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, raced
-from simulator.execute.operands import addresses, reader
+from simulator.execute.operands import addresses, place_of, reader
 from simulator.execute.registry import prepares
 from simulator.execute.single_thread import Arrival, Move, Thread, arrived, hand_over, in_window, threads_of
 from simulator.execute.spaces import launched, store_anywhere
 from simulator.execute.tensor_reductions import reduced
-from simulator.state.registers import Warps
+from simulator.state.columns import Columns
+from simulator.state.registers import Lanes, Warps
 from simulator.state.shared import AddressError, SharedMemory, wavefronts
 
+Array = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 _FILL_UNIT = 8  # bytes that address and size of st.bulk are multiples of; PTX ISA 9.0, 9.7.9.13
 
@@ -211,10 +214,45 @@ def store_asynchronously(instruction: Instruction, form: Form) -> Executor:
         return act
     read, barriers = addresses(instruction["address"]), addresses(instruction["mbarrier"])
     size = form.width // 8 * form.elements
+    registers = [place_of(name) for operand in instruction.operands for name in register_names(operand)]
+
+    def store(state: LaunchState, completion: Completion, warp: int, lanes: Lanes, where: Array, barrier: int) -> None:
+        """Lets the threads of a warp that name this mbarrier store later, what their registers hold now."""
+        row, own = np.array([warp], np.intp), np.flatnonzero(lanes)
+        assert isinstance(state.registers, Columns)
+        columns, held = state.registers.columns, [state.registers.columns[p.sort][p.number] for p in registers]
+        holder, offset = state.holder(barrier, warp)
+        addresses_of = np.array([[in_window(int(address)) for address in where[own]]], np.int64)
+        places = (state.places(row, addresses_of)[..., None] + np.arange(size)).reshape(1, -1)
+
+        def happen(_: NDArray[np.bool_], __: object) -> None:
+            now = [columns[p.sort][p.number] for p in registers]
+            for place, column in zip(registers, held, strict=True):
+                columns[place.sort][place.number] = column
+            state.active = lanes[None]
+            act(state, row)
+            for place, column in zip(registers, now, strict=True):
+                columns[place.sort][place.number] = column
+            arrived(state, warp, barrier, size * len(own))
+
+        signal = Signal((holder.number, offset), holder.mbarriers.at(offset), size * len(own))
+        effect = Effect(lambda _: None, happen, None, places)
+        commutes = form.opcode.startswith("red")
+        completion.begin(
+            SIGNAL, form.name, effect, row[:, None], own[:1], signal, commutes=commutes, generic=True
+        )  # fmt: skip
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state, lanes = launched(machine, form), machine.threads(warps)
         where, on = read(machine, warps), barriers(machine, warps)
+        if machine.completion is not None:
+            for row, warp in enumerate(warps.tolist()):
+                for barrier in np.unique(on[row][lanes[row]]).tolist():
+                    mine = lanes[row] & (on[row] == barrier)
+                    for address in np.unique(where[row][mine]).tolist():
+                        _same_cta(state, form, warp, address, barrier)
+                    store(state, machine.completion, warp, mine, where[row], barrier)
+            return Outcome(wavefronts(filled(machine, where), size))
         act(machine, warps)
         for row in np.flatnonzero(lanes.any(axis=1)).tolist():
             pairs, counts = np.unique(np.stack([where[row], on[row]])[:, lanes[row]], axis=1, return_counts=True)

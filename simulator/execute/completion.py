@@ -11,29 +11,33 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.execute.asynchronous import BULK, COPY, PRODUCT, SIGNAL, WAITS, Effect, Key, Mask, Pending, Signal
+from simulator.execute.asynchronous import (
+    COPY,
+    KINDS,
+    PRODUCT,
+    WAITS,
+    Effect,
+    Key,
+    Log,
+    Machine,
+    Mask,
+    Pending,
+    Signal,
+    TensorCells,
+)
 from simulator.execute.policy import Policy
+from simulator.execute.tensor_marks import TensorMarks
 from simulator.state.mbarrier import Mbarrier
 from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 from simulator.state.watched import Places, WatchedShared
 
 _EXPECT = "an expect_tx of its bytes before the phase ends"
 _SPREAD = 64  # accesses within which an operation completes whose moment is drawn
-
-
-class Machine(Protocol):
-    """What this module needs of the state of a launch (`simulator.execute.launch_state`)."""
-
-    line: int
-    active: Lanes | None
-
-    def note_undefined(self, name: str, count: int, where: str) -> None:
-        """Notes an undefined case."""
 
 
 @dataclass(eq=False)
@@ -46,6 +50,7 @@ class Completion:
         lines: by place, the line of the PTX.
         accumulators: numbers of the registers that the kernel's products read.
         batch: which batch it is, so that each draws other moments.
+        log: is told what is written to shared memory.
     """
 
     policy: Policy
@@ -56,14 +61,16 @@ class Completion:
     lines: Sequence[int]
     accumulators: Sequence[int] = ()
     batch: int = 0
+    log: Log | None = None
     pending: dict[str, list[Pending]] = field(default_factory=dict)
     signals: dict[Key, list[Pending]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng((self.policy.seed, self.batch))
         self._count, self._time, self._next, self._busy = 0, 0, math.inf, False
-        kinds = (COPY, BULK, PRODUCT, SIGNAL)
-        self._commits = {kind: np.zeros((self.rows, WARP_SIZE), np.int64) for kind in kinds}
+        self._commits = {kind: np.zeros((self.rows, WARP_SIZE), np.int64) for kind in KINDS}
+        self.late = self.policy.name != "issue"  # whether values may come at another time than issue
+        self.tensor = TensorMarks(self)
         self._old = 0.0  # the share of accesses that see what is not fenced as it was
         self._by_number: dict[int, Pending] = {}
         self._held = {number: np.zeros_like(self.columns[number]) for number in self.accumulators}
@@ -81,11 +88,17 @@ class Completion:
         signal: Signal | None = None,
         *,
         commutes: bool = False,
+        cells: Sequence[TensorCells] = (),
+        covers: Sequence[Pending] | None = None,
+        registers: Sequence[str] = (),
+        generic: bool = False,
     ) -> None:
         """Takes over an operation of threads, [element, warp] and [element].
 
         Args:
             commutes: whether others may write the same bytes meanwhile (reductions).
+            cells, covers, generic: as in `Pending`.
+            registers: that it writes when it completes.
         """
         self.begins()
         self._count += 1
@@ -93,14 +106,17 @@ class Completion:
         done, waited, fetched = (np.zeros(len(rows), np.bool_) for _ in range(3))
         op = Pending(
             self._count, self.machine.line, kind, name, effect, rows, lanes, groups, signal, self._drawn(), done,
-            waited, fetched,
+            waited, fetched, cells=cells, covers=covers, generic=generic,
         )  # fmt: skip
+        self.tensor.begin(op, registers)
         if effect.reads is not None:
             self.shared.touch_owed(effect.reads)
             self._unfenced(effect.reads)
         if effect.writes is not None and not commutes:
             self.shared.touch_owed(effect.writes)
             self.shared.touch_lent(effect.writes)
+        if effect.writes is not None and self.log is not None:
+            self.log.copied(effect.writes, rows[:, 0], self.machine.line)
         for marks, places in ((self.shared.lent, effect.reads), (self.shared.owed, effect.writes)):
             if places is not None:
                 marks[places] = op.number
@@ -183,7 +199,10 @@ class Completion:
                 self._retire(op, ~op.waited)
 
     def _before_arrival(self, arrival: Pending) -> list[tuple[Pending, Mask]]:
-        """The copies of the threads of cp.async.mbarrier.arrive that they began before it."""
+        """What an arrival covers: the copies of the threads of cp.async.mbarrier.arrive that they began before it, or
+        the operations of the thread of tcgen05.commit."""
+        if arrival.covers is not None:
+            return [(op, np.ones(len(op.done), np.bool_)) for op in arrival.covers]
         threads = np.zeros((self.rows, WARP_SIZE), np.bool_)
         threads[arrival.rows[:, 0], arrival.lanes] = True
         copies = [op for op in self.pending.get(COPY, ()) if op.number < arrival.number]
@@ -203,12 +222,18 @@ class Completion:
             op.data = self._within(op, lambda: op.effect.fetch(chosen))
             op.fetched |= chosen
 
+    def complete(self, op: Pending) -> None:
+        """Lets an operation be complete now."""
+        self._complete(op, ~op.done)
+
     def _complete(self, op: Pending, chosen: Mask) -> None:
         """Lets the values of elements come. Products of a warpgroup come in order."""
         chosen = chosen & ~op.done
         if not chosen.any():
             return
         op.done |= chosen
+        for other in self.tensor.earlier(op, self.pending):
+            self._complete(other, ~other.done)
         if op.kind == PRODUCT:
             leaders = op.rows[chosen, 0]
             for other in list(self.pending.get(PRODUCT, ())):
@@ -231,7 +256,7 @@ class Completion:
         if self.policy.name == "seed":  # all that is not fenced is old, some, or nothing
             self._old = (0.0, 0.5, 1.0)[int(self._random.integers(3))]
         try:
-            with self.acting("copy" if op.kind == COPY else "proxy"):
+            with self.acting("copy" if op.kind == COPY or op.generic else "proxy"):
                 return act()
         finally:
             machine.line, machine.active = before
@@ -259,6 +284,7 @@ class Completion:
         op.waited |= chosen
         if not op.waited.all():
             return
+        self.tensor.unmark(op)
         self.pending[op.kind].remove(op)
         del self._by_number[op.number]
         if op.signal is not None:
@@ -284,14 +310,19 @@ class Completion:
                 self._complete(op, ~op.done)
         self._next = min((op.due for op in left if not op.done.all()), default=math.inf)
 
-    def touched(self, numbers: NDArray[np.int32], what: str) -> None:
+    def stored(self, places: Places, warps: Warps) -> None:
+        """As in `Watcher`."""
+        if self.log is not None:
+            self.log.stored(places, warps, self.machine.line)
+
+    def touched(self, numbers: NDArray[np.int32], what: str, units: str = "bytes") -> None:
         """As in `Watcher`: names the operation that nobody has waited for."""
         found, counts = np.unique(numbers[numbers > 0], return_counts=True)
         op, count = self._by_number[int(found[0])], int(counts[0])
         rule, missing = "async-pending", WAITS[op.kind]
         if op.signal is not None and self._unexpected(op, op.signal):
             rule, missing = "async-unexpected", _EXPECT
-        where = f"{count} bytes that {op.name} of line {self.lines[op.place]} {what}: missing {missing}"
+        where = f"{count} {units} that {op.name} of line {self.lines[op.place]} {what}: missing {missing}"
         self.machine.note_undefined(rule, count, where)
 
     def _unexpected(self, op: Pending, signal: Signal) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, get_args
+from typing import ClassVar, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from simulator.arithmetic.deviation import Apart
 from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.completion import Completion
 from simulator.execute.dynamic_info import Fact
-from simulator.execute.events import Event, Listener, Region
+from simulator.execute.events import Event, Listener, Region, mask_of
 from simulator.execute.holder import Holder
 from simulator.execute.mma import Arithmetic
 from simulator.execute.pending import PendingWait
@@ -70,6 +70,8 @@ class CtaState:
         carries: whether accumulators go from one matrix instruction to the next exactly, which `CarryingRegisters` and
             the arithmetic "exact" are for.
         checked: whether races in shared memory, and bytes there that a copy is about to write, are looked for.
+        batched: whether it is that of many CTAs, whose events name the warps of their regions, and no ordinary accesses
+            to shared memory (`simulator.state.watched` tells of those).
         completion: when asynchronous operations complete; None: at issue, and nobody asks whether they are waited for.
     """
 
@@ -97,6 +99,7 @@ class CtaState:
     carries: bool = False
     checked: bool = True
     completion: Completion | None = None
+    batched: ClassVar[bool] = False
 
     @cached_property
     def tmem(self) -> TensorMemory:
@@ -328,15 +331,28 @@ class CtaState:
         self.wants_accesses = any(listener.wants_accesses for listener in self.listeners)
 
     def note(
-        self, instruction: Instruction, warps: Warps, reads: tuple[Region, ...] = (), writes: tuple[Region, ...] = ()
+        self,
+        instruction: Instruction,
+        warps: Warps,
+        reads: tuple[Region, ...] = (),
+        writes: tuple[Region, ...] = (),
+        lanes: Lanes | None = None,
     ) -> None:
-        """Tells the listeners that these warps executed an instruction that accesses memory or orders accesses."""
+        """Tells the listeners that these warps executed an instruction that accesses memory or orders accesses.
+
+        Args:
+            lanes: bool [warp, lane]: their threads; None: those that are `active`.
+        """
         if self.wants_accesses:
-            threads = tuple((int(warp), _mask(lanes)) for warp, lanes in zip(warps, self.threads(warps), strict=True))
-            event = Event(instruction.form.opcode, instruction, self.rank, threads, self.line, reads, writes)
-            for listener in self.listeners:
-                if listener.wants_accesses:
-                    listener.accessed(event)
+            lanes = self.threads(warps) if lanes is None else lanes
+            threads = tuple((int(warp), mask_of(own)) for warp, own in zip(warps, lanes, strict=True))
+            self.tell(Event(instruction.form.opcode, instruction, self.rank, threads, self.line, reads, writes))
+
+    def tell(self, event: Event) -> None:
+        """Tells the listeners of an event."""
+        for listener in self.listeners:
+            if listener.wants_accesses:
+                listener.accessed(event)
 
     def special(self, name: str, warps: Warps) -> Bits:
         """uint32 [warp, lane] of a special register. PTX ISA 9.0, section 10; threads along x."""
@@ -359,10 +375,6 @@ class CtaState:
             case _:
                 raise AssertionError(name)
         return np.broadcast_to(value, (len(warps), WARP_SIZE))
-
-
-def _mask(lanes: NDArray[np.bool_]) -> int:
-    return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
 
 
 class Outcome(NamedTuple):

@@ -7,6 +7,7 @@ listeners, events take no time.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -25,12 +26,14 @@ class Region(NamedTuple):
         cells: int64, any shape; the first axis is that of the event's threads where each warp has cells of its own.
         role: which operand they are: "A", "B", "D", "metadata", "scale factors of A", "scale factors of B"; "bytes" or
             "cells" of an instruction that only moves them; empty for an mbarrier.
+        warp: in a launch, the warp of the batch whose region it is, of an instruction that several execute; -1: of all.
     """
 
     space: str
     cta: int
     cells: NDArray[np.int64]
     role: str = ""
+    warp: int = -1
 
 
 class Event(NamedTuple):
@@ -54,6 +57,11 @@ class Event(NamedTuple):
     writes: tuple[Region, ...] = ()
 
 
+def mask_of(lanes: NDArray[np.bool_]) -> int:
+    """The threads of a warp, bool [lane], as a mask: bit i for lane i."""
+    return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
+
+
 class Listener:
     """Is told what executors do. Every method does nothing; a subclass overrides those that it needs.
 
@@ -67,6 +75,15 @@ class Listener:
     def accessed(self, event: Event) -> None:
         """Called for each executed instruction that accesses memory or orders accesses, in the order of execution; for
         a barrier of a CTA when its warps leave it."""
+
+    def at_barrier(self, line: int, warp: int, phase: Hashable, *, leaves: bool) -> None:
+        """Called when a warp of a launch arrives at a barrier of its CTA or cluster, and when it leaves (of a launch
+        alone, where `accessed` tells of neither).
+
+        Args:
+            warp: among those of the batch.
+            phase: which use of which barrier it is, the same for all of its warps.
+        """
 
     def columns_allocated(self, cta: int, line: int, allocation: Allocation) -> None:
         """Called when a tcgen05.alloc has got its columns, which may be long after it began to wait for them."""

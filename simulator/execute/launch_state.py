@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,15 @@ from isa.targets import Target
 from isa.types import Bits
 from simulator.execute.completion import completion_of
 from simulator.execute.cta_state import CtaState
+from simulator.execute.events import Region
 from simulator.execute.geometry import Batch, Unstarted, split
+from simulator.execute.launch_events import events, told
 from simulator.execute.policy import Policy
 from simulator.state.columns import Columns, LaunchShared
 from simulator.state.device_memory import DeviceMemory
 from simulator.state.local_memory import LocalMemory
 from simulator.state.mbarrier import SIZE, Clocks, Mbarriers
-from simulator.state.registers import WARP_SIZE, Numbering, Warps
+from simulator.state.registers import WARP_SIZE, Lanes, Numbering, Warps
 from simulator.state.shared import AddressError
 from simulator.state.tensor_memory import Allocation, TensorMemory
 from simulator.state.watched import WatchedShared
@@ -87,6 +89,7 @@ class LaunchState(CtaState):
     clock: int = field(kw_only=True, default=0)
     unstarted: Unstarted = field(kw_only=True)
     arrivals: int = field(kw_only=True, default=0)
+    batched: ClassVar[bool] = True
 
     # mbarriers
 
@@ -113,6 +116,23 @@ class LaunchState(CtaState):
         shared.check_ranks(np.array([[offset]]), np.array([warp], np.intp))
         first = own // shared.cluster * shared.cluster
         return self.holders[first + (offset >> RANK_BIT)], offset & ((1 << RANK_BIT) - 1)
+
+    # Who listens
+
+    def note(
+        self,
+        instruction: Instruction,
+        warps: Warps,
+        reads: tuple[Region, ...] = (),
+        writes: tuple[Region, ...] = (),
+        lanes: Lanes | None = None,
+    ) -> None:
+        """As in `CtaState`, of those that `launch_events.told` names."""
+        if self.wants_accesses and told(instruction.form):
+            lanes = self.threads(warps) if lanes is None else lanes
+            numbers = [int(holder.number) for holder in self.holders]
+            for event in events(instruction, warps.tolist(), lanes, reads, writes, numbers, self.warps):
+                self.tell(event._replace(line=self.line))
 
     # Clusters
 

@@ -249,6 +249,6 @@ def filled(machine: CtaState, where: Addresses) -> Addresses:
 
 def region(machine: CtaState, where: Addresses, size: int) -> tuple[Region, ...]:
     """The bytes of an access, for listeners; nothing where none wants them."""
-    if not machine.wants_accesses:
+    if not machine.wants_accesses or machine.batched:
         return ()
     return (Region("shared", machine.rank, where[..., None] + np.arange(size), "bytes"),)

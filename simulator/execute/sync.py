@@ -84,6 +84,9 @@ def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:
     """The mbarriers that are named, for listeners."""
     if not machine.wants_accesses:
         return ()
+    if machine.batched:
+        places = [(party.warp, *machine.holder(party.address, party.warp)) for party in parties]
+        return tuple(Region("mbarrier", cta.number, np.array([at], np.int64), "", warp) for warp, cta, at in places)
     offsets_of: dict[int, list[int]] = {}
     for party in parties:
         cta, offset = machine.holder(party.address, party.warp)

@@ -4,6 +4,8 @@ fence.proxy.async has handed to the asynchronous proxy."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +27,9 @@ class Watcher(Protocol):
 
     def begins(self) -> None:
         """Called before an ordinary access."""
+
+    def stored(self, places: Places, warps: Warps) -> None:
+        """Called when warps store to places [warp, access, byte]."""
 
     def touched(self, numbers: NDArray[np.int32], what: str) -> None:
         """Called when an access touches bytes that pending operations `numbers` [byte] (0: none) still write or read.
@@ -92,6 +97,7 @@ class WatchedShared(LaunchShared):
             self.touch_owed(places)
             self.touch_lent(places)
             self._mark(places, warps)
+            self.watcher.stored(places, warps)
         return super().write(addresses, values, warps)
 
     def _bytes(self, addresses: Addresses, width: int, warps: Warps) -> Places:
@@ -110,6 +116,19 @@ class WatchedShared(LaunchShared):
             self.watcher.touched(numbers, what)
 
     # Proxies
+
+    @contextmanager
+    def as_fenced(self, places: Places) -> Iterator[None]:
+        """While the asynchronous proxy reads places directly: those that no fence has handed to it may hold what they
+        held before."""
+        unfenced = places[self.stored[places] > 0]
+        chosen = np.unique(unfenced[self.watcher.chosen_old(unfenced.shape)])
+        kept = self.data[chosen]
+        self.data[chosen] = self.before[chosen]
+        try:
+            yield
+        finally:
+            self.data[chosen] = kept
 
     def _mark(self, places: Places, warps: Warps) -> None:
         """Notes that warps store to places [warp, access, byte]; those in other CTAs are not followed."""

@@ -36,6 +36,8 @@ from simulator.execute.tcgen05.plan import Call, Plan, plan_of, sum_of, written_
 from simulator.state.carried import CarryingTensorMemory
 
 Meet = Callable[[str, int, str], None]
+ZEROS = ", whose stored elements are 0"
+"""Ends the place of undefined codes that only choose among zeros, so that no finite result depends on them."""
 
 
 def multiply(
@@ -150,8 +152,9 @@ def _a(plan: Plan, cta: Cta, meet: Meet) -> Bits:
     return _negated(patterns, plan.types[0], idesc.negate_a)
 
 
-def _codes(plan: Plan, cta: Cta, meet: Meet) -> Bits | None:
-    """The metadata of one CTA, uint32 [part, row, chunk]; undefined codes are told to `meet`, and used all the same."""
+def _codes(plan: Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
+    """The metadata of one CTA, uint32 [part, row, chunk]; undefined codes are told to `meet`, and used all the same.
+    Where all of them are of chunks of A [part, row, k] that are 0, that is said: CUTLASS writes 0b0000 there."""
     if plan.metadata is None or plan.sp_meta is None:
         return None
     words = codes(cta, plan.sp_meta, plan.idesc, plan.metadata)
@@ -162,13 +165,12 @@ def _codes(plan: Plan, cta: Cta, meet: Meet) -> Bits | None:
         meet("tmem-copies-differ", differing, f"metadata of {plan.call.form.opcode}")
     undefined = ~plan.metadata.legal(words)
     if undefined.any():
+        sign = np.uint32(1 << plan.types[0].sign_bit if plan.types[0].is_float else 0)
+        stored = (a & ~sign).reshape(*words.shape, -1).any(axis=-1)
         _, row, chunk = (int(i) for i in np.argwhere(undefined)[0])
-        code = int(words[undefined][0])
-        meet(
-            "undefined-metadata",
-            int(undefined.any(axis=0).sum()),
-            f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{code:04b}",
-        )
+        where = f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{int(words[undefined][0]):04b}"
+        ending = "" if (undefined & stored).any() else ZEROS
+        meet("undefined-metadata", int(undefined.any(axis=0).sum()), where + ending)
     return words
 
 
@@ -205,7 +207,7 @@ def _operands(plan: Plan, cta: Cta, b: Bits, meet: Meet) -> Operands:
     reads_c = call.enable and not isinstance(cta.tmem, CarryingTensorMemory)
     c = _scaled(cells.read(cta), d_type, call.scale_d) if reads_c else np.zeros(shape, np.uint32)
     a = _a(plan, cta, meet)
-    metadata = _codes(plan, cta, meet)
+    metadata = _codes(plan, cta, a, meet)
     scale_a, scale_b = _scales(plan, cta, meet)
     by_part = b.reshape(idesc.k, layout.parts, -1).transpose(1, 0, 2)
     cta.tmem.check(cells.lane, cells.column, "D: ")

@@ -30,6 +30,8 @@ class LaunchBarriers:
         wanted: int32 [CTA, barrier]: how many it waits for; EVERY for all.
         votes: int32 [CTA, barrier, 2]: how many threads gave a predicate to a reduction, and how many a true one.
         tally: int32 [row, lane, 2]: the votes at the last barrier that let the thread go.
+        turns: int32 [CTA, barrier]: how often it was complete.
+        handed: by CTA and barrier, the clocks of what the warps had done that arrived there and went on.
     """
 
     rows: int
@@ -39,9 +41,12 @@ class LaunchBarriers:
     wanted: NDArray[np.int32] = field(init=False)
     votes: NDArray[np.int32] = field(init=False)
     tally: NDArray[np.int32] = field(init=False)
+    turns: NDArray[np.int32] = field(init=False)
+    handed: dict[tuple[int, int], list[Clocks]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ctas = self.rows // self.warps
+        self.turns = np.zeros((ctas, BARRIERS), np.int32)
         self.waiting = np.zeros((self.rows, WARP_SIZE), np.int8)
         self.arrived = np.zeros((ctas, BARRIERS), np.int32)
         self.wanted = np.full((ctas, BARRIERS), EVERY, np.int32)
@@ -88,6 +93,7 @@ class LaunchBarriers:
         if not complete.any():
             return np.zeros_like(live)
         self.arrived[complete] = 0
+        self.turns += complete
         chosen = np.concatenate([np.zeros((len(complete), 1), np.bool_), complete], axis=1)
         cta = np.arange(self.rows)[:, None] // self.warps
         free: Lanes = chosen[cta, self.waiting]

@@ -103,6 +103,9 @@ class AsynchronousWatch(Watch):
     def before(self, item: Operation, rows: Warps, lanes: Lanes) -> None:
         """As in `Watch`."""
         self._accumulators.executed(item, rows)
+        completion = self.state.completion
+        if completion is not None and completion.late:
+            completion.tensor.use(item.reads, item.writes, rows, item.index)
 
     def after(self, item: Operation, rows: Warps, lanes: Lanes, outcome: Outcome) -> None:
         """Nothing."""
@@ -143,7 +146,8 @@ def worded(kernel: Kernel, what: str) -> str:
 def is_asynchronous(kernel: Kernel) -> bool:
     """Whether a kernel has instructions that complete some time after their issue."""
     opcodes = {item.instruction.form.opcode for item in kernel.items if isinstance(item, Operation)}
-    return any(opcode.startswith(("cp.async", "cp.reduce.async", "wgmma.mma")) for opcode in opcodes)
+    families = ("cp.async", "cp.reduce.async", "wgmma.mma", "tcgen05.", "st.async", "red.async")
+    return any(opcode.startswith(families) for opcode in opcodes)
 
 
 def watched(state: LaunchState) -> AsynchronousWatch:

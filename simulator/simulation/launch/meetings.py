@@ -268,6 +268,9 @@ def barrier(item: Operation) -> Step:
             values[group.rows] = vote(state, group.rows)
             run.barriers.vote(members, which, values)
             run.pending.append(Reduction(members.copy(), operation, write))
+        run.tell_arrival(members, which)
+        if not waits:
+            run.arrive_only(members, which)
         run.barriers.arrive(members, which, wanted, aligned=aligned, waits=waits)
         run.threads.move(group.members, run.code.rank[place + 1])
         if waits:

@@ -6,11 +6,12 @@ Its items are functions, which `simulator.simulation.launch.interpreter` makes. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.errors import Error
 from isa.ptx.instruction import Guard
@@ -90,6 +91,7 @@ class Run:
         self.watching: Lanes = np.zeros_like(self.threads.exists)  # threads that have looked in vain since
         self.printed = ""  # by printf
         self.gathered: dict[int, Lanes] = {}  # by place, threads that wait there for others of their warpgroup
+        self.follows = state.wants_accesses  # whether listeners follow barriers
         self.looks = 0  # how often threads have looked for what others write, since these had a turn
 
     def run(self) -> None:
@@ -180,14 +182,54 @@ class Run:
     def release(self) -> bool:
         """Lets the threads go on whose barrier is complete; returns whether there are any."""
         at_clusters = self._release_clusters()
+        waiting = self.barriers.waiting.copy() if self.follows or self.barriers.handed else None
         free = self.barriers.released(self.threads.live)
         if not free.any():
             return at_clusters
+        if waiting is not None:
+            self._leave(free, waiting - 1)
         self.state.synchronise(np.flatnonzero(free.any(axis=1)))
         for pending in list(self.pending):
             self._deliver(pending, free & pending.members)
         self.threads.release(free)
         return True
+
+    def _leave(self, free: Lanes, numbers: NDArray[Any]) -> None:
+        """Lets threads leave the barriers `numbers` [row, lane]: they see what those had done that arrived at them and
+        did not wait (bar.arrive), and listeners are told."""
+        for key, clocks in list(self.barriers.handed.items()):
+            cta, number = key
+            own = slice(cta * self.state.warps, (cta + 1) * self.state.warps)
+            rows = np.flatnonzero((free[own] & (numbers[own] == number)).any(axis=1))
+            for row in rows.tolist():
+                self.state.acquire(own.start + row, clocks)
+            if len(rows):
+                del self.barriers.handed[key]
+        if self.follows:
+            self._tell_barrier(free, numbers, leaves=True)
+
+    def arrive_only(self, members: Lanes, number: NDArray[Any]) -> None:
+        """Notes, where races are looked for, what threads had done that arrive at a barrier and do not wait there."""
+        for row in np.flatnonzero(members.any(axis=1)).tolist() if self.state.checked else ():
+            key = row // self.state.warps, int(number[row])
+            self.barriers.handed.setdefault(key, []).extend(self.state.release(row))
+
+    def _tell_barrier(self, threads: Lanes, numbers: NDArray[Any], *, leaves: bool) -> None:
+        """Tells listeners that threads [row, lane] arrive at the barriers `numbers` [row, lane], or leave them."""
+        for row in np.flatnonzero(threads.any(axis=1)).tolist():
+            cta = row // self.state.warps
+            for number in np.unique(numbers[row][threads[row]]).tolist():
+                turn = int(self.barriers.turns[cta, number]) - leaves
+                self._tell(row, ("bar", cta, number, turn), leaves=leaves)
+
+    def _tell(self, row: int, phase: tuple[Hashable, ...], *, leaves: bool) -> None:
+        for listener in self.state.listeners:
+            listener.at_barrier(self.state.line, row, phase, leaves=leaves)
+
+    def tell_arrival(self, members: Lanes, number: NDArray[Any]) -> None:
+        """Tells listeners that threads arrive at the barrier of their row's number, int [row]."""
+        if self.follows:
+            self._tell_barrier(members, np.broadcast_to(number[:, None], members.shape), leaves=False)
 
     def _release_clusters(self) -> bool:
         """Lets the threads go on that wait at a cluster's barrier whose phase is complete; whether there are any."""
@@ -204,6 +246,8 @@ class Run:
         arrive .relaxed (with a fence before, as compilers write it: assumed); returns those that have arrived
         already."""
         again = self.cluster.arrive(members)
+        for row in np.flatnonzero(members.any(axis=1)).tolist() if self.follows else ():
+            self._tell(row, ("cluster", row // self.cluster.each, int(self.cluster.since[row].max())), leaves=False)
         for row in np.flatnonzero(members.any(axis=1)).tolist() if self.state.checked else ():
             key = row // self.state.warps, int(self.cluster.since[row].max())
             self.cluster.released.setdefault(key, []).extend(self.state.release(row))
@@ -214,6 +258,8 @@ class Run:
         when they arrived."""
         since = self.cluster.since
         free = self.cluster.passing(threads)
+        for row in np.flatnonzero(free.any(axis=1)).tolist() if self.follows else ():
+            self._tell(row, ("cluster", row // self.cluster.each, int(since[row][free[row]].max())), leaves=True)
         for row in np.flatnonzero(free.any(axis=1)).tolist() if self.state.checked else ():
             key = row // self.state.warps, int(since[row][free[row]].max())
             self.state.acquire(row, self.cluster.released.get(key, []))

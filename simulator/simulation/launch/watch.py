@@ -17,10 +17,14 @@ from isa.ptx.instruction import register_names
 from simulator.execute.cta_state import Outcome
 from simulator.execute.events import Listener
 from simulator.execute.launch_state import LaunchState
+from simulator.execute.tcgen05.multiply import ZEROS
 from simulator.program.kernel import Operation
 from simulator.simulation.launch.accumulators import Accumulators
 from simulator.state.registers import WARP_SIZE, Lanes, Warps, register_place
 from simulator.state.shared import BANK_BYTES, LINE_BYTES
+
+OF_ZEROS = "undefined-metadata-of-zeros"
+_ANSWER = "clusterlaunchcontrol.query_cancel"
 
 
 @dataclass
@@ -61,7 +65,7 @@ class Watch(Listener):
 
     def undefined(self, cta: int, line: int, name: str, count: int, where: str) -> None:
         """As `Listener.undefined`; the line is the place of the item."""
-        self.note(name, line, count, -1, -1, where)
+        self.note(OF_ZEROS if where.endswith(ZEROS) else name, line, count, -1, -1, where)
 
     def note(self, rule: str, place: int, count: int, row: int, lane: int, what: str) -> None:
         """Counts something."""
@@ -95,6 +99,8 @@ class Watch(Listener):
 
     def after(self, item: Operation, rows: Warps, lanes: Lanes, outcome: Outcome) -> None:
         """Called after threads executed an instruction: what it wrote, and what it cost."""
+        if item.instruction.form.opcode.startswith(_ANSWER):  # behind a guard; who was refused does not look at it
+            lanes = np.ones_like(lanes)
         for name in item.writes:
             written = self._written.setdefault(name, self._none.copy())
             written[rows] |= lanes

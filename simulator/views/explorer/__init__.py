@@ -8,6 +8,7 @@ scripts hold one evaluator of a mapping's digits, and no layout.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 
 from simulator.version import __version__
@@ -26,6 +27,7 @@ SCRIPTS = (
     "verdicts",
     "steps",
     "compare",
+    "memory",
     "quiz",
     "tour",
     "tools",
@@ -34,21 +36,26 @@ SCRIPTS = (
 )
 
 
-def page(form: str = FIRST, palette: str = "") -> str:
+def page(form: str = FIRST, palette: str = "", programs: Sequence[str] = ()) -> str:
     """The explorer as one HTML file.
 
     Args:
         form: the opcode of the form to show first; .sync.aligned and .row.col may be left out.
         palette: the palette to begin with; empty for the default.
+        programs: traces and captured launches whose Tensor Memory the page can show; none: an example.
 
     Raises:
         IsaError: no such form or palette, or one that the explorer does not show.
+        ViewError, TraceError, CaptureError, LaunchError: a program that cannot be run, or has nothing in Tensor Memory.
     """
     from simulator.views.drawing.palettes import DEFAULT, colours
     from simulator.views.explorer.data import page_data, shown_form
+    from simulator.views.explorer.memory import roles, run_records
 
     colours(palette or DEFAULT)
-    data = {**page_data(shown_form(form)), "palette": palette or DEFAULT}
+    data = {
+        **page_data(shown_form(form)), "palette": palette or DEFAULT, "roles": roles(), "runs": run_records(programs)
+    }  # fmt: skip
     data_text = json.dumps(data, separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
     sources = [
         '"use strict";\nconst DATA = JSON.parse(document.getElementById("data").textContent);\n',

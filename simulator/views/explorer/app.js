@@ -39,7 +39,7 @@ function panelsOf(model) {
   ];
 }
 
-const LIGHT_FIELDS = new Set(["at", "step", "compare", "quiz", "tour"]); // which change no cell's text
+const LIGHT_FIELDS = new Set(["at", "step", "compare", "memory", "cta", "moment", "place", "zoom", "quiz", "tour"]); // which change no cell's text
 
 /** Draws what a fragment says; only what differs from what is shown. */
 function show(fields) {
@@ -132,6 +132,7 @@ function drawChoice() {
   drawQuiz();
   drawTour();
   drawCompare();
+  drawMemory();
   if (model.sparsity) {
     drawRuler(model, result, rulerLane(model, at, found), found.e);
     $("legality").innerHTML = findingsText(model, result.selection);
@@ -245,6 +246,9 @@ const ACTIONS = {
   quiz: () => toggleQuiz(),
   ask: () => ask(),
   compare: () => go({ compare: comparing() ? "" : "on" }),
+  memory: () => go(runShown() ? CLOSED : { memory: DATA.runs[0].name }),
+  earlier: () => toChange(-1),
+  later: () => toChange(1),
   svg: () => saveView("svg"),
   png: () => saveView("png"),
   print: () => window.print(),
@@ -269,6 +273,7 @@ function changed(event) {
     go({ e: withWord(view.model, view.fields.e, Number(target.dataset.word), parseInt(target.value.trim().replace(/^0x/, ""), 16)) });
   } else if (target.dataset.word !== undefined) target.value = hex(view.result.words[Number(target.dataset.word)]);
   else if (target.dataset.field) go({ [target.dataset.field]: target.value });
+  else if (target.id === "run") go({ ...CLOSED, memory: target.value });
   else if (target.id === "theme") go({ theme: target.value });
   else if (target.id === "palette") go({ palette: target.value });
   else if (target.id === "cells") go({ cells: target.checked ? "small" : "text" });
@@ -323,6 +328,7 @@ function start() {
   new ResizeObserver(() => $("side").style.setProperty("--bar-height", `${bar.offsetHeight}px`)).observe(bar);
   markSteps();
   $("find").addEventListener("input", drawPicker);
+  startMemory();
   window.addEventListener("popstate", () => show(readFragment(location.hash)));
   window.addEventListener("hashchange", () => show(readFragment(location.hash)));
   const redraw = () => view.panels.filter((panel) => panel instanceof CanvasPanel).forEach((panel) => panel.draw());

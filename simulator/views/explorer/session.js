@@ -40,4 +40,4 @@ function applyTheme() {
 }
 
 /** The colour of a lane on a dark page: a third of its light, so that white text has a contrast of 7 or more. */
-const darkened = (colour) => `#${[1, 3, 5].map((i) => Math.round(0.32 * parseInt(colour.slice(i, i + 2), 16)).toString(16).padStart(2, "0")).join("")}`;
+const darkened = (colour, light = 0.32) => `#${[1, 3, 5].map((i) => Math.round(light * parseInt(colour.slice(i, i + 2), 16)).toString(16).padStart(2, "0")).join("")}`;

@@ -41,7 +41,7 @@ function atFrom(model, text) {
 
 const atText = (at) => (!at ? "" : at.lane !== undefined ? `lane.${at.lane}` : `${at.name}.${at.row}.${at.column}`);
 
-const FIELDS = ["form", "m", "n", "base", "selector", "scale_a", "scale_b", "e", "at", "step", "compare", "quiz", "tour", "palette", "cells", "theme"];
+const FIELDS = ["form", "m", "n", "base", "selector", "scale_a", "scale_b", "e", "at", "step", "compare", "memory", "cta", "moment", "place", "zoom", "quiz", "tour", "palette", "cells", "theme"];
 
 /** The fragment -> fields that it names; unknown ones are dropped. */
 function readFragment(text) {

@@ -14,6 +14,7 @@ function colourRules() {
   const rules = (dark) => [
     ...range(32).map((lane) => `.l${lane}{background-color:${colourOf(lane, false, dark)}}`),
     ...range(128).map((lane) => `.m${lane}{background-color:${colourOf(lane, true, dark)}}`),
+    ...DATA.roles.map((role, i) => (role.colour === null ? "" : `.o${i}{background-color:${roleColour(role, dark)}}`)),
   ];
   const dark = isDark();
   const wanted = `${view.fields.palette} ${dark}`;

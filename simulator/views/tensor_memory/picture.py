@@ -18,7 +18,7 @@ _WIDE, _TALL, _SMALL = 1.5, 1.0, 0.8  # pixels of a column, and of a lane; of a 
 _HIGH = 360.0  # pixels of the time, at most
 _STEP = 9.0  # pixels of a moment, at most
 _DOWN = 4  # lanes by which a label stands below the line that it names
-_COLOURS = (5, 1, 2, 3, 4, 0, 6, 7)  # of the roles: the palest is for what is there before a run
+ROLE_COLOURS = (5, 1, 2, 3, 4, 0, 6, 7)  # numbers in a palette: the palest is for what is there before a run
 _BORDERED = 4.0  # pixels from which on a box has a border
 _LISTED = 16  # intervals that captions name
 
@@ -31,7 +31,7 @@ def draw(memory: MemoryMap, moment: int | None = None, palette: str = "safe") ->
         IsaError: no such palette.
     """
     shades = colours(palette)
-    fills = {role: shades[number] for role, number in zip(ROLES, _COLOURS, strict=True)} | {ALLOCATION: PAPER}
+    fills = {role: shades[number] for role, number in zip(ROLES, ROLE_COLOURS, strict=True)} | {ALLOCATION: PAPER}
     rows: list[list[Panel]] = [_legend(memory, fills)]
     for cta in memory.ctas:
         own = [each for each in memory.intervals if each.cta == cta]
@@ -111,7 +111,7 @@ def _snapshot(
         (each, each.columns, first * _TALL, (last + 1) * _TALL)
         for each in sorted(own, key=_order)
         if each.holds(moment)
-        for first, last in _runs(each.lanes)
+        for first, last in runs(each.lanes)
     ]
     at = memory.moments[moment]
     return Panel(
@@ -162,7 +162,7 @@ def _marks(boxes: Sequence[_Box], wide: float) -> list[Mark]:
     return marks
 
 
-def _runs(lanes: Sequence[int]) -> Iterator[tuple[int, int]]:
+def runs(lanes: Sequence[int]) -> Iterator[tuple[int, int]]:
     """First and last of each run of lanes."""
     starts = [lane for i, lane in enumerate(lanes) if i == 0 or lanes[i - 1] != lane - 1]
     ends = [lane for i, lane in enumerate(lanes) if i == len(lanes) - 1 or lanes[i + 1] != lane + 1]

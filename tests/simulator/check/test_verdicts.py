@@ -181,7 +181,10 @@ def test_the_table_has_every_rule_that_launches_name() -> None:
     of_launches = {"branch-index", "assertion", "instruction-budget", "trap"}
     assert named - before_it_runs - of_launches <= {*CHECK_RULES, *RULES}
     assert {name for name in RULES if "metadata" in name} - {"undefined-metadata"} <= set(LAUNCH_RULES)
-    assert {name for name, rule in LAUNCH_RULES.items() if not rule.counts} == {"bank-conflict"}
+    assert {name for name, rule in LAUNCH_RULES.items() if not rule.counts} == {
+        "bank-conflict",
+        "undefined-metadata-of-zeros",
+    }
     assert all(launch_rule(name).counts for name in ("no-such-rule", "", "tmem-leak"))
 
 
@@ -266,3 +269,16 @@ def test_recorded_launches_have_no_findings(name: str) -> None:
         expected = {"mbarrier-reinitialised", "mbarrier-parity"}
     assert found <= expected, report.table()
     assert report.compared
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_bar_arrive_orders_what_came_before_it(tmp_path: Path, early: bool) -> None:
+    """Warp 1 stores and arrives, or arrives and stores; warp 0 waits at the barrier and reads."""
+    store, arrive = "@%p1 st.shared.u32 [s], 7;", "@%p1 bar.arrive 1, 64;"
+    first, second = (store, arrive) if early else (arrive, store)
+    body = f"""setp.eq.u32 %p2, %r1, 32; setp.ge.u32 %p1, %r1, 32; @!%p1 bra READ;
+    {first.replace("%p1 st", "%p2 st")} {second.replace("%p1 st", "%p2 st")} bra END;
+    READ: bar.sync 1, 64; ld.shared.u32 %r5, [s]; st.global.u32 [%rd1], %r5; END:"""
+    after = {"D": np.array([7] * 32 + [0] * 32, np.uint32)} if early else {}
+    check = check_launch(captured(tmp_path, body, after, 1, 64))
+    assert ("shared-memory-race" in {finding.rule for finding in check.findings}) == (not early), check.table()

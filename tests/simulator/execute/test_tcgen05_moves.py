@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import simulator
 from isa import IsaError, UndefinedBehavior
 from isa.shared_memory.tile import Tile
 from isa.tensor_memory.copies import copy
@@ -186,3 +187,66 @@ def test_only_the_4x256b_copy_starts_within_a_quarter() -> None:
     assert state.tmem.written.sum() == 32
     with pytest.raises(IsaError, match="lane"):
         copy_in([state], 16 << 16, descriptor, copy("128x128b"))
+
+
+PAIR = """.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry pair(.param .u64 out, .param .u32 lane) .reqnctapercluster 2, 1, 1 {
+.reg .b32 %r<9>;
+.reg .b64 %rd<3>;
+.shared .align 4 .b32 taddr;
+mov.u32 %r0, taddr;
+tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r0], 32;
+ld.shared.u32 %r1, [%r0];
+mov.u32 %r2, %ctaid.x;
+mov.u32 %r3, %tid.x;
+mad.lo.u32 %r4, %r2, 32, %r3;
+ld.param.u32 %r5, [lane];
+mul.lo.u32 %r5, %r5, %r2;
+mad.lo.u32 %r6, %r5, 65536, %r1;
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r1], {%r4};
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r6+1], {%r4};
+tcgen05.wait::st.sync.aligned;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r7}, [%r6];
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r8}, [%r1+1];
+tcgen05.wait::ld.sync.aligned;
+add.u32 %r7, %r7, %r8;
+ld.param.u64 %rd1, [out];
+mul.wide.u32 %rd2, %r4, 4;
+add.s64 %rd1, %rd1, %rd2;
+st.global.u32 [%rd1], %r7;
+barrier.cluster.arrive.aligned;
+barrier.cluster.wait.aligned;
+tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r1, 32;
+ret;
+}
+"""
+
+
+def test_lanes_that_the_second_cta_of_a_pair_counts_on_are_its_own() -> None:
+    """Public kernels address row r of D in lane r of 256 (github.com/gau-nernst/learn-cuda, 02e_matmul_sm100); other
+    lanes that do not exist stay errors."""
+    pair = simulator.Module(PAIR).get_function("pair")
+    for lane, noted in ((0, 0), (128, 2)):
+        out = np.zeros(64, np.uint32)
+        report = pair(2, 32, (out, np.uint32(lane)))
+        assert (out == 2 * np.arange(64)).all()
+        assert report.undefined.get("tmem-pair-lane", 0) == noted
+    with pytest.raises(simulator.Error, match="lane 256 is outside Tensor Memory"):
+        pair(2, 32, (np.zeros(64, np.uint32), np.uint32(256)))
+    alone = simulator.Module(PAIR.replace(".reqnctapercluster 2, 1, 1", "").replace("cta_group::2", "cta_group::1"))
+    with pytest.raises(simulator.Error, match="lane 128 is outside Tensor Memory"):
+        alone.get_function("pair")(2, 32, (np.zeros(64, np.uint32), np.uint32(128)))
+
+
+def test_of_addresses_that_differ_in_a_warp_the_first_counts() -> None:
+    """A public attention kernel adds the thread to the lane (github.com/mirage-project/mirage, mla_decode_sm100)."""
+    own = "shl.b32 %r6, %r3, 16;\nadd.u32 %r6, %r6, %r1;"
+    differing = simulator.Module(PAIR.replace("mad.lo.u32 %r6, %r5, 65536, %r1;", own)).get_function("pair")
+    out = np.zeros(64, np.uint32)
+    report = differing(2, 32, (out, np.uint32(0)))
+    assert (out == 2 * np.arange(64)).all()
+    assert report.undefined["uneven-operand"] == 4
+    with pytest.raises(simulator.Error, match="the same in the whole warp"):
+        differing(2, 32, (out, np.uint32(0)), undefined="raise")

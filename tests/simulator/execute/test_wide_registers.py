@@ -83,7 +83,7 @@ def test_loads_and_stores_of_256_bits() -> None:
     body = """ld.global.v8.b32 {%r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9}, [%rd1];
     st.global.v8.b32 [%rd1+32], {%r9, %r8, %r7, %r6, %r5, %r4, %r3, %r2};
     ld.global.nc.L2::evict_first.v4.b64 {%rd4, %rd5, %rd6, %rd7}, [%rd1+64];
-    st.global.v4.b64 [%rd1+96], {%rd7, _, %rd5, %rd6};"""
+    st.relaxed.gpu.global.L1::no_allocate.v4.b64 [%rd1+96], {%rd7, _, %rd5, %rd6};"""
     found = ran(body, data, target="sm_100a")
     np.testing.assert_array_equal(found[8:16], data[:8][::-1])
     np.testing.assert_array_equal(found[24:], [22, 23, 26, 27, 18, 19, 20, 21])  # `_` leaves what is there

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from simulator.layout import Choice, select
+from simulator.views.explorer.memory import EXAMPLE
 from tests.support.cases import over
 from tests.support.explorer_browser import (
     AXE,
@@ -240,3 +241,6 @@ def test_accessibility(browse: Callable[..., Any]) -> None:
     rules = Path(AXE).read_text(encoding="utf-8")
     for size, state, theme in zip(SIZES, states, ("light", "dark", "light", "dark"), strict=True):
         assert browse("axe", [f"{state}&theme={theme}"], size=size, more=rules) == []
+    for theme, zoom in (("light", ""), ("dark", "6")):
+        state = f"#memory={EXAMPLE}&moment=29&place=40.400&zoom={zoom}&theme={theme}"
+        assert browse("axe", [state], size=SIZES[0], more=rules) == []
