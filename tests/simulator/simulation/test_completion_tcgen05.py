@@ -20,7 +20,7 @@ from tests.support.cases import over
 MODES = ("earliest", "latest", "seed:0", "seed:1")
 
 
-@over("path", sorted(KERNELS.glob("*.json")), ids=lambda path: path.stem, distinct=lambda path: path.stem[:4])
+@over("path", sorted(KERNELS.glob("*.json")), ids=lambda path: path.stem, distinct=lambda path: path.stem[:2])
 def test_golden_kernels_do_not_notice(path: Path) -> None:
     for mode in MODES[1:3]:
         report = simulator.launch(path, completion=mode, workers=1)
