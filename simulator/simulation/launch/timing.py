@@ -240,7 +240,10 @@ def time_of(
     codes = timed.codes(slots)
     try:
         timing = timed.timing(codes, timeline.recorder if timeline is not None else None)
-    except DeadlockError:  # an order of instructions with which CTAs would wait for each other
+    except DeadlockError as error:  # an order of instructions with which CTAs would wait for each other
+        if math.prod(setup.geometry.cluster) > 1:
+            reason = f"CTAs of a cluster that wait for one another have no time yet: {error}"
+            raise ConfigError(config.path, "chip", reason, "a launch without a config") from None
         if not chain or timeline is not None:
             raise
         chain, slots = [], placement.slots

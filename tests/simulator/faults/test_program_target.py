@@ -272,10 +272,13 @@ def test_addresses_that_leave_memory_or_are_misaligned(subject: ProgramTarget) -
 
 
 def test_a_store_to_another_warps_bytes_races(subject: ProgramTarget) -> None:
-    race, lone = subject.run(faults({"word": 22, "mask": 128, "lane": 1, "at": ST}, {"word": 21, "lane": 1, "at": ST}))
-    assert names(race)[0] == names(lone)[0] == "sdc"
+    """The other warp stores the same words: one that comes to its own place does not race."""
+    where = {"lane": 1, "at": ST}
+    moved = ({**where, "word": 22, "mask": mask} for mask in (128 + 4, 128))
+    race, same, lone = subject.run(faults(*moved, {**where, "word": 21}))
+    assert names(race)[0] == names(same)[0] == names(lone)[0] == "sdc"
     assert "race" in seen(race)
-    assert "race" not in seen(lone)
+    assert "race" not in seen(same) | seen(lone)
 
 
 def test_illegal_codes_are_seen_where_they_are_read(subject: ProgramTarget) -> None:
