@@ -33,6 +33,7 @@ from simulator.execute.dynamic_info import (
     FetchKind,
     WaitGroupFacts,
 )
+from simulator.machine.bulk_stores import BulkStores
 from simulator.machine.clock import call_at
 from simulator.machine.interface import Core, SmOfUnits, Warp
 from simulator.machine.l2 import L2, BulkRequest, Path
@@ -147,7 +148,7 @@ class GlobalMemory:
         self.store_free = 0  # when it takes the next store
         self.groups: dict[Warp, Groups] = {}
         self.flights: dict[simpy.Event, tuple[int, tuple[object, ...]]] = {}
-        self.bulk, self.stores = BulkCopies(self), BulkStores(self)
+        self.bulk, self.stores = BulkCopies(self), BulkStores(sm, l2, self.path)
         self.expecting: set[int] = set()
 
     def launch(self, core: Core, warp: Warp, operation: TimedOperation, fact: Fact | None, now: int) -> int:
@@ -374,48 +375,3 @@ class BulkCopies:
         """Counts the bytes of a copy that has landed as a whole."""
         if size:
             self.memory.sm.machine.mbarriers.transact(fact.barrier, -size, written)
-
-
-class BulkStores:
-    """The bulk copies of an SM from shared memory: one after the other, each warp's in groups.
-
-    Attributes:
-        free: when the next one begins.
-        open: by warp, when the last copy of its open group has been read.
-        committed: by warp, the same of its committed groups, the oldest first.
-    """
-
-    def __init__(self, memory: GlobalMemory) -> None:
-        self.memory, self.free = memory, 0
-        self.open: dict[int, int] = {}
-        self.committed: dict[int, deque[int]] = {}
-
-    def store(self, warp: Warp, size: int, now: int) -> None:
-        """Issues a copy, which begins when those before it have been read."""
-        memory = self.memory
-        begin = max(now, self.free)
-        self.free = max(begin + -(-size // memory.memory.bulk_store_bytes), memory.l2.write(memory.path, begin, size))
-        self.open[warp.id] = self.free
-        memory.sm.machine.lasts(self.free + memory.memory.bulk_store_latency[True])
-
-    def group(self, warp: Warp, groups: int, reads: bool, now: int) -> None:
-        """Commits the open group (`groups` -1), or lets the warp wait for all but the last so many."""
-        committed = self.committed.setdefault(warp.id, deque())
-        if groups < 0:
-            committed.append(self.open.pop(warp.id, now))
-            return
-        last = 0
-        while len(committed) > groups:
-            last = committed.popleft()
-        if last:
-            done = last + self.memory.memory.bulk_store_latency[not reads]
-            warp.wait_until(max(done, now + 1), StallReason.GLOBAL)
-
-    def state(self, now: int) -> tuple[object, ...]:
-        """Returns all that decides what happens next, in cycles relative to `now`."""
-        longest = self.memory.memory.bulk_store_latency[True]
-        groups = tuple(
-            (number, tuple(max(cycle - now, -longest) for cycle in cycles)) for number, cycles in self.committed.items()
-        )
-        opened = tuple((number, max(cycle - now, -longest)) for number, cycle in self.open.items())
-        return max(self.free - now, 0), groups, opened
