@@ -127,18 +127,24 @@ def _installed(package: str, path: str) -> Path | None:
     return None if found is None else Path(str(found.locate())[: str(found.locate()).index(path) + len(path)])
 
 
-@pytest.mark.programs
-@pytest.mark.parametrize(("name", "sms"), list(zip(cutlass.EXAMPLES, cutlass.FEWEST_SMS, strict=True)))
-def test_examples_of_cutlass(name: str, sms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the sources in the package nvidia-cutlass, or those that CUTLASS_SOURCES names."""
+def _sources() -> Path:
+    """CUTLASS's sources, from the package nvidia-cutlass, or those that CUTLASS_SOURCES names; skips without."""
     given = os.environ.get("CUTLASS_SOURCES")
     sources = Path(given) if given else _installed("nvidia-cutlass", "cutlass_library/source")
+    if sources is None:
+        pytest.skip("needs the package nvidia-cutlass: pip install tcsim[programs]")
+    return sources
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("example", cutlass.EXAMPLES, ids=lambda example: example.name)
+def test_examples_of_cutlass(example: cutlass.Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = _sources()
     include = os.environ.get("CURAND_INCLUDE") or _installed("nvidia-curand", "cu13/include")
-    if sources is None or include is None:
-        pytest.skip("needs the packages nvidia-cutlass and nvidia-curand: pip install tcsim[programs]")
+    if include is None:
+        pytest.skip("needs the package nvidia-curand: pip install tcsim[programs]")
     monkeypatch.setenv("CURAND_INCLUDE", str(include))
-    folder = Path(os.environ.get("CUTLASS_BUILD", tmp_path))
-    program = cutlass.build(sources, name, folder)
-    for size in cutlass.SIZES:
-        right, _, why = cutlass.passed(program, size, sms=max(sms, 8))
+    program = cutlass.build(sources, example, Path(os.environ.get("CUTLASS_BUILD", tmp_path)))
+    for size in example.sizes:
+        right, _, _, why = cutlass.passed(program, example, size, sms=max(example.sms, 8))
         assert right, f"{size}: {why}"
