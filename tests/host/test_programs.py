@@ -7,12 +7,13 @@ import importlib.metadata
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from simulator.host import Result, launches, run
-from tests.host import cutlass
+from tests.host import collective, cutlass
 
 NVCC = shutil.which("nvcc")
 FOLDER = Path(__file__).parent
@@ -136,15 +137,50 @@ def _sources() -> Path:
     return sources
 
 
+def _curand() -> Path:
+    """The folder of curand's headers; skips without."""
+    include = os.environ.get("CURAND_INCLUDE") or _installed("nvidia-curand", "cu13/include")
+    if include is None:
+        pytest.skip("needs the package nvidia-curand: pip install tcsim[programs]")
+    return Path(include)
+
+
 @pytest.mark.programs
 @pytest.mark.parametrize("example", cutlass.EXAMPLES, ids=lambda example: example.name)
 def test_examples_of_cutlass(example: cutlass.Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = _sources()
-    include = os.environ.get("CURAND_INCLUDE") or _installed("nvidia-curand", "cu13/include")
-    if include is None:
-        pytest.skip("needs the package nvidia-curand: pip install tcsim[programs]")
-    monkeypatch.setenv("CURAND_INCLUDE", str(include))
+    monkeypatch.setenv("CURAND_INCLUDE", str(_curand()))
     program = cutlass.build(sources, example, Path(os.environ.get("CUTLASS_BUILD", tmp_path)))
     for size in example.sizes:
         right, _, _, why = cutlass.passed(program, example, size, sms=max(example.sms, 8))
         assert right, f"{size}: {why}"
+
+
+@pytest.mark.programs
+def test_disturbed_operands_fail_an_example_of_cutlass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of each kind; in a process of its own, because hooks stay in the process that installs them."""
+    monkeypatch.setenv("CURAND_INCLUDE", str(_curand()))
+    build = os.environ.get("CUTLASS_BUILD", str(tmp_path))
+    command = [sys.executable, "-m", "tests.host.cutlass", str(_sources()), "--build", build, "--only", "84b"]
+    done = subprocess.run([*command, "--mutants", "16"], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 not found" in done.stdout
+
+
+def _built(program: collective.Program) -> bool:
+    """Whether COLLECTIVE_BUILD has the program: those that are there run, and a few are compiled (a minute each)."""
+    few = (
+        "sp.mxf4nvf4.e2m1.e2m1.f32.m128n128.cta1",
+        "sp.f8f6f4.e2m1.e4m3.f32.m256n128.cta2",
+        "f16.f16.f16.f32.m64n128.cta1",
+    )
+    return program.name in few or (Path(os.environ.get("COLLECTIVE_BUILD", "/nowhere")) / program.name).exists()
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("program", filter(_built, collective.PROGRAMS), ids=lambda program: program.name)
+def test_collectives_of_cutlass(program: collective.Program, tmp_path: Path) -> None:
+    folder = Path(os.environ.get("COLLECTIVE_BUILD", tmp_path))
+    binary = collective.build(_sources(), program, folder)
+    right, _, words = collective.run(binary, collective.SIZES[1])
+    assert right, words
