@@ -194,7 +194,7 @@ def _row(program: Program, binary: Path) -> str:
     counts = []
     for size in SIZES:
         path = record_of(binary, size)
-        record = json.loads(path.read_text()) if path.exists() else {"passed": False}
+        record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"passed": False}
         if not record["passed"]:
             return f"| {program.name} | {'not run' if not path.exists() else 'wrong'} at {size} |"
         counts.append(record["instructions"])

@@ -178,7 +178,9 @@ def _built(program: collective.Program) -> bool:
 
 
 @pytest.mark.programs
-@pytest.mark.parametrize("program", filter(_built, collective.PROGRAMS), ids=lambda program: program.name)
+@pytest.mark.parametrize(
+    "program", [each for each in collective.PROGRAMS if _built(each)], ids=lambda program: program.name
+)
 def test_collectives_of_cutlass(program: collective.Program, tmp_path: Path) -> None:
     folder = Path(os.environ.get("COLLECTIVE_BUILD", tmp_path))
     binary = collective.build(_sources(), program, folder)
