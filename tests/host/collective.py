@@ -176,28 +176,33 @@ def record_of(binary: Path, size: Size) -> Path:
 
 
 HEAD = (
-    "| program | kind | A, B, D | M x N x K | cta_group | layout of D | A, B along | K of a tile | selectors "
-    "| metadata by | factors by | vector, ids | instructions |"
+    "| program | kind | A, B, D | M x N x K | cta_group | layout of D | A, B along | swizzles "
+    "| K of a tile | selectors | metadata by | factors by | vector, ids | instructions |"
 )
 
 
 def table(folder: Path) -> str:
-    """The table of docs/cutlass.md, from the records of all programs and sizes; a program that is not there, or was
-    wrong at a size, says so."""
-    rows = [HEAD, re.sub(r"[^|]+", " --- ", HEAD)]
-    return "\n".join([*rows, *(_row(program, folder / program.name) for program in PROGRAMS)])
+    """The table of docs/cutlass.md, from the records of all programs and sizes, and the programs that are not in it."""
+    rows, missing = [HEAD, re.sub(r"[^|]+", " --- ", HEAD)], []
+    for program in PROGRAMS:
+        records = [_record(folder / program.name, size) for size in SIZES]
+        if all(record.get("passed") for record in records):
+            rows.append(_row(program, records))
+        else:
+            missing.append(program.name + " (wrong)" * any(record.get("passed") is False for record in records))
+    return "\n".join([*rows, *(["", f"Not there: {', '.join(missing)}."] if missing else [])])
 
 
-def _row(program: Program, binary: Path) -> str:
+def _record(binary: Path, size: Size) -> dict[str, Any]:
+    """What a run has kept; nothing if there was none."""
+    path = record_of(binary, size)
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def _row(program: Program, records: list[dict[str, Any]]) -> str:
     """The row of one program: of all its sizes together."""
     fields: dict[str, list[Any]] = {}
-    counts = []
-    for size in SIZES:
-        path = record_of(binary, size)
-        record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"passed": False}
-        if not record["passed"]:
-            return f"| {program.name} | {'not run' if not path.exists() else 'wrong'} at {size} |"
-        counts.append(record["instructions"])
+    for record in records:
         for name, values in record["fields"].items():
             kept = fields.setdefault(name, [])
             kept += [value for value in values if value not in kept]
@@ -206,14 +211,22 @@ def _row(program: Program, binary: Path) -> str:
         return ", ".join(str(value) for value in fields.get(name, ()))
 
     ids = " ".join(str(tuple(value)) for value in fields.get("ids", ()))
-    vector = f"{shown('vector')} of {shown('scale_type')}, {ids}" if ids else ""
-    shape = f"{shown('m')} x {shown('n')} x {shown('k')}"
-    kind = f"{shown('kind')}{', sparse' if fields['sparse'] == [True] else ''}"
     cells = [
-        program.name, kind, shown("types"), shape, shown("cta_group"), shown("layout"), shown("major"),
-        str(program.tile_k), shown("selector"), shown("metadata"), shown("factors"), vector,
-        " + ".join(map(str, counts)),
-    ]  # fmt: skip
+        program.name,
+        f"{shown('kind')}{', sparse' if fields['sparse'] == [True] else ''}",
+        shown("types"),
+        f"{shown('m')} x {shown('n')} x {shown('k')}",
+        shown("cta_group"),
+        shown("layout"),
+        shown("major"),
+        f"{shown('a')}, {shown('swizzle_b')}",
+        str(program.tile_k),
+        shown("selector"),
+        shown("metadata"),
+        shown("factors"),
+        f"{shown('vector')} of {shown('scale_type')}, {ids}" if ids else "",
+        " + ".join(str(record["instructions"]) for record in records),
+    ]
     return "| " + " | ".join(cells) + " |"
 
 
