@@ -157,11 +157,12 @@ def test_examples_of_cutlass(example: cutlass.Example, tmp_path: Path, monkeypat
 
 
 @pytest.mark.programs
-def test_disturbed_operands_fail_an_example_of_cutlass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("example", ["62_hopper_sparse_gemm", "84b_blackwell_mixed_mxfp8_bf16_sparse_gemm"])
+def test_disturbed_operands_fail_cutlass(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of each kind; in a process of its own, because hooks stay in the process that installs them."""
     monkeypatch.setenv("CURAND_INCLUDE", str(_curand()))
     build = os.environ.get("CUTLASS_BUILD", str(tmp_path))
-    command = [sys.executable, "-m", "tests.host.cutlass", str(_sources()), "--build", build, "--only", "84b"]
+    command = [sys.executable, "-m", "tests.host.cutlass", str(_sources()), "--build", build, "--only", example]
     done = subprocess.run([*command, "--mutants", "16"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 not found" in done.stdout

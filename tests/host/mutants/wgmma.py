@@ -65,15 +65,15 @@ def install() -> None:
         return add(how, operands)
 
     def of_shared(instruction: Any, form: Any, name: str, *rest: Any) -> Any:
-        read = shared(instruction, form, name, *rest)
+        locate, read = shared(instruction, form, name, *rest)
 
-        def named(machine: Any, warps: Any) -> Bits:
+        def located(machine: Any, warps: Any) -> Any:
             operand_due[0] = active[0].due(f"descriptor of {name}")
             if operand_due[0]:
                 active[0].idle = _idle(active[0].mutant.bit)
-            return read(machine, warps)
+            return locate(machine, warps)
 
-        return named
+        return located, read
 
     def addresses(word: int, *rest: Any) -> Any:
         return places(word ^ (1 << active[0].mutant.bit) if operand_due[0] else word, *rest)
