@@ -191,7 +191,7 @@ def table(folder: Path) -> str:
             rows.append(_row(program, records))
         else:
             missing.append(program.name + " (wrong)" * any(record.get("passed") is False for record in records))
-    return "\n".join([*rows, *(["", f"Not there: {', '.join(missing)}."] if missing else [])])
+    return "\n".join([*rows, *(["", f"Not run yet: {', '.join(missing)}."] if missing else [])])
 
 
 def _record(binary: Path, size: Size) -> dict[str, Any]:
