@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.state.registers import WARP_SIZE, Lanes, Numbering, RegisterFile, Sort, Warps
-from simulator.state.shared import LINE_BYTES, AddressError, Addresses, History, SharedMemory
+from simulator.state.shared import LINE_BYTES, AddressError, Addresses, History, SharedMemory, differing
 from simulator.state.typed_views import gather, scatter
 from simulator.state.windows import RANK_BIT
 
@@ -112,20 +112,24 @@ class LaunchShared(SharedMemory):
         with another warp's write."""
         self._check(addresses, width, warps)
         data = gather(self.data, self.places(addresses, warps), width)
-        return data, self._raced(addresses, width, warps) if self.histories else 0
+        return data, sum(races for _, races in self._accessed("read", addresses, width, warps))
 
     def write(self, addresses: Addresses, values: NDArray[np.uint8], warps: Warps) -> int:
         """Writes uint8 [warp, access, width]; returns how many bytes race with another warp's access."""
         width = values.shape[-1]
         self._check(addresses, width, warps)
         places = self.places(addresses, warps)
-        before = gather(self.data, places, width) if self.histories else None
+        every = places[..., None] + np.arange(width) if self.histories or self.written.size else places
+        suspects = self._accessed("write", addresses, width, warps)
+        races = 0
+        for own, found in suspects:
+            races += found.races + differing(self.data, every[own], values[own], found.before)
         scatter(self.data, places, values)
         if self.written.size:
-            self.written[places[..., None] + np.arange(width)] = True
-        if before is None:
-            return 0
-        return self._raced(addresses, width, warps, (before != values, gather(self.data, places, width) != values))
+            self.written[every] = True
+        for own, found in suspects:
+            races += differing(self.data, every[own], values[own], found.beside)
+        return races
 
     def unwritten(self, addresses: Addresses, width: int, warps: Warps) -> int:
         """How many bytes of an access nothing has written."""
@@ -152,33 +156,27 @@ class LaunchShared(SharedMemory):
 
     def touch(self, kind: str, offset: int, width: int, warp: int) -> int:
         """Notes that a warp reads or writes ("read", "write") an object; returns how many bytes race."""
-        if not self.histories:
-            return 0
-        differs = np.ones((1, 1, width), np.bool_)
-        differing = (differs, differs) if kind == "write" else ()
-        return self._raced(np.array([[offset]]), width, np.array([warp], np.intp), differing)
+        accessed = self._accessed(kind, np.array([[offset]]), width, np.array([warp], np.intp))
+        if kind == "read":
+            return sum(races for _, races in accessed)
+        return sum(found.races + int(found.before.sum()) for _, found in accessed)
 
     def _by_cta(self, warps: Warps) -> list[tuple[int, NDArray[np.intp]]]:
         ctas = warps // self.warps_each
         return [(int(cta), np.flatnonzero(ctas == cta)) for cta in np.unique(ctas)]
 
-    def _raced(
-        self, addresses: Addresses, width: int, warps: Warps, differing: tuple[NDArray[np.bool_], ...] = ()
-    ) -> int:
-        """How many bytes of a read race, or of a write that found or left others in its place as `differing` says."""
-        races = 0
-        for cta, every in self._by_cta(warps):
+    def _accessed(self, kind: str, addresses: Addresses, width: int, warps: Warps) -> list[tuple[Warps, Any]]:
+        """What the histories say of a read or a write, where races are looked for: for each CTA the places of its warps
+        among these, and what `History.read` or `write` returns of them."""
+        found = []
+        for cta, every in self._by_cta(warps) if self.histories else ():
             own = every
             if self.cluster > 1:  # accesses of other CTAs are not looked at
                 mine = addresses[every] >> RANK_BIT == cta % self.cluster
                 own = every[mine.all(axis=tuple(range(1, mine.ndim)))]
             places = (addresses[own] & _WITHIN if self.cluster > 1 else addresses[own])[..., None] + np.arange(width)
-            history, actors = self.histories[cta], warps[own] % self.warps_each
-            if differing:
-                races += history.write(places, actors, *(each[own] for each in differing))
-            else:
-                races += history.read(places, actors)
-        return races
+            found.append((own, getattr(self.histories[cta], kind)(places, warps[own] % self.warps_each)))
+        return found
 
     def _check(self, addresses: Addresses, width: int, warps: Warps | None = None) -> None:
         if not addresses.size:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,9 +58,10 @@ class SharedMemory:
         width = values.shape[-1]
         self._check(addresses, width)
         places = addresses[..., None] + np.arange(width)
-        before = self.data[places]
+        suspects = self._history.write(places, warps)
+        races = suspects.races + differing(self.data, places, values, suspects.before)
         self.data[places] = values
-        return self._history.write(places, warps, before != values, self.data[places] != values)
+        return races + differing(self.data, places, values, suspects.beside)
 
     def synchronise(self, warps: NDArray[np.intp]) -> None:
         """Notes that these warps have passed a barrier together, so that what each did before is visible to all of
@@ -92,6 +94,25 @@ class SharedMemory:
             )
 
 
+class Suspects(NamedTuple):
+    """What a write may race with: it races with a write of other values alone.
+
+    Attributes:
+        races: bytes that it writes and that another warp reads.
+        before: bool [warp, access, byte]: those that another warp wrote before.
+        beside: those that another warp writes in the same execution, and keeps.
+    """
+
+    races: int
+    before: NDArray[np.bool_]
+    beside: NDArray[np.bool_]
+
+
+def differing(data: NDArray[np.uint8], places: Addresses, values: NDArray[np.uint8], chosen: NDArray[np.bool_]) -> int:
+    """How many of the chosen bytes at places of the data are not these values, each [warp, access, byte]."""
+    return int((data[places[chosen]] != values[chosen]).sum()) if chosen.any() else 0
+
+
 class History:
     """Who touched each byte last, and what each warp knows of the others: enough to detect races.
 
@@ -112,21 +133,16 @@ class History:
         self.reads[warps[:, None, None], places] = self.clock[warps][:, None, None]
         return races
 
-    def write(
-        self, places: Addresses, warps: NDArray[np.intp], changed: NDArray[np.bool_], lost: NDArray[np.bool_]
-    ) -> int:
-        """`changed`: where the bytes were others before, `lost`: where they are others after it, each [warp, access,
-        byte]."""
-        races = int((self._unseen_writes(places, warps) & changed).sum())
+    def write(self, places: Addresses, warps: NDArray[np.intp]) -> Suspects:
+        before, races = self._unseen_writes(places, warps), 0
         for warp, touched in zip(warps, places, strict=True):
             unseen = self.reads[:, touched.ravel()] > self.seen[warp][:, None]
             unseen[warp] = False
             races += int(unseen.any(axis=0).sum())
         owner = warps[:, None, None].astype(np.int16)
         self.writer[places] = owner
-        races += int(((self.writer[places] != owner) & lost).sum())
         self.written[places] = self.clock[warps][:, None, None]
-        return races
+        return Suspects(races, before, self.writer[places] != owner)
 
     def synchronise(self, warps: NDArray[np.intp]) -> None:
         clocks = np.maximum.reduce(self.seen[warps], axis=0)
