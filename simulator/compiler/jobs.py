@@ -20,20 +20,13 @@ Executions = Sequence[Fact] | Periodic[Fact]
 """What one warp's executions of an operation do: all of them in order, or those that repeat."""
 
 _FREE = (
-    *(known.Idle, known.CommitGroupFacts, known.WaitGroupFacts, known.CopyArriveFacts),
-    *(
-        known.FetchFacts,
-        known.BulkFacts,
-        known.BulkStoreFacts,
-        known.BulkGroupFacts,
-        known.CommitProductsFacts,
-        known.WaitProductsFacts,
-    ),
-)  # facts that take no time of a tcgen05 unit or of an mbarrier
+    known.Idle, known.CommitGroupFacts, known.WaitGroupFacts, known.CopyArriveFacts,
+    known.FetchFacts, known.BulkFacts, known.BulkStoreFacts, known.BulkGroupFacts,
+    known.CommitProductsFacts, known.WaitProductsFacts,
+)  # fmt: skip # facts that take no time of a unit behind issue or of an mbarrier
 _OF_UNITS = (
-    *(known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts, known.MoveFacts),
-    known.ProductFacts,
-)
+    known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts, known.MoveFacts, known.ProductFacts,
+)  # fmt: skip
 
 
 def asynchronous(

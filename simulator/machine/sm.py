@@ -23,6 +23,7 @@ from simulator.execute.dynamic_info import (
     CLUSTER,
     STORES,
     ArriveFacts,
+    Barrier,
     CommitProductsFacts,
     ExpectFacts,
     InitFacts,
@@ -274,16 +275,12 @@ class Sm:
             case InitFacts(barrier=barrier, count=count):
                 mbarriers.init(barrier, count)
             case ExpectFacts(barrier=barrier, count=count):
-                mbarriers.transact(barrier, count, now)
-                if self.memory is not None:
-                    self.memory.expecting.add(warp.id)
+                self.expect(warp, barrier, count, now)
             case ArriveFacts(barrier=barrier, count=count, expect=expect, drops=drops):
                 if barrier == CLUSTER:
                     self.machine.cluster.arrive(warp)
                 if expect:
-                    mbarriers.transact(barrier, expect, now)
-                    if self.memory is not None:
-                        self.memory.expecting.add(warp.id)
+                    self.expect(warp, barrier, expect, now)
                 if drops:
                     mbarriers.phase(barrier).expected -= count
                 mbarriers.arrive_at(now + self.machine.mbarrier_latency, (barrier,) * count)
@@ -300,6 +297,12 @@ class Sm:
                 core.set_free(Unit.TCGEN05, now + self.machine.config.tcgen05.queue.issue)
                 self.unit.put(warp, job, self.observer.current if self.observer is not None else None)
         return 1
+
+    def expect(self, warp: Warp, barrier: Barrier, count: int, now: int) -> None:
+        """Counts bytes that a warp announces on an mbarrier; a bulk copy that it issues next goes out behind that."""
+        self.machine.mbarriers.transact(barrier, count, now)
+        if self.memory is not None:
+            self.memory.expecting.add(warp.id)
 
     def move(self, core: Core, warp: Warp, operation: TimedOperation, job: Job, store: bool, now: int) -> int:
         """Issues a tcgen05.ld or st, which takes its sub-core's path to Tensor Memory."""
@@ -322,18 +325,21 @@ class Sm:
         self.front.release(warp, int(self.env.now), cycle, reason)
         self.wake()
 
+    @property
+    def working(self) -> TensorUnit | MatrixUnit | None:
+        """The unit whose products are counted: that of wgmma, or else of tcgen05."""
+        return self.unit if self.matrix_unit is None else self.matrix_unit
+
     def counters(self) -> list[int]:
         """Busy cycles of the unit, of its products and of the path to L2."""
-        working = self.unit if self.matrix_unit is None else self.matrix_unit
-        unit = [working.busy, working.products] if working is not None else [0, 0]
+        unit = [self.working.busy, self.working.products] if self.working is not None else [0, 0]
         return [*unit, self.memory.path.busy if self.memory is not None else 0]
 
     def count(self, more: Sequence[int]) -> None:
         """Adds to these counts."""
-        working = self.unit if self.matrix_unit is None else self.matrix_unit
-        if working is not None:
-            working.busy += more[0]
-            working.products += more[1]
+        if self.working is not None:
+            self.working.busy += more[0]
+            self.working.products += more[1]
         if self.memory is not None:
             self.memory.path.busy += more[2]
 
