@@ -28,7 +28,7 @@ from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, raced
 from simulator.execute.operands import addresses, place_of, reader
 from simulator.execute.registry import prepares
-from simulator.execute.single_thread import Arrival, Move, Thread, arrived, hand_over, in_window, threads_of
+from simulator.execute.single_thread import Arrival, Move, Thread, arrived, by_warp, hand_over, in_window, threads_of
 from simulator.execute.spaces import launched, store_anywhere
 from simulator.execute.tensor_reductions import reduced
 from simulator.state.columns import Columns
@@ -131,15 +131,14 @@ def _bulk(instruction: Instruction, form: Form, operation: str, kind: str) -> Ex
     def run(machine: CtaState, warps: Warps) -> Outcome:
         if not alone:
             launched(machine, form)
-        facts: list[Fact] = [Idle()] * len(warps)
-        rows = {int(row): index for index, row in enumerate(warps.tolist())}
+        facts: dict[int, Fact] = {}
         for thread in threads_of(machine, warps, form.name, readers):
             fact = copied(machine, thread)
             if target == "global" and machine.timed:
                 fact = BulkStoreFacts(thread.values[2])
-            facts[rows[thread.row]] = fact
+            facts[thread.row] = fact
         machine.note(instruction, warps)
-        return Outcome(facts=tuple(facts))
+        return Outcome(facts=by_warp(warps, facts))
 
     return run
 

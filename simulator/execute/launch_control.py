@@ -15,11 +15,11 @@ from isa.forms.launch_control import RESPONSE_BYTES
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
-from simulator.execute.dynamic_info import Fact, Idle
+from simulator.execute.dynamic_info import Fact
 from simulator.execute.memory import raced
 from simulator.execute.operands import addresses, reader, writer
 from simulator.execute.registry import prepares
-from simulator.execute.single_thread import arrived, in_window, threads_of
+from simulator.execute.single_thread import arrived, by_warp, in_window, threads_of
 from simulator.execute.spaces import launched
 from simulator.state.registers import Warps
 from simulator.state.shared import AddressError
@@ -35,8 +35,7 @@ def request(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
-        facts: list[Fact] = [Idle()] * len(warps)
-        rows = {int(row): index for index, row in enumerate(warps.tolist())}
+        facts: dict[int, Fact] = {}
         for thread in threads_of(machine, warps, form.name, readers):
             places = [thread.values]
             if "multicast::cluster::all" in form.qualifiers:
@@ -49,9 +48,9 @@ def request(instruction: Instruction, form: Form) -> Executor:
                     raise AddressError(f"{form.name} at {where:#x}", f"a multiple of {RESPONSE_BYTES}")
                 unit, actor = np.array([[in_window(where)]], np.int64), np.array([thread.row], np.intp)
                 raced(machine, state.shared.write(unit, answered, machine.actors(actor)))
-                facts[rows[thread.row]] = arrived(state, thread.row, barrier, RESPONSE_BYTES)
+                facts[thread.row] = arrived(state, thread.row, barrier, RESPONSE_BYTES)
         machine.note(instruction, warps)
-        return Outcome(facts=tuple(facts))
+        return Outcome(facts=by_warp(warps, facts))
 
     return run
 

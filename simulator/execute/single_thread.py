@@ -5,7 +5,7 @@ A copy is done at once, or handed over to `simulator.execute.completion`, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +59,11 @@ def threads_of(
         lane = int(lanes[row].argmax())
         values = [np.atleast_1d(value[row, ..., lane]).tolist() for value in given]
         yield Thread(int(warps[row]), lane, tuple(number for numbers in values for number in numbers))
+
+
+def by_warp(warps: Warps, facts: Mapping[int, Fact]) -> tuple[Fact, ...]:
+    """The fact of each warp, given by its row; those without one are idle."""
+    return tuple(facts.get(row, Idle()) for row in warps.tolist())
 
 
 def _alike(lanes: Lanes, given: list[Array]) -> NDArray[np.bool_]:

@@ -26,7 +26,7 @@ from simulator.execute.dynamic_info import BulkStoreFacts, Fact, Idle
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
-from simulator.execute.single_thread import Arrival, Move, Reader, Thread, hand_over, in_window, threads_of
+from simulator.execute.single_thread import Arrival, Move, Reader, Thread, by_warp, hand_over, in_window, threads_of
 from simulator.execute.spaces import WINDOWS, launched
 from simulator.execute.tensor_pieces import Moved, filler, move, packed_to_6_bits, rounded_to_tf32
 from simulator.execute.tensor_reductions import REDUCED, reduced, turns
@@ -133,8 +133,7 @@ def _load(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
-        facts: list[Fact] = [Idle()] * len(warps)
-        rows = {int(row): index for index, row in enumerate(warps.tolist())}
+        facts: dict[int, Fact] = {}
         for thread in threads_of(machine, warps, form.name, readers):
             address, *rest = thread.values
             start, rest = tuple(rest[:rank]), rest[rank:]
@@ -145,10 +144,11 @@ def _load(instruction: Instruction, form: Form) -> Executor:
             _check_offsets(form, offsets)
             for each, at in _destinations(state, form, thread.row, to, barrier, masks):
                 moved = move(tensor, start, offsets, each, mode=_mode(form))
-                bringing, arrival = _bringing(state, thread, tensor, moved), Arrival(at, moved.bytes, 0, _lines(moved))
-                facts[rows[thread.row]] = hand_over(state, form, thread, bringing, arrival)
+                lines = _lines(moved) if state.timed else 0
+                bringing, arrival = _bringing(state, thread, tensor, moved), Arrival(at, moved.bytes, 0, lines)
+                facts[thread.row] = hand_over(state, form, thread, bringing, arrival)
         machine.note(instruction, warps)
-        return Outcome(facts=tuple(facts))
+        return Outcome(facts=by_warp(warps, facts))
 
     return run
 
@@ -228,8 +228,7 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         state = launched(machine, form)
-        facts: list[Fact] = [Idle()] * len(warps)
-        rows = {int(row): index for index, row in enumerate(warps.tolist())}
+        facts: dict[int, Fact] = {}
         for thread in threads_of(machine, warps, form.name, readers, repeats=operation is None):
             address, *start, source = thread.values
             tensor = tensor_at(state, address)
@@ -241,9 +240,9 @@ def _store(instruction: Instruction, form: Form, operation: str | None) -> Execu
                 raise AddressError(f"{reason}instruction", legal, rule=RULE)
             box_of = move(tensor, tuple(start), (), source, writes=True, mode=_mode(form))
             hand_over(state, form, thread, _sending(state, thread, tensor, box_of, operation))
-            facts[rows[thread.row]] = BulkStoreFacts(box_of.bytes)
+            facts[thread.row] = BulkStoreFacts(box_of.bytes)
         machine.note(instruction, warps)
-        return Outcome(facts=tuple(facts))
+        return Outcome(facts=by_warp(warps, facts))
 
     return run
 
