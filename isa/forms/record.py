@@ -105,6 +105,7 @@ class Role:
         shape: how it is written.
         count: registers in it.
         output, optional: whether the instruction writes it; whether it may be left out.
+        added: whether an output is what is added to: it is read, too, unless an operand scale_d is 0.
         limit, lax: an immediate is 0 .. limit - 1 (0: any); so many of the last of these are undefined all the same.
         newer: pairs of an immediate, from which on fewer targets have the instruction, and those targets.
         constants: constants that may stand for a register: "integer", "bits" (0f3F800000), "double"
@@ -129,6 +130,7 @@ class Role:
     count: int = 1
     output: bool = False
     optional: bool = False
+    added: bool = False
     limit: int = 0
     lax: int = 0
     newer: tuple[tuple[int, Availability], ...] = ()

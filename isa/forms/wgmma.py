@@ -225,7 +225,7 @@ def _roles(qualifiers: Qualifiers) -> tuple[Role, ...]:
         vector_type="f16x2" if a.is_float else "b32",
     )  # fmt: skip
     roles = [
-        Role("d", Shape.VECTOR, registers, output=True, vector_type=kind),
+        Role("d", Shape.VECTOR, registers, output=True, added=True, vector_type=kind),
         replace(word("a", bits=64), braced=fragment),
         word("b", bits=64),
     ]

@@ -209,6 +209,15 @@ class Instruction:
                 names += register_names(operand)
         return tuple(names)
 
+    @cached_property
+    def added(self) -> tuple[str, ...]:
+        """Names of the registers that are read because the result is added to them: D of wgmma, unless scale-d is 0."""
+        scale = self.by_role.get("scale_d")
+        if isinstance(scale, Immediate) and not scale.value:
+            return ()
+        pairs = zip(self.form.roles, self.operands, strict=False)
+        return tuple(name for role, operand in pairs if role.added for name in register_names(operand))
+
     @property
     def selector(self) -> int:
         """The sparsity selector of an `mma.sp`; IsaError for an instruction that has none as an operand."""

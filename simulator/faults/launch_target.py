@@ -226,7 +226,7 @@ class LaunchTarget(FaultTarget):
         live = np.zeros((self.kernel.numbering.words, 32), np.uint32)
         for item in self.kernel.items:
             if isinstance(item, Operation):
-                live[[n for n in self.kernel.numbering.numbers(item.reads) if n < len(live)]] = 0xFFFFFFFF
+                live[[n for n in self.kernel.numbering.numbers(item.needs) if n < len(live)]] = 0xFFFFFFFF
         return {"global": word_site("global", words), "registers": Site("registers", live, models=WORD_MODELS)}
 
     @property

@@ -56,11 +56,11 @@ def allocated(kernel: Kernel, *, rewrite: bool = True) -> Kernel:
 
 
 def touched(item: Item) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The registers that an item reads and writes."""
+    """The registers whose values an item needs, and those that it writes."""
     guard = (item.guard.predicate.name,) if item.guard else ()
     match item:
         case Operation():
-            return item.reads, item.writes
+            return item.needs, item.writes
         case Switch():
             return (*guard, item.register.name), ()
         case _:

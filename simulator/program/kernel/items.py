@@ -59,6 +59,11 @@ class Operation(_Placed):
         return tuple(name for name in (*guard, *self.instruction.reads) if register_place(name) is not None)
 
     @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the registers whose values it needs: those that it reads, and those that its result is added to."""
+        return (*self.reads, *(name for name in self.instruction.added if register_place(name) is not None))
+
+    @property
     def writes(self) -> tuple[str, ...]:
         """Names of the registers that it writes."""
         return tuple(name for name in self.instruction.writes if register_place(name) is not None)
