@@ -121,6 +121,7 @@ class TimedOperation:
         arithmetic: of an integer or float instruction.
         access: of an access to shared memory.
         barrier: the number of a barrier, and how many warps it waits for (None: all of the CTA).
+        barrier_waits: whether a warp waits at it; bar.arrive does not.
         costs: of an access to shared memory, for each warp the wavefronts of its executions.
         jobs: for each warp, what its executions do (units TCGEN05, TMEM and SYNC; loads, stores and copies of global
             memory); no entry for a warp that takes nothing but an issue slot.
@@ -148,6 +149,7 @@ class TimedOperation:
     arithmetic: Arithmetic | None = None
     access: Access | None = None
     barrier: tuple[int, int | None] | None = None
+    barrier_waits: bool = True
     costs: dict[int, Periodic[int]] | None = None
     jobs: dict[int, Periodic[Job]] | None = None
     boards: Scoreboards | None = None

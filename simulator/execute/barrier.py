@@ -53,7 +53,7 @@ class Barriers:
 
     Attributes:
         warps: warps of the CTA.
-        arrived: by number of the barrier, the warps that wait there.
+        arrived: by number of the barrier, the warps that wait there; ~warp for one that has arrived and gone on.
         wanted: by number of the barrier, how many warps it waits for.
         mismatches: arrivals that name another number of threads than those before them.
     """
@@ -64,17 +64,18 @@ class Barriers:
         self.wanted: dict[int, int] = {}
         self.mismatches = 0  # arrivals that name another number of threads than those before them
 
-    def arrive(self, number: int, wanted: int | None, warps: Iterable[int]) -> list[list[int]]:
-        """Lets warps arrive in this order; returns the groups of warps that are released, in order."""
+    def arrive(self, number: int, wanted: int | None, warps: Iterable[int], waits: bool = True) -> list[list[int]]:
+        """Lets warps arrive in this order; returns the groups of warps that are released, in order. Those that do not
+        wait (`waits`) are counted alone."""
         waiting, count = self.arrived.setdefault(number, []), wanted or self.warps
         released = []
         for warp in warps:
             if waiting and self.wanted[number] != count:
                 self.mismatches += 1
             self.wanted[number] = count
-            waiting.append(warp)
+            waiting.append(warp if waits else ~warp)
             if len(waiting) >= count:
-                released.append(list(waiting))
+                released.append([each for each in waiting if each >= 0])
                 waiting.clear()
         return released
 
@@ -85,9 +86,9 @@ class Barriers:
     def describe(self) -> list[str]:
         """Which warps wait at which barrier, as lines of a deadlock's message."""
         return [
-            f"warps {', '.join(map(str, sorted(warps)))} wait at barrier {number}"
+            f"warps {', '.join(map(str, waiting))} wait at barrier {number}"
             for number, warps in sorted(self.arrived.items())
-            if warps
+            if (waiting := sorted(warp for warp in warps if warp >= 0))
         ]
 
 

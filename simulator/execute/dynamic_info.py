@@ -308,6 +308,21 @@ class BulkGroupFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class BarrierFacts:
+    """An arrival of a warp at a barrier of its CTA, bar.sync or bar.arrive.
+
+    Attributes:
+        number: of the barrier.
+        warps: for how many it waits; None: all of the CTA.
+        waits: whether the warp waits there; bar.arrive does not.
+    """
+
+    number: int
+    warps: int | None
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
     """An execution that takes an issue slot and nothing else."""
 
@@ -318,7 +333,7 @@ GlobalFacts = (
 )  # fmt: skip
 Fact = (
     QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | PostFacts
-    | GlobalFacts | ProductFacts | CommitProductsFacts | WaitProductsFacts | Idle
+    | GlobalFacts | ProductFacts | CommitProductsFacts | WaitProductsFacts | BarrierFacts | Idle
 )  # fmt: skip
 
 

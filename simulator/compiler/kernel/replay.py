@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from isa.forms.record import Time, Unit
-from isa.forms.synchronisation import is_arrival
-from isa.ptx.instruction import Immediate, Instruction
 from simulator.chip.config import Config
 from simulator.compiler.compile import mark_pipes, timed_operation
 from simulator.compiler.jobs import asynchronous, price
@@ -22,10 +20,9 @@ from simulator.compiler.kernel.walk import GivenCode
 from simulator.compiler.matrix import matrix
 from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.execute.dynamic_info import STORES, Fact, Idle, PostFacts, WaitFacts
+from simulator.execute.dynamic_info import STORES, BarrierFacts, Fact, Idle, PostFacts, WaitFacts
 from simulator.program import lowering
-from simulator.program.kernel import Item, Operation
-from simulator.state.registers import WARP_SIZE
+from simulator.program.kernel import Operation
 
 LINE = 8  # machine instructions in a line of the instruction cache: 128 bytes; measured, see docs/kernels.md
 NAMED = 16  # barriers of a CTA
@@ -79,14 +76,13 @@ class Replay:
         self.order = [ordered(region.micros) if region.first < 0 else region.micros for region in code.regions]
         self.patterns: dict[int, TimedOperation] = {}
         self.jobs: dict[Fact, Job] = {}
-        self.parted = any(_parts(micro.item) for region in code.regions for micro in region.micros)
         self.fetched = code.registers  # the register that stands for an instruction that is not there yet
 
     def codes(self, residents: Iterable[Resident]) -> list[TimedCode]:
         """The timed code of these warps; warps with the same path share one."""
         ways: dict[tuple[Any, ...], list[Resident]] = defaultdict(list)
         for resident in residents:
-            way = (resident.slot, *(tuple(step.place for step in run) for run in resident.runs))
+            way = (resident.slot, *(tuple(map(_way, run)) for run in resident.runs))
             ways[way].append(resident)
         return [self._code(together) for together in ways.values()]
 
@@ -155,8 +151,12 @@ class Replay:
         if not micro.own:
             return operation
         if micro.time is Time.BARRIER:
-            number, count = operation.barrier or (0, None)
-            operation.barrier = (slot * NAMED + number, count or self.warps)
+            step = segment.steps.get(micro.key)
+            fact = next(iter(runs.values()))[step].fact if step is not None else None
+            if not isinstance(fact, BarrierFacts):  # a predicate has held it back
+                return self._wait(1)
+            operation.barrier = (slot * NAMED + fact.number, fact.warps or self.warps)
+            operation.barrier_waits = fact.waits
         elif operation.costs is not None or operation.jobs is not None:
             step = segment.steps.get(micro.key)
             executions = {warp: run[step] for warp, run in runs.items()} if step is not None else {}
@@ -184,8 +184,7 @@ class Replay:
             instruction = item.instruction
             if micro.matrix is not None and self.config.tensor_class(micro.matrix) is not None:
                 return matrix(micro.matrix, self.config, micro.reads, micro.writes, item.line)
-            barrier = _barrier(instruction, self.parted) if micro.time is Time.BARRIER else None
-            flat = lowering.Operation(0, instruction, item.line, micro.reads, micro.writes, barrier, 1)
+            flat = lowering.Operation(0, instruction, item.line, micro.reads, micro.writes, None, 1)
             return timed_operation(flat, self.config)
         alu, shared = self.config.alu, self.config.shared
         if micro.words:  # local memory is in L1
@@ -223,21 +222,9 @@ class Replay:
         ]
 
 
-def _barrier(instruction: Instruction, parted: bool) -> tuple[int, int | None]:
-    """(number, how many warps it waits for, None for all of the CTA); where a register says the number, 0.
-
-    Where threads arrive at some barrier and go on (`parted`), those that wait are not held up: assumed, for what
-    bar.arrive is used for is to wait little."""
-    number, threads = instruction["a"], instruction.by_role.get("b")
-    named = number.value if isinstance(number, Immediate) else 0
-    if parted:
-        return named, 1
-    return named, threads.value // WARP_SIZE if isinstance(threads, Immediate) else None
-
-
-def _parts(item: Item) -> bool:
-    """Whether threads arrive at a barrier here and go on."""
-    return isinstance(item, Operation) and is_arrival(item.instruction.form)
+def _way(step: Executed) -> tuple[int, BarrierFacts | None]:
+    """What warps that share a code have in common of a step: its place, and the barrier at which it arrives."""
+    return step.place, step.fact if isinstance(step.fact, BarrierFacts) else None
 
 
 def _orders(micro: Micro) -> bool:

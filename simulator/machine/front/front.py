@@ -293,13 +293,15 @@ class Front:
     @cython.exceptval(check=True)
     def arrive(self, warp: Warp, instruction: Instruction, now: cython.longlong) -> cython.void:
         """Lets a warp arrive at a barrier of its CTA, and plans the release of all that the barrier lets go."""
-        warp.blocked, warp.released_late = AT_BARRIER, 0
+        waits = instruction.timed.barrier_waits
+        if waits:
+            warp.blocked, warp.released_late = AT_BARRIER, 0
         if instruction.stall_reason == BRANCH:  # the branch, and what waits before it, begins at the release
             least: cython.longlong = min(instruction.stall - 1, self.rules.loop_cycles)
             warp.released_late = max(instruction.stall - self.rules.barrier_stall, least)
         self.barrier_free = max(now, self.barrier_free) + self.rules.barrier_arrival
         other: Warp
-        for released in self.barriers.arrive(*instruction.timed.barrier, [warp.id - self.first_warp]):
+        for released in self.barriers.arrive(*instruction.timed.barrier, [warp.id - self.first_warp], waits):
             for other in self.warps:
                 if other.id - self.first_warp in released:
                     other.blocked = 0

@@ -12,6 +12,7 @@ from isa.errors import Error
 from isa.forms.synchronisation import is_aligned, is_arrival, is_reduction
 from isa.ptx.instruction import Immediate, Operand
 from simulator.execute.cta_state import Executor, Outcome
+from simulator.execute.dynamic_info import BarrierFacts
 from simulator.execute.exchange import Exchange, exchange
 from simulator.execute.operands import predicate, reader, writer
 from simulator.execute.pending import PendingWait
@@ -20,7 +21,7 @@ from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.run import PARTED, Reduction, Run, Step, taken, whole
 from simulator.simulation.launch.threads import ALL, AWAY, Group
 from simulator.simulation.launch.watch import Watch
-from simulator.state.registers import LANE, Lanes, Warps
+from simulator.state.registers import LANE, WARP_SIZE, Lanes, Warps
 
 FRUITLESS = 1024  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
 LOOKS = 16  # loads of a loop that may wait for others, after which these go on
@@ -251,6 +252,10 @@ def barrier(item: Operation) -> Step:
         lanes = taken(run, group, instruction.guard)
         if not lanes.any():
             return place + 1
+        if aligned and group.lanes is not None and _ahead(run, group, place):
+            run.counts[place] -= len(group.rows)
+            run.threads.move(group.members, run.code.rank[place])
+            return PARTED
         which, wanted = np.zeros(rows, np.int64), None
         first = lanes.argmax(axis=1)
         which[group.rows] = number(state, group.rows)[:, 0][np.arange(len(first)), first]
@@ -259,7 +264,8 @@ def barrier(item: Operation) -> Step:
             wanted[group.rows] = rest[0](state, group.rows)[:, 0][np.arange(len(first)), first]
         members = whole(group, lanes, rows)
         if run.note is not None:
-            run.note(place, group.rows, group.lanes, Outcome())
+            counts = None if wanted is None else wanted[group.rows]
+            run.note(place, group.rows, group.lanes, Outcome(facts=_arrivals(which[group.rows], counts, waits)))
         if run.watch is not None:  # what it writes is there before a thread goes on
             run.watch.before(item, group.rows, lanes)
             run.watch.after(item, group.rows, lanes, Outcome())
@@ -279,6 +285,19 @@ def barrier(item: Operation) -> Step:
         return PARTED
 
     return step
+
+
+def _ahead(run: Run, group: Group, place: int) -> bool:
+    """Whether other threads of the warps of a group are on their way to a place and not held up, or there: turns out of
+    order bring a warp here in parts. An aligned barrier is one of whole warps, which arrive together."""
+    own: NDArray[np.int32] = run.threads.at[group.rows]
+    return bool((own[~np.asarray(group.lanes)] <= run.code.rank[place]).any())
+
+
+def _arrivals(numbers: NDArray[Any], threads: NDArray[Any] | None, waits: bool) -> tuple[BarrierFacts, ...]:
+    """What the time of arrivals depends on: the barriers [row], and for how many threads [row] they wait."""
+    counts = [None] * len(numbers) if threads is None else [max(int(each) // WARP_SIZE, 1) for each in threads]
+    return tuple(BarrierFacts(number, count, waits) for number, count in zip(numbers.tolist(), counts, strict=True))
 
 
 def cluster_barrier(item: Operation) -> Step:

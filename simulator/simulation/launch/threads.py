@@ -20,6 +20,7 @@ AWAY = 1 << 29  # the rank of a thread that waits: at a barrier, or for others o
 PATIENCE = 1 << 12  # turns after which threads of higher rank get one, so that a thread can wait in a loop for another
 PATIENT = 1 << 16  # items of one turn after which they get one
 QUANTUM = 1 << 12  # items that they may execute then
+PARTING = 16  # of so many turns out of order one is given to threads that leave others of their warp behind
 ALL = 0xFFFFFFFF  # the mask that names every thread of a warp
 
 
@@ -70,6 +71,7 @@ class Threads:
         self.named = np.zeros(self.at.shape, np.uint32)
         self._turns = 0
         self._yielded: int | None = None
+        self._parting = 0
         self._served = -1  # the rank of the threads that had a turn out of order last
 
     @property
@@ -86,17 +88,19 @@ class Threads:
         self._turns += 1
         if self._turns % PATIENCE == 0 and self._yielded is None:
             self._yielded = rank
+        at = self.at
         if self._yielded is not None:
-            rank = self._served = self._other(self._yielded)
+            at = self._may_go_on()
+            rank = self._served = self._other(at, self._yielded)
             self._yielded = None
-        members = self.at == rank
+        members = at == rank
         others = np.where(members, DONE, self.at)
+        some = members.any(axis=1)
         if rank == lowest:
             limit = int(others.min())
             quantum = PATIENT if limit < AWAY else DONE
-        else:
-            limit, quantum = AWAY, QUANTUM
-        some = members.any(axis=1)
+        else:  # they stop where others of their warps stand
+            limit, quantum = min(int(np.where(others > rank, others, DONE)[some].min()), AWAY), QUANTUM
         if some.all():
             rows, lanes = self.everyone, members
         else:
@@ -104,10 +108,19 @@ class Threads:
             lanes = members[rows]
         return Group(rank, limit, rows, None if lanes.all() else lanes, members, quantum)
 
-    def _other(self, rank: int) -> int:
-        """The rank of threads that have a turn in place of those of this rank, each in its turn; this one if there are
-        no others."""
-        others = np.unique(self.at[(self.at < AWAY) & (self.at != rank)])
+    def _may_go_on(self) -> NDArray[np.int32]:
+        """int32 [row, lane]: the ranks of the threads that may have a turn out of order: those of each warp that are
+        the furthest back, so that its threads meet again, and now and then the others, for whom these may wait."""
+        self._parting = (self._parting + 1) % PARTING
+        if not self._parting:
+            return self.at
+        last: NDArray[np.int32] = np.where(self.at == self.at.min(axis=1, keepdims=True), self.at, DONE)
+        return last
+
+    def _other(self, at: NDArray[np.int32], rank: int) -> int:
+        """The rank of threads, of those at the ranks `at`, that have a turn in place of those of this rank, each in its
+        turn; this one if there are no others."""
+        others = np.unique(at[(at < AWAY) & (at != rank)])
         if not others.size:
             return rank
         later = others[others > self._served]
