@@ -11,6 +11,8 @@ from simulator.toml_tables import Between
 
 Columns = Annotated[int, Between(1, 256, "columns a cycle")]
 Width = Annotated[int, Between(8, 256, "columns")]
+Queue = Annotated[int, Between(1, 1024, "instructions")]
+Lines = Annotated[int, Between(1, 1024, "lines")]
 Added = Annotated[int, Between(-1000, 1000, "cycles")]
 
 
@@ -21,6 +23,8 @@ class Wgmma:
     Attributes:
         columns: columns of D that it multiplies in a cycle: 64 rows of A with 32 bytes each, as stored.
         operand_bytes: bytes of A and B that it reads from shared memory in a cycle.
+        queue: instructions that may wait for the unit; a warp that has issued one more waits for room.
+        copied_lines: lines of 128 bytes that copies write to shared memory for each cycle that operands wait for them.
         registers_interval: cycles between two instructions with A in registers, at least: dense, sparse.
         latency, sparse_latency: cycles from the start of an instruction until a warp that waits for it can issue, less
             those in which it multiplies: A in shared memory, A in registers.
@@ -36,3 +40,5 @@ class Wgmma:
     sparse_latency: tuple[Cycles, Cycles]
     integer_latency: Added = 0
     late_columns: tuple[Width, Width] = (256, 256)
+    queue: Queue = 6
+    copied_lines: Lines = 1024

@@ -8,11 +8,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from simulator.cli import product, say
-from simulator.cli.answer import Meter, answer
+from simulator.cli.answer import Meter, UnreadableError, answer
 from simulator.cli.config_option import add_config, choose_config
 
 if TYPE_CHECKING:
-    from simulator.studies.gemm import Estimate, Tcgen05Tile, Tile
+    from simulator.studies.gemm import Estimate
+    from simulator.studies.gemm.kinds import AnyTile
     from simulator.studies.sparselt.cost import Cost
 
 DESCRIPTION = """\
@@ -21,13 +22,14 @@ its share of L2: the first CTAs of an SM in step, those that follow in their pla
 sparse (2:4; tf32 1:2, 4-bit types 4:8 in pairs) unless --dense is given. Matrices are filled up to whole tiles.
 
 Chips with tcgen05 (b200, b300, jetson_thor) multiply by tcgen05.mma: bulk copies into swizzled shared memory, D in
-Tensor Memory, persistent CTAs, alone (tiles of 128 rows) or in pairs (256 rows). All others by mma and mma.sp:
-cp.async, ldmatrix, D in registers. docs/gemm.md has both.
+Tensor Memory, persistent CTAs, alone (tiles of 128 rows) or in pairs (256 rows). Hopper (h100_sxm, h800_pcie) by wgmma:
+tensor maps, persistent CTAs in which one warpgroup loads and two multiply. All others, and --path mma, by mma and
+mma.sp: cp.async, ldmatrix, D in registers. docs/gemm.md has all.
 
 Times are those of one of many launches in a stream, as libraries are timed, and beside them those of a single launch
 from the host ([launch] gap_ns and overhead_ns of the config).
 
---trace FILE writes the kernel of one CTA, or pair, as a trace and stops.
+--trace FILE writes the kernel of one CTA, or pair, as a trace and stops; --kernel FILE the kernel by wgmma as PTX.
 
 With matrices (--a, --b) it multiplies them as cuSPARSELt does on that chip: values, error and time.
 docs/sparselt_matmul.md has the whole story.
@@ -68,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--stages",
         type=int,
         default=None,
-        help="tiles in shared memory (default: as many as fit, up to 4, by tcgen05 up to 6)",
+        help="tiles in shared memory (default: as many as fit, up to 4, by tcgen05 up to 6, by wgmma 12)",
     )
     parser.add_argument(
         "--kind",
@@ -80,11 +82,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster",
         metavar="CMxCN",
-        help="by tcgen05: CTAs along M and N that share what they read from L2 (default: up to 4x2)",
+        help="by wgmma and tcgen05: CTAs along M and N that share what they read from L2 (default: 1x1, by tcgen05 "
+        "up to 4x2)",
+    )
+    parser.add_argument(
+        "--path",
+        default="",
+        choices=("mma", "wgmma", "tcgen05"),
+        help="the instruction that multiplies (default: as libraries do on the chip: tcgen05 on Blackwell, wgmma on "
+        "Hopper, else mma; mma for what these do not have)",
+    )
+    parser.add_argument(
+        "--schedule",
+        default="",
+        choices=("cooperative", "pingpong"),
+        help="by wgmma: two warpgroups share a tile, or each has its own, and one multiplies while the other stores "
+        "(default: pingpong for tiles of 64 and 192 rows)",
     )
     parser.add_argument("--dense", action="store_true", help="A is dense: mma, tcgen05.mma without .sp")
     add_config(parser)
-    parser.add_argument("--trace", metavar="FILE", help="write the kernel as a trace")
+    parser.add_argument("--trace", metavar="FILE", help="write the kernel by mma or tcgen05 as a trace")
+    parser.add_argument("--kernel", metavar="FILE", help="write the kernel by wgmma as PTX, which a Hopper GPU runs")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     product.add_options(parser)
 
@@ -92,17 +110,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if product.wanted(options):
         return product.execute(options)
-    if options.trace:
-        return answer(lambda: _kernel(options), output=options.trace)
+    if options.trace or options.kernel:
+        return answer(lambda: _kernel(options), output=options.trace or options.kernel)
     return answer(lambda: _estimate(options))
 
 
 def _kernel(options: argparse.Namespace) -> str:
-    from simulator.studies.gemm import Tcgen05Tile, kernel_trace, tcgen05_trace
+    from simulator.studies.gemm import Tcgen05Tile, WgmmaTile, kernel_trace, tcgen05_trace, wgmma_kernel
 
     choose_config(options)
     target = options.config.target
     tile, _ = product.shape(options, options.m, options.n, options.k)
+    if isinstance(tile, WgmmaTile) is not bool(options.kernel):
+        reason = f"--{'kernel' if options.kernel else 'trace'} of {tile}"
+        legal = "--kernel for kernels by wgmma, --trace for all others (--path chooses)"
+        raise UnreadableError(reason, legal)
+    if isinstance(tile, WgmmaTile):
+        return wgmma_kernel(tile, str(target))
     if isinstance(tile, Tcgen05Tile):
         return tcgen05_trace(tile, options.k, target=target)
     return kernel_trace(tile, options.k, target=target)
@@ -171,6 +195,6 @@ def _energy(found: Estimate) -> list[str]:
     ]
 
 
-def _unit(tile: Tile | Tcgen05Tile) -> str:
+def _unit(tile: AnyTile) -> str:
     name = "TOPS" if tile.accumulator == "s32" else "TFLOPS"
     return f"{name} (pruned products counted)" if tile.sparse else name

@@ -74,8 +74,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_set(parser)
     parser.add_argument(
-        "--arithmetic", choices=("chip", "exact"), default="chip", help="chip: its own bits; exact: sums"
-    )
+        "--arithmetic", choices=("chip", "exact", "none"), default="chip",
+        help="chip: its own bits; exact: sums; none: time alone, of the CTAs of one SM",
+    )  # fmt: skip
     parser.add_argument(
         "--undefined", choices=POLICIES, default="hardware", help="what to do about undefined behaviour"
     )

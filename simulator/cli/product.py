@@ -12,7 +12,7 @@ from simulator.cli.config_option import choose_config
 
 if TYPE_CHECKING:
     from simulator.chip.config import Config
-    from simulator.studies.gemm import Tcgen05Tile, Tile
+    from simulator.studies.gemm.kinds import AnyTile
     from simulator.studies.sparselt.cost import Cost
     from simulator.studies.sparselt.product import Product
 
@@ -70,7 +70,7 @@ def accumulator(options: argparse.Namespace) -> str:
     return "f16" if options.compute == "16f" else ""
 
 
-def shape(options: argparse.Namespace, m: int, n: int, k: int) -> tuple[Tile | Tcgen05Tile, list[str]]:
+def shape(options: argparse.Namespace, m: int, n: int, k: int) -> tuple[AnyTile, list[str]]:
     """The tile that the options name, or that of the fastest kernel that a search finds, and a line that says so."""
     from simulator.studies.gemm import fastest, tile_for
     from simulator.studies.sparselt.multiply import slices_of
@@ -82,6 +82,8 @@ def shape(options: argparse.Namespace, m: int, n: int, k: int) -> tuple[Tile | T
         "stages": options.stages,
         "kind": options.kind,
         "cluster": _pair(options.cluster, "--cluster", "CMxCN, e.g. 4x2"),
+        "path": options.path,
+        "schedule": options.schedule,
     }
     if options.tile != "best":
         return tile_for(options.tile, options.type, config=options.config, **how), []

@@ -86,6 +86,8 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
         return _registers(form.d.scatter(d))
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
+        if machine.arithmetic == "none":
+            return Outcome(facts=(fact,) * len(warps)) if machine.timed else NOTHING
         at = locate_a(machine, warps), locate_b(machine, warps)
         kept = _uniform(machine, form, accumulates(machine, warps), warps)
         given: tuple[NDArray[Any], ...] = (*at, kept)

@@ -267,6 +267,10 @@ class SmOfUnits(Protocol):
     def machine(self) -> MachineOfUnits:
         """The machine that it belongs to."""
 
+    @property
+    def copied(self) -> int:
+        """Wavefronts of shared memory that copies have written."""
+
     def release(self, warp: Warp, cycle: int, reason: StallReason) -> None:
         """Ends the wait of a blocked warp, which can issue from this cycle on."""
 

@@ -99,7 +99,9 @@ class L2:
     ) -> None:
         self.memory, self.sms, self.device_latency, self.observer = memory, sms, device_latency, observer
         self.rates = (table.read_bytes, table.write_bytes) if table is not None and sms > 1 else None
-        self.request_bytes = table.request_bytes if table is not None else 0
+        own = table.request_bytes if table is not None else 0
+        bulk = table.bulk_request_bytes if table is not None else None
+        self.request_bytes = own, own if bulk is None else bulk
         self.burst = table.burst_bytes * sms if table is not None else 0
         self.seen_lines: set[int] = set()
         self.requests = simpy.Store(env)
@@ -117,13 +119,13 @@ class L2:
                 size = piece * request.line_bytes
                 cycles = max(-(-size // rate), piece * self.memory.line_cycles)
                 there = path.bring(request.soonest, cycles, bulk=True)
-                arrival = self.read(path, there, size, piece)
+                arrival = self.read(path, there, size, piece, bulk=True)
                 request.arrive(piece, first + piece == lines, arrival)
 
-    def read(self, path: Path, soonest: int, size: int, lines: int) -> int:
+    def read(self, path: Path, soonest: int, size: int, lines: int, *, bulk: bool = False) -> int:
         """Returns the cycle in which L2 has read `size` bytes of `lines` lines for an SM, which it can from `soonest`
         on. Reads of up to a burst beyond the SM's share are served at once."""
-        return self._serve(path, soonest, size + lines * self.request_bytes, False)
+        return self._serve(path, soonest, size + lines * self.request_bytes[bulk], False)
 
     def write(self, path: Path, soonest: int, size: int) -> int:
         """Returns the cycle in which L2 has written `size` bytes of an SM, which it can from `soonest` on."""

@@ -140,6 +140,7 @@ class GlobalMemory:
         path: the SM's path to L2.
         flights: data that land in a known cycle: the cycle, what they are.
         expecting: warps that have announced bytes on an mbarrier, and not issued a bulk copy since.
+        copied: wavefronts of shared memory that data which landed have taken.
     """
 
     def __init__(self, sm: SmOfUnits, l2: L2) -> None:
@@ -150,6 +151,7 @@ class GlobalMemory:
         self.flights: dict[simpy.Event, tuple[int, tuple[object, ...]]] = {}
         self.bulk, self.stores = BulkCopies(self), BulkStores(sm, l2, self.path)
         self.expecting: set[int] = set()
+        self.copied = 0
 
     def launch(self, core: Core, warp: Warp, operation: TimedOperation, fact: Fact | None, now: int) -> int:
         """Issues an operation; returns the cycles until its registers are written."""
@@ -257,6 +259,7 @@ class GlobalMemory:
     def landed(self, wavefronts: int, done: Any, issue: Any, event: simpy.Event) -> None:
         """Writes data that land to shared memory."""
         written, _ = self.flights.pop(event)
+        self.copied += wavefronts
         if self.observer is not None:
             self.observer.resume(issue)
         if cycles := wavefronts * self.memory.write_cycles:

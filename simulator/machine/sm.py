@@ -16,6 +16,7 @@ import simpy
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
+from simulator.chip.memory import Mbarrier
 from simulator.compiler.timed_code import Job, StallReason, TimedCode, TimedOperation, has_facts, has_jobs
 from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
@@ -107,10 +108,10 @@ class Machine:
             assert config.memory is not None
             device = config.hbm.latency if cold and config.hbm is not None else 0
             self.l2 = L2(self.env, config.l2, config.memory, sms, device, self.observer)
-        products = config.wgmma is not None and has_facts(codes, ProductFacts)
+        products = config.wgmma if has_facts(codes, ProductFacts) else None
         for sm in self.sms:
-            if products:
-                sm.matrix_unit = MatrixUnit(sm)
+            if products is not None:
+                sm.matrix_unit = MatrixUnit(sm, products.queue, products.copied_lines)
             if behind:
                 sm.unit = TensorUnit(sm, config.tcgen05.queue.queue if config.tcgen05 is not None else 1)
             if self.l2 is not None:
@@ -119,11 +120,16 @@ class Machine:
                 sm.front.use(sm)
 
     @property
-    def mbarrier_latency(self) -> int:
-        """Cycles from an arrival until a warp that waits can issue."""
+    def mbarrier(self) -> Mbarrier:
+        """Times of mbarriers."""
         times = self.config.mbarrier or (self.config.tcgen05.mbarrier if self.config.tcgen05 is not None else None)
         assert times is not None
-        return times.latency
+        return times
+
+    @property
+    def mbarrier_latency(self) -> int:
+        """Cycles from an arrival until a warp that waits can issue."""
+        return self.mbarrier.latency
 
     @property
     def unfinished(self) -> int:
@@ -246,6 +252,11 @@ class Sm:
             self.wakes_at, alarm = cycle, self.alarm
             Turn(self.env, max(cycle - self.env.now, 0)).callbacks.append(partial(_ring, alarm))
 
+    @property
+    def copied(self) -> int:
+        """Wavefronts of shared memory that copies have written."""
+        return self.memory.copied if self.memory is not None else 0
+
     # What the front cannot do alone
 
     def launch(self, core: Core, warp: Warp, operation: TimedOperation, now: int) -> int:
@@ -285,6 +296,8 @@ class Sm:
                     mbarriers.phase(barrier).expected -= count
                 mbarriers.arrive_at(now + self.machine.mbarrier_latency, (barrier,) * count)
             case WaitFacts(barrier=barrier, parity=parity):
+                for register in operation.writes:
+                    warp.set_ready(register, now + self.machine.mbarrier.test_latency, operation.unit)
                 if mbarriers.wait(self, warp, barrier, parity):
                     warp.blocked = StallReason.GLOBAL if barrier[0] == STORES else StallReason.MBARRIER
             case PostFacts(barrier=barrier):

@@ -66,6 +66,8 @@ def launch(
     options.setdefault("cooperative", capture.cooperative)
     how = Options(config=config, dynamic_shared=capture.dynamic_shared, cluster=capture.cluster, **options)
     report = run_launch(function.kernel, capture.grid, capture.block, placed.memory, params, how)
+    if how.arithmetic == "none":
+        return report
     arrays = {
         name: placed.memory[name].data.view(spec.type).reshape(spec.shape)
         for name, spec in capture.buffers.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from isa.arguments import flag, integer
 from isa.errors import POLICIES
 from isa.targets import parse_target
 from simulator.chip.config import Config, load_config
+from simulator.compiler.kernel.machine import machine_code
 from simulator.errors import check_option
 from simulator.execute.geometry import Dim
 from simulator.execute.policy import parse_policy
@@ -22,16 +24,18 @@ from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.batches import Executed, Setup, execute, record, shared_copy, shared_storage
 from simulator.simulation.launch.chains import may_wait
 from simulator.simulation.launch.completion import CompletionResult, changed, is_asynchronous
+from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.given import longest, machine_code_of
 from simulator.simulation.launch.place import SHARED_BYTES, checked, dim
 from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.simulation.launch.run import BUDGET
-from simulator.simulation.launch.timing import check_timed, placed_on_sm, time_of
+from simulator.simulation.launch.timing import check_timed, placed_on_sm, time_of, timing_of_cta
 from simulator.simulation.observer import TimeView, check_unused
 from simulator.state.device_memory import DeviceMemory
+from simulator.timing.result import Timing
 
-ARITHMETIC = ("chip", "exact")
+ARITHMETIC = ("chip", "exact", "none")
 MOST_SMS = 1 << 16
 MOST_BUDGET = 2**63 - 1
 WORKSPACE, WORKSPACE_BYTES = "grid workspace", 16  # two counters: driver_abi.h of cooperative groups, CUDA 13.0
@@ -48,7 +52,8 @@ class Options:
         cooperative: whether the CTAs of the grid meet (`grid.sync()`), so that all of them run at a time.
         cluster: CTAs of a cluster, up to three numbers, x first; None: as the kernel's directives say, or else one.
         target: the chip whose arithmetic is used; None: the config's, or else the module's own.
-        arithmetic: "chip" or "exact".
+        arithmetic: "chip", "exact", or "none" for time alone: only the CTAs that are timed are executed, results of
+            matrix instructions are left out, and no buffer is written.
         undefined: "hardware" or "raise".
         budget: warp instructions after which the launch is given up.
         workers: processes; 0: as many as there are cores.
@@ -106,9 +111,11 @@ def run_launch(
         ConfigError: a config that cannot be used.
         ViewError: a timeline that has been used, or of a launch without a config.
     """
-    config = _config(options)
+    config, timed_alone = _config(options), options.arithmetic == "none"
     if config is not None:
         check_timed(kernel, config)
+    elif timed_alone:
+        raise LaunchError("arithmetic 'none' without a config", "a config: its time is all that is asked for")
     check_unused(options.timeline, config is not None)
     setup = prepare(kernel, grid, block, memory, params, options)
     workers = options.workers or cores()
@@ -124,7 +131,7 @@ def run_launch(
     elif placement is not None and config is not None:
         every = may_wait(setup, config)
         recordings = record(setup, np.arange(setup.geometry.ctas) if every else placement.ctas)
-    executed, result = _executed(setup, workers, options)
+    executed, result = (_estimated(setup, recordings), None) if timed_alone else _executed(setup, workers, options)
     opcodes, tensor, fma = counted(kernel, executed)
     timing = None
     if config is not None and placement is not None:
@@ -164,6 +171,31 @@ def _executed(setup: Setup, workers: int, options: Options) -> tuple[Executed, C
     executed = execute(replace(setup, kernel=numbered, completion=policy), workers)
     differences = changed(setup.memory, at_issue.memory) if options.compared else None
     return executed, CompletionResult(str(policy), executed.found.missing(numbered), differences)
+
+
+def _estimated(setup: Setup, recordings: Sequence[Recording]) -> Executed:
+    """About what all CTAs execute, if each of them does what those that were recorded do."""
+    counts = np.zeros(len(setup.kernel.items), np.int64)
+    for steps in chain.from_iterable(recording.steps for recording in recordings):
+        np.add.at(counts, [step.place for step in steps], 1)
+    return Executed(counts * setup.geometry.ctas // max(len(recordings), 1))
+
+
+def time_one_cta(
+    kernel: Kernel, block: Dim, memory: DeviceMemory, params: NDArray[np.uint8], options: Options, sms: int
+) -> Timing:
+    """The run of one CTA alone on an SM of the config, beside so many SMs that do the same and share L2.
+
+    Raises:
+        LaunchError, ConfigError: as of `run_launch`.
+    """
+    config = _config(options)
+    assert config is not None
+    check_timed(kernel, config)
+    setup = prepare(kernel, (1, 1, 1), block, memory, params, options)
+    recordings = record(setup, np.arange(1))
+    numbered = link(kernel.module, kernel.name, allocate=False, fmad=kernel.fmad)
+    return timing_of_cta(machine_code(numbered), config, recordings[0], setup.geometry.warps, sms)
 
 
 def _config(options: Options) -> Config | None:

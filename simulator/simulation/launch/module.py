@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,11 @@ from simulator.memory_room import check_room
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.arguments import parameter_bytes, plain
 from simulator.simulation.launch.errors import LaunchError
-from simulator.simulation.launch.launching import Options, run_launch
+from simulator.simulation.launch.launching import Options, run_launch, time_one_cta
 from simulator.simulation.launch.place import dim
 from simulator.simulation.launch.report import LaunchReport
 from simulator.state.device_memory import DeviceMemory
+from simulator.timing.result import Timing
 
 TEXT_SIGNS = ("\n", ".version")
 
@@ -83,6 +84,14 @@ class Module:
         raise LaunchError(reason, shown or "a module with an .entry", rule="unknown-kernel")
 
 
+class _Arguments(NamedTuple):
+    """Arguments of a call: memory with their buffers, the bytes of the parameters, the arrays by name."""
+
+    memory: DeviceMemory
+    params: NDArray[np.uint8]
+    arrays: list[tuple[str, NDArray[Any]]]
+
+
 class Function:
     """A kernel that can be called.
 
@@ -124,6 +133,38 @@ class Function:
         Raises:
             LaunchError: arguments that do not fit, or what goes wrong in the kernel.
         """
+        given = self._placed(args, names)
+        how = Options(config=config, dynamic_shared=shared_mem, cluster=cluster, **options)
+        geometry = dim(grid, "grid"), dim(block, "block")
+        report = run_launch(self.kernel, *geometry, given.memory, given.params, how)
+        for name, array in given.arrays:
+            data = given.memory[name].data
+            if array.flags.writeable:
+                array.view(np.uint8).reshape(-1)[:] = data if array.ndim else data[0]
+        return report.with_arrays(dict(given.arrays))
+
+    @guarded
+    def timing(
+        self,
+        block: int | Sequence[int],
+        args: Sequence[Any],
+        *,
+        config: str | Path | Config,
+        shared_mem: int = 0,
+        sms: int = 1,
+    ) -> Timing:
+        """The time of one CTA alone on an SM, without the values of matrix products, beside so many SMs that do the
+        same at the same time (this one among them) and share L2.
+
+        Raises:
+            LaunchError, ConfigError: as for a launch with this config.
+        """
+        given = self._placed(args, ())
+        how = Options(config=config, dynamic_shared=shared_mem, arithmetic="none")
+        return time_one_cta(self.kernel, dim(block, "block"), given.memory, given.params, how, sms)
+
+    def _placed(self, args: Sequence[Any], names: Sequence[str]) -> _Arguments:
+        """The arguments of a call in memory."""
         if not isinstance(args, Sequence) or isinstance(args, str | bytes):
             reason = f"{described(args)} in place of the arguments"
             raise LaunchError(reason, "a list or tuple, one for each parameter", rule="launch-arguments")
@@ -146,14 +187,7 @@ class Function:
                 values.append(_encoded(value[0], known, value[1], name))
             else:
                 values.append(plain(value))
-        params = parameter_bytes(self.kernel, values)
-        how = Options(config=config, dynamic_shared=shared_mem, cluster=cluster, **options)
-        report = run_launch(self.kernel, dim(grid, "grid"), dim(block, "block"), memory, params, how)
-        for name, array in arrays:
-            data = memory[name].data
-            if array.flags.writeable:
-                array.view(np.uint8).reshape(-1)[:] = data if array.ndim else data[0]
-        return report.with_arrays(dict(arrays))
+        return _Arguments(memory, parameter_bytes(self.kernel, values), arrays)
 
 
 def _encoded(tensor: Any, address: int, array: NDArray[Any], name: str) -> bytes:

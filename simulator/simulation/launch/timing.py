@@ -278,6 +278,12 @@ def time_of(
     )
 
 
+def timing_of_cta(code: Code, config: Config, recording: Recording, warps: int, sms: int) -> Timing:
+    """The run of one CTA of so many warps, beside so many SMs that do the same and share L2."""
+    timed = _Timed(code, config, {recording.cta: recording}, warps, sms, False, {}, 1)
+    return timed.timing(timed.codes([(recording.cta,)]))
+
+
 @dataclass(frozen=True)
 class _Timed:
     """Times what some CTAs of a launch did on an SM.

@@ -21,13 +21,11 @@ from simulator.chip.config import Config, load_config
 from simulator.errors import ConfigError
 from simulator.floating_point import guarded
 from simulator.state.shared import LINE_BYTES
-from simulator.studies.gemm.choice import tile_for, tiles_of
+from simulator.studies.gemm.choice import chosen_path, tile_for, tiles_of
 from simulator.studies.gemm.estimate import check_chip, dram_cycles, filled, kernel_cycles, stacked
 from simulator.studies.gemm.held import delay, occupancy
+from simulator.studies.gemm.kinds import AnyTile, persistent, stages_of
 from simulator.studies.gemm.runs import at_length, run
-from simulator.studies.gemm.tcgen05.chip import Kernel
-from simulator.studies.gemm.tcgen05.tile import STAGES as TCGEN05_STAGES
-from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import STAGES, Tile
 
 _TILES = 4  # of which a kernel is simulated
@@ -47,7 +45,7 @@ class Candidate:
         expected: cycles that it takes, about.
     """
 
-    tile: Tile | Tcgen05Tile
+    tile: AnyTile
     resident: int
     least: float
     expected: float
@@ -66,7 +64,7 @@ class Fastest:
         simulated: how many of them were simulated.
     """
 
-    tile: Tile | Tcgen05Tile
+    tile: AnyTile
     name: str
     resident: int
     cycles: int
@@ -96,16 +94,16 @@ def fastest(
     Args:
         parts: products of this size that run together: batches times slices of K.
         stages: if given, no others are tried.
-        how: accumulator, warps, kind, cluster, as of `tile_for`.
+        how: accumulator, warps, kind, cluster, path, schedule, output, as of `tile_for`.
 
     Raises:
         IsaError: a type that no kernel multiplies, or no tile that fits.
         ConfigError: a config without times for global memory.
     """
     chip = load_config(config)
-    named: dict[Tile | Tcgen05Tile, str] = {}
+    named: dict[AnyTile, str] = {}
     last: IsaError | ConfigError | None = None
-    for text in tiles_of(chip):
+    for text in tiles_of(chip, chosen_path(chip, type, **how)):
         try:
             named |= dict.fromkeys(_deeper(text, type, chip, stages, {"sparse": sparse, **how}), text)
         except (IsaError, ConfigError) as error:
@@ -166,12 +164,12 @@ class _Search:
         return self.first(there) <= _CLOSE * self.first(here) and self.whole(there) < self.whole(here)
 
 
-def first_cycles(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, chip: Config) -> int:
+def first_cycles(tile: AnyTile, m: int, n: int, k: int, chip: Config) -> int:
     """About `kernel_cycles`, from the run of the first CTAs of an SM alone: as if those that follow took as long."""
     assert chip.hbm is not None
     m, n, k = filled(tile, m, n, k)
-    if isinstance(tile, Tcgen05Tile):
-        kernel = Kernel(tile, m, n, k, chip)
+    if not isinstance(tile, Tile):
+        kernel = persistent(tile, m, n, k, chip)
         following = round((kernel.rounds - 1) * kernel.iterations * kernel.iteration)
         return max(kernel.first + following + chip.hbm.latency, ceil(kernel.device_bytes / chip.hbm.bytes))
     ctas, sms = (m // tile.bm) * (n // tile.bn), chip.chip.sms
@@ -181,17 +179,17 @@ def first_cycles(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, chip: Config)
     return max(first.cycles * on_sm // together + chip.hbm.latency, dram_cycles(tile, m, n, k, chip))
 
 
-def _deeper(text: str, type: str, chip: Config, stages: int | None, how: dict[str, Any]) -> list[Tile | Tcgen05Tile]:
-    """The kernels of a tile that fit on the chip, with each number of stages; by tcgen05 with the most alone, which
-    keep the tensor core of an SM, that has one CTA, supplied best."""
+def _deeper(text: str, type: str, chip: Config, stages: int | None, how: dict[str, Any]) -> list[AnyTile]:
+    """The kernels of a tile that fit on the chip, with each number of stages; persistent ones with the most alone,
+    which keep the tensor cores of an SM, that has one CTA, supplied best."""
     first = tile_for(text, type, stages=stages, config=chip, **how)
     if stages is not None:
         check_chip(first, chip)
         return [first]
     several = isinstance(first, Tile)
-    fitting: list[Tile | Tcgen05Tile] = []
+    fitting: list[AnyTile] = []
     last: IsaError | ConfigError | None = None
-    for count in STAGES if several else reversed(TCGEN05_STAGES):
+    for count in STAGES if isinstance(first, Tile) else reversed(stages_of(first)):
         try:
             tile = replace(first, stages=count)
             check_chip(tile, chip)
@@ -212,11 +210,11 @@ def _rank(one: Candidate) -> tuple[float, int]:
     return one.expected, abs(one.tile.stages - _SETTLED)
 
 
-def candidate(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, chip: Config) -> Candidate:
+def candidate(tile: AnyTile, m: int, n: int, k: int, chip: Config) -> Candidate:
     """A kernel with the least time that it can take, and about the one that it takes."""
     m, n, k = filled(tile, m, n, k)
-    if isinstance(tile, Tcgen05Tile):
-        kernel = Kernel(tile, m, n, k, chip)
+    if not isinstance(tile, Tile):
+        kernel = persistent(tile, m, n, k, chip)
         least = max(kernel.least, kernel.device_bytes / chip.hbm.bytes if chip.hbm is not None else 0)
         return Candidate(tile, 1, least, least)
     ctas, resident = (m // tile.bm) * (n // tile.bn), occupancy(tile, chip)

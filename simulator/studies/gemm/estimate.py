@@ -26,11 +26,11 @@ from simulator.floating_point import guarded
 from simulator.simulation.energy import RANDOM, Spent
 from simulator.studies.gemm.energy import figures, limited, notes, spent
 from simulator.studies.gemm.held import delay, dram_bytes, occupancy
+from simulator.studies.gemm.kinds import AnyTile, check_persistent, persistent
+from simulator.studies.gemm.persistent import PersistentKernel
 from simulator.studies.gemm.runs import at_length, begun, run
 from simulator.studies.gemm.shares import bound_of
 from simulator.studies.gemm.shares import shares as shares_of
-from simulator.studies.gemm.tcgen05.chip import Kernel, check_tcgen05
-from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile, check_sizes
 from simulator.tables import Table
 from simulator.timing.result import Timing
@@ -71,7 +71,7 @@ class Estimate:
             where `power_w` is above it, and time and speed at that clock; None where it is not.
     """
 
-    tile: Tile | Tcgen05Tile
+    tile: AnyTile
     config: str
     m: int
     n: int
@@ -129,21 +129,21 @@ Progress = Callable[[int, int, str], None]
 """Is told how many of how many steps are done, and what they are."""
 
 
-def check_chip(tile: Tile | Tcgen05Tile, config: str | Path | Config) -> Config:
+def check_chip(tile: AnyTile, config: str | Path | Config) -> Config:
     """The chip for a tile.
 
     Raises:
         IsaError: a chip without the tile's matrix instruction; the decoder's reason.
         ConfigError: a chip without the tables, or whose SM is too small.
     """
-    if not isinstance(tile, Tile | Tcgen05Tile):
+    if not isinstance(tile, AnyTile):
         raise IsaError("", -1, f"{described(tile)} in place of a tile", 'tile_for("128x128x64", "f16", sparse=True)')
     chip = load_config(config)
     legal = "a config with [memory], [l2] and [hbm], such as h100_sxm, a100 or rtx4090"
     if chip.memory is None or chip.l2 is None or chip.hbm is None:
         raise ConfigError(chip.path, "memory", f"{chip.name} has no times for global memory", legal)
-    if isinstance(tile, Tcgen05Tile):
-        check_tcgen05(tile, chip)
+    if not isinstance(tile, Tile):
+        check_persistent(tile, chip)
         return chip
     tile.check_target(chip.target)
     if chip.tensor_class(tile.form) is None and (chip.sequences is None or chip.sequences.find(tile.form) is None):
@@ -155,7 +155,7 @@ def check_chip(tile: Tile | Tcgen05Tile, config: str | Path | Config) -> Config:
 
 @guarded
 def estimate(
-    tile: Tile | Tcgen05Tile,
+    tile: AnyTile,
     m: int,
     n: int,
     k: int,
@@ -181,8 +181,8 @@ def estimate(
         raise IsaError(str(activity), -1, f"activity = {activity}", f"a number from 0 to {MOST_ACTIVITY}")
     chip, asked = check_chip(tile, config), (m, n, k)
     m, n, k = filled(tile, m, n, k)
-    if isinstance(tile, Tcgen05Tile):
-        return _persistent(Kernel(tile, m, n, k, chip), asked)
+    if not isinstance(tile, Tile):
+        return _persistent(persistent(tile, m, n, k, chip), asked)
     told, sms = progress or (lambda *_: None), chip.chip.sms
     ctas, on_sm, resident, together, later, first, following, cycles, dram = _whole(tile, m, n, k, chip, told)
     waves = -(-on_sm // resident)
@@ -197,19 +197,19 @@ def estimate(
     return _answer(tile, chip, asked, (m, n, k), run, shares, energy)
 
 
-def kernel_cycles(tile: Tile | Tcgen05Tile, m: int, n: int, k: int, chip: Config) -> int:
+def kernel_cycles(tile: AnyTile, m: int, n: int, k: int, chip: Config) -> int:
     """`cycles` of `estimate`, without the runs that only its other figures take."""
-    if isinstance(tile, Tcgen05Tile):
-        return _kernel_cycles(Kernel(tile, *filled(tile, m, n, k), chip))
+    if not isinstance(tile, Tile):
+        return persistent(tile, *filled(tile, m, n, k), chip).kernel_cycles
     return _whole(tile, *filled(tile, m, n, k), chip, lambda *_: None).cycles
 
 
-def stacked(tile: Tile | Tcgen05Tile, m: int, parts: int) -> int:
+def stacked(tile: AnyTile, m: int, parts: int) -> int:
     """Rows of a product whose tiles are those of `parts` products of m rows: batches, or slices of K."""
     return m if parts == 1 else -(-m // tile.bm) * tile.bm * parts
 
 
-def filled(tile: Tile | Tcgen05Tile, m: int, n: int, k: int) -> tuple[int, int, int]:
+def filled(tile: AnyTile, m: int, n: int, k: int) -> tuple[int, int, int]:
     """The sizes in whole tiles."""
     return -(-m // tile.bm) * tile.bm, -(-n // tile.bn) * tile.bn, -(-k // tile.bk) * tile.bk
 
@@ -254,12 +254,12 @@ def _whole(tile: Tile, m: int, n: int, k: int, chip: Config, told: Progress) -> 
     return _Whole(ctas, on_sm, resident, together, later, first, following, cycles, dram)
 
 
-def _persistent(kernel: Kernel, asked: tuple[int, int, int]) -> Estimate:
-    """The estimate of a kernel by tcgen05.mma."""
+def _persistent(kernel: PersistentKernel, asked: tuple[int, int, int]) -> Estimate:
+    """The estimate of a persistent kernel."""
     tile, chip, sizes = kernel.tile, kernel.chip, (kernel.m, kernel.n, kernel.k)
     assert chip.hbm is not None
     assert chip.l2 is not None
-    dram, cycles = -(-kernel.device_bytes // chip.hbm.bytes), _kernel_cycles(kernel)
+    dram, cycles = -(-kernel.device_bytes // chip.hbm.bytes), kernel.kernel_cycles
     shares = {name: busy * kernel.cycles / cycles for name, busy in kernel.busy().items()}
     stage = tile.bytes_a + tile.bytes_b + tile.bytes_extra
     read = kernel.tiles * tile.group * kernel.iterations * stage * kernel.multicast
@@ -275,7 +275,7 @@ def _persistent(kernel: Kernel, asked: tuple[int, int, int]) -> Estimate:
 
 
 def _answer(
-    tile: Tile | Tcgen05Tile,
+    tile: AnyTile,
     chip: Config,
     asked: tuple[int, int, int],
     filled: tuple[int, int, int],
@@ -325,32 +325,19 @@ def launched_once(cycles: int, chip: Config) -> float:
     return cycles / (chip.chip.clock_mhz * 1e6) + (chip.launch.overhead_ns if chip.launch is not None else 0) * 1e-9
 
 
-def _tables(tile: Tile | Tcgen05Tile, chip: Config) -> tuple[str, ...]:
-    """The tables of the config that the kernel's time rests on."""
-    if isinstance(tile, Tcgen05Tile):
-        assert chip.tcgen05 is not None
-        kind, sparse = chip.tcgen05.kind(tile.kind), chip.tcgen05.sparse_rate(tile.kind) if tile.sparse else None
-        shape = chip.tcgen05.shape(tile.group, tile.bm, ws=False)
-        rows = (("kind", kind), ("sparse", sparse), ("shape", shape))
-        own = tuple(f"tcgen05 {table} {row.name}" for table, row in rows if row is not None)
-        own += ("tcgen05", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier")
-    else:
-        tensor = chip.tensor_class(tile.form)
-        own = ("sequences" if tensor is None else f"tensor {tensor.name}",)
-    return (*own, "alu", "barrier", "issue", "loop", "shared", "memory", "l2", "hbm", "launch")
-
-
-def _assumed(
-    tile: Tile | Tcgen05Tile, asked: tuple[int, ...], filled: tuple[int, ...], chip: Config
-) -> tuple[str, ...]:
+def _assumed(tile: AnyTile, asked: tuple[int, ...], filled: tuple[int, int, int], chip: Config) -> tuple[str, ...]:
     """The assumed tables of the config that the kernel's time rests on, and what is taken for granted, in words."""
-    tables = (*_tables(tile, chip), *chip.changed)
+    if isinstance(tile, Tile):
+        tensor = chip.tensor_class(tile.form)
+        own: tuple[str, ...] = ("sequences" if tensor is None else f"tensor {tensor.name}",)
+        granted = (*tile.form.notes(chip.target), *tile.notes)
+    else:
+        kernel = persistent(tile, *filled, chip)
+        own, granted = kernel.tables, kernel.granted
+    tables = (*own, "alu", "barrier", "issue", "loop", "shared", "memory", "l2", "hbm", "launch", *chip.changed)
     words = [f"[{name}] {chip.sources[name]}" for name in dict.fromkeys(tables) if name in chip.sources]
     words = [word for word in words if word.split("] ")[1].startswith("assumed")]
-    if isinstance(tile, Tcgen05Tile):
-        words.append("bulk copies and stores of an SM do not wait for each other; clusters read from L2 once")
-    else:
-        words += [*tile.form.notes(chip.target), *tile.notes]
+    words += granted
     if chip.launch is None:
         words.append("the launch takes no time: the config has no [launch]")
     if asked != filled:
@@ -384,12 +371,6 @@ def _iteration(tile: Tile, k: int, chip: Config, ctas: int, sms: int, later: int
         many = 3 * few
         cycles = run(tile, many, chip, ctas, sms, later).cycles
     return (cycles - run(tile, few, chip, ctas, sms, later).cycles) / ((many - few) // tile.bk) / ctas
-
-
-def _kernel_cycles(kernel: Kernel) -> int:
-    """The cycles of a kernel by tcgen05.mma."""
-    assert kernel.chip.hbm is not None
-    return max(kernel.cycles + kernel.chip.hbm.latency, -(-kernel.device_bytes // kernel.chip.hbm.bytes))
 
 
 def dram_cycles(tile: Tile, m: int, n: int, k: int, chip: Config) -> int:

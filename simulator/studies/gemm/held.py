@@ -69,9 +69,13 @@ def missing(tile: Tile, m: int, n: int, k: int, chip: Config) -> float:
     `missing` bytes come into L2's `capacity` with probability exp(-size * missing / capacity). That is 1 - missing,
     which leaves 0 where everything fits.
     """
-    assert chip.l2 is not None
     of_row, of_column = _bands(tile, k)
-    size = m // tile.bm * of_row + n // tile.bn * of_column + tile.bytes_d * m * n
+    return lost(m // tile.bm * of_row + n // tile.bn * of_column + tile.bytes_d * m * n, chip)
+
+
+def lost(size: int, chip: Config) -> float:
+    """The share of `size` bytes, touched in turn, that L2 has lost when they are wanted again."""
+    assert chip.l2 is not None
     times = size * chip.l2.copies / chip.l2.capacity
     if times <= 1:
         return 0.0

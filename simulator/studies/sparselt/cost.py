@@ -12,10 +12,11 @@ from pathlib import Path
 
 from isa.errors import IsaError
 from simulator.chip.config import Config
-from simulator.studies.gemm import Estimate, Tcgen05Tile, Tile, estimate
+from simulator.studies.gemm import Estimate, estimate
 from simulator.studies.gemm.choice import MMA_TILES, tile_for
 from simulator.studies.gemm.energy import limited
 from simulator.studies.gemm.estimate import Progress, check_chip, stacked
+from simulator.studies.gemm.kinds import AnyTile
 from simulator.studies.gemm.tile import check_sizes
 
 __all__ = ["TILES", "Cost", "check_cost", "cost", "tile_for"]
@@ -56,7 +57,7 @@ class Cost:
         return self.time_us - self.kernel.time_us + self.kernel.once_us
 
 
-def check_cost(tile: Tile | Tcgen05Tile, config: str | Path | Config, slices: int = 1) -> Config:
+def check_cost(tile: AnyTile, config: str | Path | Config, slices: int = 1) -> Config:
     """IsaError or ConfigError where there is no time for a product; else the chip."""
     chip = check_chip(tile, config)
     if slices < 1:
@@ -65,7 +66,7 @@ def check_cost(tile: Tile | Tcgen05Tile, config: str | Path | Config, slices: in
 
 
 def cost(
-    tile: Tile | Tcgen05Tile,
+    tile: AnyTile,
     m: int,
     n: int,
     k: int,

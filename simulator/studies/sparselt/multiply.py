@@ -21,9 +21,9 @@ from simulator.arithmetic.exact_gemm import exact_gemm
 from simulator.errors import check_option
 from simulator.floating_point import guarded
 from simulator.parallel import ALONE
-from simulator.studies.gemm.choice import tile_for
-from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
-from simulator.studies.gemm.tile import Tile
+from simulator.studies.gemm.choice import chosen_path, tile_for
+from simulator.studies.gemm.kinds import AnyTile
+from simulator.studies.gemm.wgmma.tile import OUTPUTS
 from simulator.studies.sparselt.accumulate import Chain, accumulate
 from simulator.studies.sparselt.algorithms import slices_notes
 from simulator.studies.sparselt.cost import Cost, check_cost, cost
@@ -76,7 +76,8 @@ def matmul(
     sparse: str | None = "a",
     split_k: int = 1,
     scales: Scales = NO_SCALES,
-    tile: str | Tile | Tcgen05Tile = "",
+    tile: str | AnyTile = "",
+    path: str = "",
     config: str | Path | Config | None = None,
     target: str | Target | None = None,
     strict: bool = True,
@@ -103,8 +104,9 @@ def matmul(
             K = 2048 on for f16, bf16 and f32 (inferred from one size).
         scales: scale factors of narrow types, see `Scales`.
         tile, config: for the time: a tile of `gemm.tiles_of(config)` (default the first), any "BMxBN" or
-            "BMxBNxBK", a `gemm.Tile` or `gemm.Tcgen05Tile`; and the chip's
+            "BMxBNxBK", a `gemm.Tile`, `gemm.WgmmaTile` or `gemm.Tcgen05Tile`; and the chip's
             config, whose target also decides how sums are added. Without a config, no time.
+        path: for the time, the instruction that multiplies: "mma", "wgmma" or "tcgen05"; "": as libraries do.
         target: the chip whose sums are computed, without a config (default sm_90a).
         strict: refuse the shapes that the library refuses; else any shape is taken.
         exact: compute the exact result, too.
@@ -152,7 +154,10 @@ def matmul(
         if isinstance(tile, str):
             accumulator = "f16" if mode == "16f" else ""
             kind = "mxf4nvf4" if type == "e2m1" and chip.number in (100, 103, 110, 120, 121) else ""
-            tile = tile_for(tile, type, sparse=sparse is not None, accumulator=accumulator, config=config, kind=kind)
+            how: dict[str, Any] = {"accumulator": accumulator, "kind": kind, "path": path}
+            if chosen_path(config, type, **how) == "wgmma":
+                how["output"] = d_name if d_name in OUTPUTS["tf32" if type == "f32" else type] else ""
+            tile = tile_for(tile, type, sparse=sparse is not None, config=config, **how)
         asked = _Timing(tile, operands, config, slices, bits)
     chain = Chain(type, chip, "f16" if mode == "16f" else "f32", sparse is not None, slices)
     if ALONE:
@@ -323,7 +328,7 @@ def _exact(
 class _Timing:
     """What the time depends on; tiles and configs that cannot be timed are refused before anything is computed."""
 
-    tile: Tile | Tcgen05Tile
+    tile: AnyTile
     operands: Operands
     config: str | Path | Config
     slices: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from isa.errors import IsaError
 from isa.targets import Target
 from simulator.errors import ConfigError
 from simulator.floating_point import guarded
-from simulator.studies.gemm.choice import tile_for, tiles_of
+from simulator.studies.gemm.choice import chosen_path, tile_for, tiles_of
 from simulator.studies.gemm.energy import LIMITED
 from simulator.studies.sparselt.algorithms import MODES, algorithms_of
 from simulator.studies.sparselt.cost import TILES, Cost, cost
@@ -231,6 +231,7 @@ def search(
     stages: int | None = None,
     kind: str = "",
     cluster: tuple[int, int] | None = None,
+    path: str = "",
 ) -> Search:
     """How long each tile and number of slices takes, as `cusparseLtMatmulSearch` measures.
 
@@ -239,29 +240,20 @@ def search(
         accumulator: of the matrix instructions: "f16", or what the type has first.
         split_k: numbers of slices of K to try.
         tiles: of `gemm.tiles_of(config)`; all of them if none are named.
-        warps, stages, kind, cluster: of all tiles; see `gemm.tile_for`.
+        warps, stages, kind, cluster, path: of all tiles; see `gemm.tile_for`.
 
     Raises:
         IsaError: a type that the GEMM model has no instructions for, or no tile that fits.
         ConfigError: a config without times for global memory.
     """
-    every = tiles_of(config)
+    how: dict[str, Any] = {"accumulator": accumulator, "warps": warps, "kind": kind, "path": path}
+    every = tiles_of(config, chosen_path(config, type, **how))
     choices: list[tuple[AlgorithmSelection, Cost]] = []
     failed: list[tuple[str, str]] = []
     for tile in tiles or every:
         for slices in split_k:
             try:
-                shape = tile_for(
-                    tile,
-                    type,
-                    sparse=sparse,
-                    accumulator=accumulator,
-                    warps=warps,
-                    stages=stages,
-                    config=config,
-                    kind=kind,
-                    cluster=cluster,
-                )
+                shape = tile_for(tile, type, sparse=sparse, stages=stages, config=config, cluster=cluster, **how)
                 time = cost(shape, m, n, k, config, slices=slices)
             except (IsaError, ConfigError) as error:
                 failed.append((tile, error.reason))

@@ -14,14 +14,14 @@ from typing import Any
 
 from isa.errors import IsaError
 from simulator.program.reader import load
-from simulator.studies.gemm.choice import tile_for, tiles_of
+from simulator.studies.gemm.choice import chosen_path, tile_for, tiles_of
 from simulator.studies.sweep.evaluate import configured
 from simulator.studies.sweep.keys import BEST, CONFIG, GEMM, TRACE, is_override
 from simulator.studies.sweep.spec import Axis, Subject, Sweep
 
 _ALL = 64  # values of an axis that are all tried; of longer ones the ends
 _TILES = 2_048  # combinations that make a tile
-_MAKES = ("tile", "type", "sparse", "accumulator", "warps", "stages", "kind", CONFIG)
+_MAKES = ("tile", "type", "sparse", "accumulator", "warps", "stages", "kind", "path", CONFIG)
 
 
 def check(sweep: Sweep) -> None:
@@ -77,23 +77,21 @@ def _check_tiles(subject: Subject) -> None:
     lists = [dict.fromkeys(value for axis in subject.axes for value in _column(axis, key)) or {None: None}
              for key in _MAKES]  # fmt: skip
     first: IsaError | None = None
-    for number, (tile, type, sparse, accumulator, warps, stages, kind, name) in enumerate(product(*lists)):
+    for number, (tile, type, sparse, accumulator, warps, stages, kind, path, name) in enumerate(product(*lists)):
         if number >= _TILES:
             return
         pair = tuple(map(int, warps.split("x"))) if warps else None
         chip = configured(str(name), ())
-        for text in tiles_of(chip) if tile == BEST else (tile,):
+        how: dict[str, Any] = {
+            "accumulator": str(accumulator or ""),
+            "warps": (pair[0], pair[1]) if pair else None,
+            "kind": str(kind or ""),
+            "path": str(path or ""),
+        }
+        for text in tiles_of(chip, chosen_path(chip, str(type), **how)) if tile == BEST else (tile,):
             try:
-                tile_for(
-                    str(text),
-                    str(type),
-                    sparse=bool(sparse),
-                    accumulator=str(accumulator or ""),
-                    warps=(pair[0], pair[1]) if pair else None,
-                    stages=int(stages) if stages else None,
-                    config=chip,
-                    kind=str(kind or ""),
-                )
+                stage = int(stages) if stages else None
+                tile_for(str(text), str(type), sparse=bool(sparse), stages=stage, config=chip, **how)
                 return
             except IsaError as error:
                 first = first or error

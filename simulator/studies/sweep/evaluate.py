@@ -25,9 +25,8 @@ from simulator.simulation.session import Session
 from simulator.studies.gemm.best import Fastest, fastest
 from simulator.studies.gemm.choice import tile_for
 from simulator.studies.gemm.energy import LIMITED
+from simulator.studies.gemm.kinds import AnyTile
 from simulator.studies.gemm.remembered import remembered
-from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
-from simulator.studies.gemm.tile import Tile
 from simulator.studies.sparselt.cost import Cost, cost
 from simulator.studies.sweep.keys import BEST, CONFIG, GEMM, TRACE, is_override
 from simulator.studies.sweep.spec import Sweep
@@ -159,7 +158,7 @@ def _gemm(point: Mapping[str, Any], chip: Config) -> dict[str, Any]:
     return values | {name: getattr(kernel, name) for name in ENERGY}
 
 
-def _cost(tile: Tile | Tcgen05Tile, point: Mapping[str, Any], chip: Config) -> Cost:
+def _cost(tile: AnyTile, point: Mapping[str, Any], chip: Config) -> Cost:
     return cost(
         tile,
         point["m"],
@@ -183,11 +182,12 @@ def _how(point: Mapping[str, Any]) -> dict[str, Any]:
         "warps": (along[0], along[1]) if along else None,
         "stages": point.get("stages"),
         "kind": point.get("kind", ""),
+        "path": point.get("path", ""),
     }
 
 
 @lru_cache(maxsize=4096)
-def _tile(text: str, chip: Config, **how: Any) -> Tile | Tcgen05Tile:
+def _tile(text: str, chip: Config, **how: Any) -> AnyTile:
     return tile_for(text, config=chip, **how)
 
 

@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, NoReturn
 
 from simulator.errors import ConfigError, did_you_mean
+from simulator.studies.gemm.choice import PATHS
 from simulator.studies.gemm.tile import LARGEST, STAGES, types
+from simulator.studies.gemm.wgmma.tile import STAGES as WGMMA_STAGES
 from simulator.toml_tables import Between, Choice, WrongValueError, convert, legal_values
 
 CONFIG = "config"
@@ -28,9 +30,10 @@ KINDS: dict[str, dict[str, Any]] = {
     GEMM: {
         "tile": str,
         "warps": str,
-        "stages": Annotated[int, Choice(STAGES)],
+        "stages": Annotated[int, Choice(tuple(range(STAGES[0], WGMMA_STAGES[-1] + 1)))],
         "type": Annotated[str, _TYPES],
         "kind": str,
+        "path": Annotated[str, Choice(PATHS)],
         "accumulator": Annotated[str, Choice(("f32", "f16", "s32"))],
         "sparse": bool,
         "m": _Size,

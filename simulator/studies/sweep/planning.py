@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 from zlib import crc32
 
 from isa.forms.record import Unit
 from simulator.chip.config import Config
 from simulator.floating_point import guarded
 from simulator.studies.gemm.best import expected
+from simulator.studies.gemm.persistent import PersistentTile
 from simulator.studies.gemm.remembered import Key, made, planned
-from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import Tile
 from simulator.studies.sweep.evaluate import ask, row
 from simulator.studies.sweep.spec import Sweep
@@ -105,7 +106,7 @@ def _counted(sweep: Sweep, numbers: Sequence[int], seconds: float) -> tuple[int,
     """How many points were asked for their runs, and by how many of them each run was needed."""
     began = time.monotonic()
     needed: Counter[Key] = Counter()
-    with planned({"run": _of_mma, "tcgen05_run": _of_tcgen05, "timed": _of_trace}) as plan:
+    with planned(_MADE_UP) as plan:
         for count, number in enumerate(numbers, 1):
             plan.asked.clear()
             ask(sweep, number)
@@ -120,12 +121,20 @@ def _of_mma(tile: Tile, k: int, chip: Config, ctas: int, sms: int, later: int, r
     return _timing(round(cycles) + _odd(tile, ctas, sms, more))
 
 
-def _of_tcgen05(tile: Tcgen05Tile, iterations: int, rounds: int, chip: Config, read_bytes: int, sms: int) -> Timing:
-    return _timing(rounds * (2_000 + iterations * tile.bn * 4) + _odd(tile, read_bytes, sms))
+def _of_persistent(tile: PersistentTile, iterations: int, rounds: int, chip: Config, *more: int) -> Timing:
+    return _timing(rounds * (2_000 + iterations * tile.bn * 4) + _odd(tile, *more))
 
 
 def _of_trace(name: str, chip: Config) -> Timing:
     return _timing(1_000 + _odd(name, chip.name))
+
+
+_MADE_UP: dict[str, Callable[..., Any]] = {
+    "run": _of_mma,
+    "tcgen05_run": _of_persistent,
+    "wgmma_run": _of_persistent,
+    "timed": _of_trace,
+}
 
 
 def _odd(*values: object) -> int:

@@ -174,6 +174,7 @@ def test_fp4_is_packed_where_scales_are_asked_for(capsys: pytest.CaptureFixture[
     weight = simulator.sparselt.prune(np.ones((64, 128), np.float32), "e2m1", "strip")
     library = simulator.sparselt.matmul(weight, np.ones((64, 128), np.float32), type="e2m1", config=chip, exact=False)
     assert library.cost is not None
+    assert isinstance(library.cost.kernel.tile, Tile)
     assert library.cost.kernel.tile.kind == "mxf4nvf4"  # cuSPARSELt has no other e2m1
     assert main([*arguments, "--type", "e2m1", "--kind", "mxf5"]) == 2
     assert "mxf8f6f4, mxf4, mxf4nvf4" in capsys.readouterr().err

@@ -1,25 +1,17 @@
-"""What a tcgen05 GEMM takes on a whole chip: the engine runs a CTA, or a pair, with its share of L2; the rest follows.
-
-Kernels are persistent: a CTA or a pair computes one tile after another, and stores each while it multiplies the next,
-if Tensor Memory holds both. So the kernel lasts as long as the first tile and, for each after it, what a tile adds.
-Tiles are taken in blocks that are as near to squares as may be, as CUTLASS's swizzled rasters do, which L2 likes best.
-CTAs come in clusters, in which a row of A serves all that have it, and a column of B likewise (.multicast::cluster): L2
-reads them once, the path of each SM brings them all. SMs that are left over when the chip is divided into clusters are
-idle.
-"""
+"""What a tcgen05 GEMM takes on a whole chip: how a CTA, or a pair, runs (`simulator.studies.gemm.persistent` has the
+rest). A tile is stored while the next is multiplied, if Tensor Memory holds both."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from simulator.chip.config import Config
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
+from simulator.studies.gemm.persistent import PersistentKernel
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tcgen05.trace import tcgen05_trace
-from simulator.studies.gemm.tile import touched_in_blocks
 from simulator.timing.result import Timing
 
 _MANY = 24  # iterations that are run, at least: from half of them on each further one takes the same time
@@ -59,60 +51,16 @@ def tcgen05_run(tile: Tcgen05Tile, iterations: int, rounds: int, chip: Config, r
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """A persistent kernel on a chip.
-
-    Attributes:
-        tile: what a CTA, or a pair, computes at a time.
-        m, n, k: the problem, whole tiles.
-        chip: where it runs.
-    """
+class Tcgen05Kernel(PersistentKernel):
+    """A persistent kernel by tcgen05.mma."""
 
     tile: Tcgen05Tile
-    m: int
-    n: int
-    k: int
-    chip: Config
 
     @property
-    def tiles(self) -> int:
-        """Tiles of the problem, filled up to whole clusters."""
-        down, across = (self.m // self.tile.bm, self.n // self.tile.bn)
-        return -(-down // self.tile.tiles_m) * -(-across // self.tile.tiles_n) * self.tile.tiles_m * self.tile.tiles_n
-
-    @property
-    def slots(self) -> int:
-        """Tiles that the chip computes at a time."""
-        return self.chip.chip.sms // self.tile.cluster * self.tile.tiles_m * self.tile.tiles_n
-
-    @property
-    def rounds(self) -> int:
-        """Tiles that follow each other on an SM, at most."""
-        return -(-self.tiles // self.slots)
-
-    @property
-    def sms(self) -> int:
-        """SMs that are busy in the first round."""
-        return min(self.tiles, self.slots) * self.tile.group
-
-    @property
-    def iterations(self) -> int:
-        """Iterations of a tile."""
-        return self.k // self.tile.bk
-
-    @property
-    def multicast(self) -> float:
-        """Bytes that L2 reads for each byte that reaches an SM."""
+    def tensor_cycles(self) -> float:
+        """As in `PersistentKernel`."""
         tile = self.tile
-        read = (tile.bytes_a + tile.bytes_extra) / tile.tiles_n + tile.bytes_b / tile.tiles_m
-        return read / (tile.bytes_a + tile.bytes_b + tile.bytes_extra)
-
-    @property
-    def least(self) -> float:
-        """Cycles for which the tensor cores of an SM are busy, at their rate."""
-        assert self.chip.tcgen05 is not None
-        tile = self.tile
-        return self.rounds * self.iterations * tile.rows_a * tile.bn * tile.bk / self._rate
+        return tile.rows_a * tile.bn * tile.bk / self._rate
 
     @property
     def _rate(self) -> float:
@@ -124,43 +72,23 @@ class Kernel:
         return rated.rate
 
     @property
-    def device_bytes(self) -> int:
-        """Bytes that device memory brings and takes: operands once if they fit into L2, else what each round touches;
-        results once."""
+    def runs(self) -> tuple[int, int]:
+        """As in `PersistentKernel`."""
         assert self.chip.l2 is not None
-        tile, down, across = self.tile, self.m // self.tile.bm, self.n // self.tile.bn
-        of_row = self.iterations * (tile.bytes_a * tile.group + tile.bytes_e)
-        of_column = self.iterations * tile.bytes_b * tile.group
-        operands = down * of_row + across * of_column
-        if operands > self.chip.l2.capacity:
-            operands = max(touched_in_blocks(down, across, self.slots, of_row, of_column), operands)
-        return operands + tile.bytes_d * self.m * self.n
+        tile = self.tile
+        stores = tile.rows_a * tile.bn * tile.bytes_d * self.sms / self.chip.l2.write_bytes
+        many = max(_MANY, round(1.2 * stores / self.tensor_cycles))
+        many = min(many, max(self.iterations, _MANY // 2))  # no more than a small problem asks for
+        return many // 2, many
 
-    @cached_property
-    def first(self) -> int:
-        """Cycles of the first tile, until it is stored."""
-        return round(self._extrapolated(1))
-
-    @cached_property
-    def following(self) -> int:
-        """Cycles that each tile adds after the first; 0 if there is none."""
-        return round(self._extrapolated(2)) - self.first if self.rounds > 1 else 0
-
-    @property
-    def cycles(self) -> int:
-        """Cycles of all tiles of an SM."""
-        return self.first + (self.rounds - 1) * self.following
-
-    @cached_property
-    def iteration(self) -> float:
-        """Cycles of an iteration once the pipeline is full."""
-        few, many = self._runs
-        return (self._run(many, 1).cycles - self._run(few, 1).cycles) / (many - few)
+    def run(self, iterations: int, rounds: int) -> Timing:
+        """As in `PersistentKernel`."""
+        return tcgen05_run(self.tile, iterations, rounds, self.chip, self.read_bytes, self.sms)
 
     def busy(self) -> dict[str, float]:
-        """The parts of the time for which units of an SM are busy."""
-        few, many = self._runs
-        less, more = self._run(few, 1), self._run(many, 1)
+        """As in `PersistentKernel`."""
+        few, many = self.runs
+        less, more = self.run(few, 1), self.run(many, 1)
         per = {
             "tensor": more.tcgen05_busy[0][1] - less.tcgen05_busy[0][1],
             "tcgen05 queue": more.tcgen05_busy[0][0] - less.tcgen05_busy[0][0],
@@ -171,26 +99,16 @@ class Kernel:
         return {name: cycles * whole for name, cycles in per.items()}
 
     @property
-    def _read_bytes(self) -> int:
-        """Bytes that all SMs get from L2 in a cycle, which reads once what reaches several of them."""
-        assert self.chip.l2 is not None
-        return round(self.chip.l2.read_bytes / self.multicast)
+    def tables(self) -> tuple[str, ...]:
+        """As in `PersistentKernel`."""
+        assert self.chip.tcgen05 is not None
+        tile, own = self.tile, self.chip.tcgen05
+        sparse = own.sparse_rate(tile.kind) if tile.sparse else None
+        rows = (("kind", own.kind(tile.kind)), ("sparse", sparse), ("shape", own.shape(tile.group, tile.bm, ws=False)))
+        named = tuple(f"tcgen05 {table} {row.name}" for table, row in rows if row is not None)
+        return (*named, "tcgen05", "tcgen05.copy", "tcgen05.tmem", "tcgen05.mbarrier")
 
-    @cached_property
-    def _runs(self) -> tuple[int, int]:
-        """Two numbers of iterations, of which the larger outlasts the stores of the tile before."""
-        assert self.chip.l2 is not None
-        tile = self.tile
-        stores = tile.rows_a * tile.bn * tile.bytes_d * self.sms / self.chip.l2.write_bytes
-        many = max(_MANY, round(1.2 * stores * self._rate / (tile.rows_a * tile.bn * tile.bk)))
-        many = min(many, max(self.iterations, _MANY // 2))  # no more than a small problem asks for
-        return many // 2, many
-
-    def _extrapolated(self, rounds: int) -> float:
-        """Cycles of some tiles one after another, from a run over fewer iterations if there are many."""
-        many = min(self._runs[1], self.iterations)
-        return self._run(many, rounds).cycles + rounds * self.iteration * (self.iterations - many)
-
-    def _run(self, iterations: int, rounds: int) -> Timing:
-        """A run of the engine; each is made once."""
-        return tcgen05_run(self.tile, iterations, rounds, self.chip, self._read_bytes, self.sms)
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """As in `PersistentKernel`."""
+        return ("bulk copies and stores of an SM do not wait for each other; clusters read from L2 once",)
