@@ -166,10 +166,10 @@ class CtaState:
         self.compare -= instructions
         self.compared += instructions
 
-    def note_undefined(self, name: str, count: int, where: str) -> None:
+    def note_undefined(self, name: str, count: int, where: str, rule: str = "") -> None:
         """Tells the listeners of an undefined case, and counts it or raises UndefinedBehavior, as the policy says."""
         for listener in self.listeners:
-            listener.undefined(self.rank, self.line, name, count, where)
+            listener.undefined(self.rank, self.line, name, count, where, rule=rule or name)
         if self.undefined == "raise":
             raise undefined_behavior(name, where)
         self.met[name] += count
