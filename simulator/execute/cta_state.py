@@ -58,6 +58,7 @@ class CtaState:
         met: how often each undefined case has occurred so far, by name.
         apart: how far D of the instructions that were compared is from the exact results of the same operands.
         compared: matrix instructions that were compared.
+        multiplied: multiply-adds of tcgen05.mma so far, pruned products included.
         rank, peer: which CTA of a pair this is, 0 or 1, and the other one; None for a CTA alone.
         cluster: the barrier of the pair, one object for both.
         line: the line of the trace whose instruction is executed.
@@ -86,6 +87,7 @@ class CtaState:
     met: Counter[str] = field(default_factory=Counter)
     apart: Apart = field(default_factory=Apart)
     compared: int = 0
+    multiplied: int = 0
     rank: int = 0
     peer: CtaState | None = None
     cluster: ClusterBarrier = field(default_factory=ClusterBarrier)

@@ -117,6 +117,7 @@ class Executed:
     Attributes:
         counts: by place, how often a warp executed the item.
         undefined: how often each undefined case occurred, by name.
+        multiplied: multiply-adds of instructions whose operands say how many they are.
         recordings: of the CTAs that were to be recorded, in their order.
         printed: what the kernel has printed (`printf`).
         found: waits and fences that are missing.
@@ -127,6 +128,7 @@ class Executed:
     recordings: list[Recording] = field(default_factory=list)
     printed: str = ""
     found: Found = field(default_factory=Found)
+    multiplied: int = 0
 
     def add(self, other: Executed) -> None:
         """Adds what another batch gave."""
@@ -135,6 +137,7 @@ class Executed:
         self.recordings += other.recordings
         self.printed += other.printed
         self.found.add(other.found.met)
+        self.multiplied += other.multiplied
 
 
 def shared_storage(size: int) -> NDArray[np.uint8]:
@@ -242,7 +245,8 @@ def _in_turn(
         recordings = recorder.recordings(ctas, state.warps, code.kernel) if recorder is not None else []
         stamp = recorder.stamp if recorder is not None else stamp
         found = Found(watch.met) if watch is not None else Found()
-        total.add(Executed(np.array(run.counts, np.int64), Counter(run.state.met), recordings, run.printed, found))
+        counts, met = np.array(run.counts, np.int64), Counter(run.state.met)
+        total.add(Executed(counts, met, recordings, run.printed, found, state.multiplied))
         budget = run.budget
     return total
 
