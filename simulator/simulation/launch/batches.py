@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import Error
-from isa.forms.synchronisation import sees_other_threads
+from isa.forms.synchronisation import is_mbarrier_wait, sees_other_threads
 from isa.targets import Target
 from simulator.execute.geometry import Batch, Geometry, Unstarted
 from simulator.execute.launch_state import Asynchronous, LaunchState, launch_state
@@ -206,7 +206,7 @@ def record(setup: Setup, ctas: NDArray[np.int64]) -> list[Recording]:
     """What the warps of some CTAs do, int64 [CTA]. They run on a copy of memory: what a launch computes does not depend
     on whether its time is asked for."""
     copied = replace(setup, memory=setup.memory.copied(), completion=None)
-    portions = batches(setup) if waits_for_others(setup.kernel) else batches(setup, ctas)
+    portions = batches(setup) if waits_for_clusters(setup.kernel) else batches(setup, ctas)
     return _in_turn(copied, prepared(setup.kernel), portions, ctas).recordings
 
 
@@ -274,6 +274,13 @@ def takes_over(kernel: Kernel) -> bool:
 def waits_for_others(kernel: Kernel) -> bool:
     """Whether the CTAs of a kernel may wait for one another: it looks at what other threads write."""
     return any(isinstance(item, Operation) and sees_other_threads(item.instruction.form) for item in kernel.items)
+
+
+def waits_for_clusters(kernel: Kernel) -> bool:
+    """Whether the CTAs of a kernel may wait for those of other clusters, or take over their work. An mbarrier is in
+    shared memory, where those of the same cluster alone arrive."""
+    forms = {item.instruction.form for item in kernel.items if isinstance(item, Operation)}
+    return takes_over(kernel) or any(sees_other_threads(form) and not is_mbarrier_wait(form) for form in forms)
 
 
 @dataclass(frozen=True)
