@@ -105,6 +105,11 @@ def _placed(form: Tcgen05MmaForm, names: tuple[str, ...], in_tmem: bool) -> Tcge
     return replace(form, roles=roles, targets=narrow.targets, a_in_tmem=in_tmem)
 
 
+def waits_for_loads(form: Form) -> bool:
+    """Whether an instruction waits until loads of Tensor Memory have come: `tcgen05.wait::ld`."""
+    return form.time is Time.TMEM_SYNC and form.opcode.startswith("tcgen05.wait::ld")
+
+
 def is_tcgen05_mma(form: Form) -> TypeGuard[Tcgen05MmaForm]:
     """Whether a form is one of tcgen05.mma, whose operands are in shared and Tensor Memory."""
     return form.is_matrix and form.time is Time.TCGEN05

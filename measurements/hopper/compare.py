@@ -20,6 +20,7 @@ import isa
 import simulator
 from measurements.hopper.kernels import HEADER, RECORD, SHARED, WARPS, Kernel
 from measurements.hopper.measure import all_kernels, held_out
+from simulator.simulation.launch.timing import LaunchTiming
 
 RESULTS = Path(__file__).parent / "results" / "loops.csv"
 LOOPS = (8, 20)
@@ -42,8 +43,8 @@ class Row(NamedTuple):
         return 100 * (self.simulated / self.measured - 1)
 
 
-def cycles(kernel: Kernel, config: str | Path = "h100_sxm") -> float:
-    """Simulated cycles of an iteration."""
+def launched(kernel: Kernel, loops: int, config: str | Path = "h100_sxm") -> LaunchTiming:
+    """The simulated time of so many iterations."""
     function = simulator.Module(HEADER + kernel.text(filled=False)).get_function()
     pool, out = np.zeros(POOL, np.uint8), np.zeros(max(kernel.ctas * WARPS * RECORD, OUT) + 65536, np.uint8)
     maps: list[object] = [np.zeros(128, np.uint8).tobytes()] * 4
@@ -53,12 +54,15 @@ def cycles(kernel: Kernel, config: str | Path = "h100_sxm") -> float:
             "u8", size=size, stride_bytes=(width,), box=(box_width, box_rows), swizzle=_SWIZZLES[swizzle]
         )
         maps[number] = (tensor, pool)
-    taken = []
-    for loops in LOOPS:
-        arguments = (out, loops, *maps)
-        report = function(kernel.ctas, kernel.threads, arguments, shared_mem=SHARED - 1024, workers=1, config=config)
-        assert report.timing is not None
-        taken.append(report.timing.cycles)
+    arguments = (out, loops, *maps)
+    report = function(kernel.ctas, kernel.threads, arguments, shared_mem=SHARED - 1024, workers=1, config=config)
+    assert report.timing is not None
+    return report.timing
+
+
+def cycles(kernel: Kernel, config: str | Path = "h100_sxm") -> float:
+    """Simulated cycles of an iteration."""
+    taken = [launched(kernel, loops, config).cycles for loops in LOOPS]
     return (taken[1] - taken[0]) / (LOOPS[1] - LOOPS[0])
 
 

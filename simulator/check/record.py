@@ -79,7 +79,7 @@ class _Recorder(Observer):
         self._allocating = [0] * len(machines)
         self._undated = [-1] * len(machines)  # the event of a tcgen05.alloc whose columns are not known yet
 
-    def undefined(self, cta: int, line: int, name: str, count: int, where: str) -> None:
+    def undefined(self, cta: int, line: int, name: str, count: int, where: str, *, rule: str) -> None:
         before = self.met.get((name, line))
         self.met[name, line] = Met(
             name, line, before.where if before else where, count + (before.times if before else 0)

@@ -122,11 +122,12 @@ class Memory:
         bulk_bytes: bytes in a cycle that bulk copies bring.
         bulk_cycles: cycles until the thread that issued a cp.async.bulk issues again.
         tensor_latency: the same as bulk_latency for a copy by a tensor map: for the first behind an
-            mbarrier.arrive.expect_tx, which goes out behind that, and for others.
-        tensor_cycles: the same as bulk_cycles: for the first copy by a tensor map, and for others of any sort.
-        bulk_store_bytes: bytes in a cycle that copies from shared memory store.
+            mbarrier.arrive.expect_tx, which goes out behind that, and for others; None: not known.
+        tensor_cycles: the same as bulk_cycles: for the first copy by a tensor map, and for others of any sort (None:
+            all take bulk_cycles).
+        bulk_store_bytes: bytes in a cycle that copies from shared memory store; None: not known.
         bulk_store_latency: cycles from the last of them until cp.async.bulk.wait_group.read lets its warp go on, and
-            until wait_group does.
+            until wait_group does; None: not known.
         l1_latency: cycles from a load that finds its line in L1 until an instruction that needs the value can issue.
         far_latency: cycles that a line takes longer the first time, if its home is the far half of L2.
     """
@@ -142,12 +143,27 @@ class Memory:
     bulk_latency: Cycles
     bulk_bytes: BytesPerCycle
     bulk_cycles: Cycles
-    tensor_latency: tuple[Cycles, Cycles] = (294, 294)
-    tensor_cycles: tuple[Cycles, Cycles] = (204, 60)
-    bulk_store_bytes: BytesPerCycle = 32
-    bulk_store_latency: tuple[Cycles, Cycles] = (21, 50)
+    tensor_latency: tuple[Cycles, Cycles] | None = None
+    tensor_cycles: tuple[Cycles, Cycles] | None = None
+    bulk_store_bytes: BytesPerCycle | None = None
+    bulk_store_latency: tuple[Cycles, Cycles] | None = None
     l1_latency: Delay = 0
     far_latency: Delay = 0
+
+    def held(self, first: bool, tensor: bool) -> int:
+        """Cycles until the thread that issued a bulk copy to shared memory issues again.
+
+        Args:
+            first: whether it is the first behind an mbarrier.arrive.expect_tx.
+            tensor: whether a tensor map says which bytes.
+        """
+        if self.tensor_cycles is None or (first and not tensor):
+            return self.bulk_cycles
+        return self.tensor_cycles[not first]
+
+    def lacks(self, *keys: str) -> str:
+        """The first of these keys that is not known; "" for none."""
+        return next((key for key in keys if getattr(self, key) is None), "")
 
 
 @dataclass(frozen=True)

@@ -223,13 +223,14 @@ def _time(timing: LaunchTiming) -> list[str]:
             f"CTAs of an SM       {placement.resident} at a time, limited by {placement.limit} "
             f"({placement.registers} registers a thread); {timing.active_warps} warps"
         ),
-        f"throughput          {timing.throughput:.1f} FMA/clk/SM, tensor pipes busy {100 * timing.tensor_busy:.1f} %",
+        f"throughput          {timing.throughput:.1f} FMA/clk/SM, tensor pipes busy {100 * timing.tensor_busy:.1f} %"
+        + "".join(f", {name} unit taken {100 * share:.1f} %" for name, share in timing.units_busy.items()),
         f"machine code        about {timing.machine_instructions:,} warp instructions",
         f"order               {timing.order}{_lost(timing)}",
     ]
     worst = sorted(timing.stalls.items(), key=lambda pair: -pair[1])[:6]
     lines.append("cycles of warps     " + ", ".join(f"{cause} {100 * count / whole:.0f} %" for cause, count in worst))
-    return lines
+    return lines + [f"assumed: {text}" for text in timing.assumed]
 
 
 def _lost(timing: LaunchTiming) -> str:

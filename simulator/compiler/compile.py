@@ -142,7 +142,7 @@ def _global(op: Operation, form: Form, config: Config) -> TimedOperation:
 
 def _no_times(op: Operation, config: Config, table: str, other: str) -> ConfigError:
     """An error about an instruction that needs a table which another config has."""
-    reason = f"line {op.line} of the trace: {config.name} has no times for '{op.instruction.form.opcode}'"
+    reason = f"line {op.line}: {config.name} has no times for '{op.instruction.form.opcode}'"
     return ConfigError(config.path, table, reason, f"a config with [{table}], such as {other}")
 
 
@@ -158,7 +158,7 @@ def _check_asynchronous(op: Operation, form: Form, config: Config) -> None:
         raise _no_times(op, config, "tcgen05", "b200")
     if config.tcgen05 is not None and is_tcgen05_mma(form) and config.tcgen05.kind(form.kind) is None:
         legal = ", ".join(name for kind in config.tcgen05.kinds for name in kind.kinds)
-        reason = f"line {op.line} of the trace: no table for '{form.opcode}'"
+        reason = f"line {op.line}: no table for '{form.opcode}'"
         raise ConfigError(config.path, "tcgen05.kind", reason, legal)
 
 

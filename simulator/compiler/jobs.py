@@ -22,7 +22,7 @@ Executions = Sequence[Fact] | Periodic[Fact]
 _FREE = (
     known.Idle, known.CommitGroupFacts, known.WaitGroupFacts, known.CopyArriveFacts,
     known.FetchFacts, known.BulkFacts, known.BulkStoreFacts, known.BulkGroupFacts,
-    known.CommitProductsFacts, known.WaitProductsFacts,
+    known.CommitProductsFacts, known.WaitProductsFacts, known.AllocateFacts, known.FreeFacts,
 )  # fmt: skip # facts that take no time of a unit behind issue or of an mbarrier
 _OF_UNITS = (
     known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts, known.MoveFacts, known.ProductFacts,
@@ -53,7 +53,7 @@ def jobs_of(facts: Mapping[int, Executions], config: Config, line: int) -> tuple
     Args:
         facts: for each warp, what its executions do.
         config: the chip.
-        line: the line of the trace, for errors; 0 for none.
+        line: the line of the trace or the PTX, for errors; 0 for none.
     """
     jobs: dict[int, Periodic[Job]] = {}
     costs: dict[Fact, Cost | None] = {}
@@ -70,11 +70,35 @@ def jobs_of(facts: Mapping[int, Executions], config: Config, line: int) -> tuple
 
 
 def price(fact: Fact, config: Config, line: int) -> Cost | None:
-    """What a fact costs; None for one whose time is that of `[memory]` or `[mbarrier]`."""
+    """What a fact costs; None for one whose time is that of `[memory]` or `[mbarrier]`.
+
+    Raises:
+        ConfigError: the config has no time for it.
+    """
+    _check_memory(fact, config, line)
     if isinstance(fact, _FREE) or (config.mbarrier is not None and not isinstance(fact, _OF_UNITS)):
         return None
     try:
         return product_cost(config, fact) if isinstance(fact, known.ProductFacts) else cost(config, fact)
     except ConfigError as error:
-        where = f"line {line} of the trace: " if line else ""
-        raise ConfigError(error.path, error.key, where + error.reason, error.legal) from None
+        raise ConfigError(error.path, error.key, _where(line) + error.reason, error.legal) from None
+
+
+def _check_memory(fact: Fact, config: Config, line: int) -> None:
+    """Raises ConfigError for a copy whose time `[memory]` may leave out and does."""
+    match fact:
+        case known.BulkFacts(tensor=True):
+            what, keys = "copies by tensor maps", ("tensor_latency", "tensor_cycles")
+        case known.BulkStoreFacts() | known.BulkGroupFacts():
+            what, keys = "bulk copies from shared memory", ("bulk_store_bytes", "bulk_store_latency")
+        case _:
+            return
+    lacking = config.memory.lacks(*keys) if config.memory is not None else ""
+    if lacking:
+        reason = f"{_where(line)}{config.name} has no times for {what}"
+        legal = f"{' and '.join(keys)} in [memory], as h100_sxm has"
+        raise ConfigError(config.path, f"memory.{lacking}", reason, legal)
+
+
+def _where(line: int) -> str:
+    return f"line {line}: " if line else ""

@@ -30,7 +30,7 @@ def matrix_of_program(op: Operation, form: MmaForm, config: Config) -> TimedOper
         return operation
     sequence = config.sequences.find(form) if config.sequences is not None else None
     if sequence is None:
-        reason = f"line {op.line} of the trace: no [[tensor]] class matches '{form.opcode}'"
+        reason = f"line {op.line}: no [[tensor]] class matches '{form.opcode}'"
         raise ConfigError(config.path, "tensor", reason, _described(form))
     emulated = Emulated(sequence, _operand_registers(op))
     return TimedOperation(Unit.TENSOR, 1, 1, op.reads, op.writes, op.line, emulated=emulated)

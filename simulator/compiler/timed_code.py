@@ -83,7 +83,7 @@ class StallReason(IntEnum):
     BRANCH = 7, "end of a loop"
     FINISHED = 8, "program over"
     TCGEN05 = 9, "queue of the tcgen05 unit full"
-    TMEM = 10, "tcgen05.ld or st not complete, or the path to Tensor Memory taken"
+    TMEM = 10, "tcgen05.ld or st not complete, the path to Tensor Memory taken, or no columns free"
     MBARRIER = 11, "phase of an mbarrier not complete"
     GLOBAL = 12, "group of copies not complete, or operand on its way from global memory"
     SEQUENCE = 13, "a further machine instruction of the sequence that stands for an instruction issued"

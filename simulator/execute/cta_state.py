@@ -58,6 +58,7 @@ class CtaState:
         met: how often each undefined case has occurred so far, by name.
         apart: how far D of the instructions that were compared is from the exact results of the same operands.
         compared: matrix instructions that were compared.
+        multiplied: multiply-adds of tcgen05.mma so far, pruned products included.
         rank, peer: which CTA of a pair this is, 0 or 1, and the other one; None for a CTA alone.
         cluster: the barrier of the pair, one object for both.
         line: the line of the trace whose instruction is executed.
@@ -86,6 +87,7 @@ class CtaState:
     met: Counter[str] = field(default_factory=Counter)
     apart: Apart = field(default_factory=Apart)
     compared: int = 0
+    multiplied: int = 0
     rank: int = 0
     peer: CtaState | None = None
     cluster: ClusterBarrier = field(default_factory=ClusterBarrier)
@@ -166,10 +168,10 @@ class CtaState:
         self.compare -= instructions
         self.compared += instructions
 
-    def note_undefined(self, name: str, count: int, where: str) -> None:
+    def note_undefined(self, name: str, count: int, where: str, rule: str = "") -> None:
         """Tells the listeners of an undefined case, and counts it or raises UndefinedBehavior, as the policy says."""
         for listener in self.listeners:
-            listener.undefined(self.rank, self.line, name, count, where)
+            listener.undefined(self.rank, self.line, name, count, where, rule=rule or name)
         if self.undefined == "raise":
             raise undefined_behavior(name, where)
         self.met[name] += count

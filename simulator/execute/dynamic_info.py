@@ -23,6 +23,7 @@ that takes no unit's time, is `Idle`.
 | wgmma.commit_group; wait_group | CommitProductsFacts; WaitProductsFacts | none | after issue; when complete |
 | tcgen05.ld, tcgen05.st | MoveFacts | the sub-core's path to Tensor Memory | after issue; ld's registers come later |
 | tcgen05.wait::ld, ::st | MoveWaitFacts | none | when the warp's own ld, or st, are complete |
+| tcgen05.alloc; dealloc | AllocateFacts; FreeFacts | none | when so many columns are free; after issue |
 | mbarrier.init | InitFacts | none | after issue |
 | mbarrier.arrive | ArriveFacts | none | after issue |
 | mbarrier.try_wait (test_wait in a loop) | WaitFacts | none | when the phase of that parity is complete |
@@ -35,7 +36,7 @@ that takes no unit's time, is `Idle`.
 | cp.async.bulk | BulkFacts | the way to global memory; its bytes count on the mbarrier | after issue |
 | cp.async.bulk from shared memory | BulkStoreFacts | the way to global memory | after issue |
 | cp.async.bulk.commit_group, wait_group | BulkGroupFacts | none | after issue; when read, or complete |
-| alloc, dealloc, fences, inval, test_wait that is not waited for | Idle | none | after issue |
+| relinquish_alloc_permit, fences, inval, test_wait that is not waited for | Idle | none | after issue |
 
 An mbarrier in the engine is one in the hardware's sense: `InitFacts` gives it a count; each arrival (of a thread, or of
 a commit) lowers the pending count; at zero the phase is complete, its parity flips and the count begins anew. A wait
@@ -168,6 +169,20 @@ class MoveWaitFacts:
     """tcgen05.wait::st (`store`) or tcgen05.wait::ld."""
 
     store: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateFacts:
+    """tcgen05.alloc of so many columns of Tensor Memory, in one CTA."""
+
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FreeFacts:
+    """tcgen05.dealloc of so many columns, in one CTA."""
+
+    columns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,11 +343,12 @@ class Idle:
 
 
 QueuedFacts = MmaFacts | CopyFacts | ShiftFacts | CommitFacts
+TensorMemoryFacts = MoveFacts | MoveWaitFacts | AllocateFacts | FreeFacts
 GlobalFacts = (
     FetchFacts | CommitGroupFacts | WaitGroupFacts | CopyArriveFacts | BulkFacts | BulkStoreFacts | BulkGroupFacts
 )  # fmt: skip
 Fact = (
-    QueuedFacts | MoveFacts | MoveWaitFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | PostFacts
+    QueuedFacts | TensorMemoryFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | PostFacts
     | GlobalFacts | ProductFacts | CommitProductsFacts | WaitProductsFacts | BarrierFacts | Idle
 )  # fmt: skip
 

@@ -91,7 +91,7 @@ class Listener:
     def columns_freed(self, cta: int, line: int, allocation: Allocation) -> None:
         """Called when a tcgen05.dealloc has given columns back."""
 
-    def undefined(self, cta: int, line: int, name: str, count: int, where: str) -> None:
+    def undefined(self, cta: int, line: int, name: str, count: int, where: str, *, rule: str) -> None:
         """Called when an undefined case has occurred.
 
         Args:
@@ -99,4 +99,5 @@ class Listener:
             name: the name of the case, see `isa.undefined.RULES`.
             count: how often it occurred.
             where: the circumstances in words, possibly empty.
+            rule: by which a check names it: the name of the case, or what is narrower and weighs less.
         """

@@ -294,7 +294,7 @@ class Tcgen05Target(FaultTarget):
         undefined, unordered = mend(self.shape, ctas, call, idesc, self.policy)
         how: dict[str, Any] = {"target": self.target, "arithmetic": self.arithmetic}
         try:
-            multiply(call, ctas, **how, meet=lambda name, _count, _where: met.append(name))
+            multiply(call, ctas, **how, meet=lambda name, _count, _where, _rule="": met.append(name))
         except (IsaError, UndefinedBehavior) as error:
             return Executed(None, broken, self._refused(idesc), reason="illegal", said=str(error))
         if "d" in offsets:

@@ -13,22 +13,26 @@ class BulkStores:
     """The bulk copies of an SM from shared memory: one after the other, each warp's in groups.
 
     Attributes:
+        bytes: that it stores in a cycle.
+        latency: from the last byte until it has been read, and until it is there.
         free: when the next one begins.
         open: by warp, when the last copy of its open group has been read.
         committed: by warp, the same of its committed groups, the oldest first.
     """
 
     def __init__(self, sm: SmOfUnits, l2: L2, path: Path) -> None:
-        self.sm, self.l2, self.path, self.rules, self.free = sm, l2, path, l2.memory, 0
+        self.sm, self.l2, self.path, self.free = sm, l2, path, 0
+        self.bytes = l2.memory.bulk_store_bytes or 1  # where they are not known, `jobs.price` has refused all copies
+        self.latency = l2.memory.bulk_store_latency or (0, 0)
         self.open: dict[int, int] = {}
         self.committed: dict[int, deque[int]] = {}
 
     def store(self, warp: Warp, size: int, now: int) -> None:
         """Issues a copy, which begins when those before it have been read."""
         begin = max(now, self.free)
-        self.free = max(begin + -(-size // self.rules.bulk_store_bytes), self.l2.write(self.path, begin, size))
+        self.free = max(begin + -(-size // self.bytes), self.l2.write(self.path, begin, size))
         self.open[warp.id] = self.free
-        self.sm.machine.lasts(self.free + self.rules.bulk_store_latency[True])
+        self.sm.machine.lasts(self.free + self.latency[True])
 
     def group(self, warp: Warp, groups: int, reads: bool, now: int) -> None:
         """Commits the open group (`groups` -1), or lets the warp wait for all but the last so many."""
@@ -40,12 +44,12 @@ class BulkStores:
         while len(committed) > groups:
             last = committed.popleft()
         if last:
-            done = last + self.rules.bulk_store_latency[not reads]
+            done = last + self.latency[not reads]
             warp.wait_until(max(done, now + 1), StallReason.GLOBAL)
 
     def state(self, now: int) -> tuple[object, ...]:
         """Returns all that decides what happens next, in cycles relative to `now`."""
-        longest = self.rules.bulk_store_latency[True]
+        longest = self.latency[True]
         groups = tuple(
             (number, tuple(max(cycle - now, -longest) for cycle in cycles)) for number, cycles in self.committed.items()
         )

@@ -161,11 +161,13 @@ class GlobalMemory:
             case FetchFacts():
                 return self.fetch(core, warp, operation, fact, now)
             case BulkFacts(tensor=tensor):
-                rules, later = self.memory, warp.id not in self.expecting
-                cycles = rules.tensor_cycles[later] if tensor or later else rules.bulk_cycles
+                rules, first = self.memory, warp.id in self.expecting
                 self.expecting.discard(warp.id)
-                warp.wait_until(now + cycles, StallReason.GLOBAL)
-                latency = rules.tensor_latency[later] if tensor else rules.bulk_latency
+                warp.wait_until(now + rules.held(first, tensor), StallReason.GLOBAL)
+                latency = rules.bulk_latency
+                if tensor:
+                    assert rules.tensor_latency is not None
+                    latency = rules.tensor_latency[not first]
                 issue = self.observer.current if self.observer is not None else None
                 self.bulk.requests.put((fact, now + latency, issue))
             case BulkStoreFacts(bytes=size):

@@ -23,10 +23,12 @@ from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import (
     CLUSTER,
     STORES,
+    AllocateFacts,
     ArriveFacts,
     Barrier,
     CommitProductsFacts,
     ExpectFacts,
+    FreeFacts,
     InitFacts,
     MoveFacts,
     MoveWaitFacts,
@@ -45,6 +47,7 @@ from simulator.machine.matrix_unit import MatrixUnit
 from simulator.machine.mbarriers import Mbarriers
 from simulator.machine.memory import GlobalMemory
 from simulator.machine.outcomes import BOUNDARY, NEVER, OUTSIDE, PAUSE
+from simulator.machine.tensor_memory import TensorMemory
 from simulator.machine.tensor_unit import TensorUnit
 
 BEHIND_ISSUE = (Unit.TCGEN05, Unit.TMEM, Unit.SYNC)  # units whose instructions go on working, or wait
@@ -195,6 +198,7 @@ class Machine:
         """The error that says which warps wait for what never comes."""
         waiting = [line for sm in self.sms for line in sm.barriers.describe()]
         waiting += self.mbarriers.describe()
+        waiting += [line for sm in self.sms for line in sm.tensor_memory.describe()]
         return DeadlockError((*waiting, f"{self.unfinished} of {len(self.places)} warps are unfinished"))
 
 
@@ -204,7 +208,7 @@ class Sm:
     Attributes:
         cta: the number of its CTA.
         alarm: what the front waits for while it sleeps, until the cycle `wakes_at`.
-        moved: by warp and whether they are stores, when all its tcgen05.ld or st are complete.
+        tensor_memory: its Tensor Memory.
         unit, matrix_unit, memory: None where no program uses them.
     """
 
@@ -214,7 +218,7 @@ class Sm:
         self.barriers, first_warp = Barriers(machine.cta_warps), cta * machine.cta_warps
         rules = rules_of(machine.config)
         self.front: SmFront = self.front_code.Front(rules, cta, first_warp, skip, self.observer, self.barriers)
-        self.moved: dict[tuple[int, bool], int] = {}
+        self.tensor_memory = TensorMemory(self)
         self.alarm, self.wakes_at = self.env.event(), 0
         self.unit: TensorUnit | None = None
         self.matrix_unit: MatrixUnit | None = None
@@ -279,10 +283,15 @@ class Sm:
         written."""
         mbarriers = self.machine.mbarriers
         match job.fact:
-            case MoveFacts(store=store) if job.cost is not None:
-                return self.move(core, warp, operation, job, store, now)
+            case MoveFacts(store=store):
+                assert job.cost is not None
+                return self.tensor_memory.move(core, warp, operation, job.cost, store, now)
             case MoveWaitFacts(store=store):
-                warp.wait_until(self.moved.get((warp.id, store), 0), StallReason.TMEM)
+                self.tensor_memory.wait(warp, store)
+            case AllocateFacts(columns=columns):
+                self.tensor_memory.allocate(warp, columns)
+            case FreeFacts(columns=columns):
+                self.tensor_memory.free(columns, now)
             case InitFacts(barrier=barrier, count=count):
                 mbarriers.init(barrier, count)
             case ExpectFacts(barrier=barrier, count=count):
@@ -317,17 +326,6 @@ class Sm:
         if self.memory is not None:
             self.memory.expecting.add(warp.id)
 
-    def move(self, core: Core, warp: Warp, operation: TimedOperation, job: Job, store: bool, now: int) -> int:
-        """Issues a tcgen05.ld or st, which takes its sub-core's path to Tensor Memory."""
-        cost = job.cost
-        assert cost is not None
-        core.set_free(Unit.TMEM, now + cost.interval)
-        for register in operation.writes:
-            warp.set_ready(register, now + cost.latency, operation.unit)
-        key = warp.id, store
-        self.moved[key] = max(self.moved.get(key, 0), now + cost.latency)
-        return cost.latency
-
     def leave(self, warp: Warp, now: int) -> None:
         """Notes that the program of a warp is over."""
         if self.unit is not None:
@@ -360,7 +358,7 @@ class Sm:
         """Returns all that decides what the units behind the front do next, in cycles relative to `now`."""
         unit = self.unit.state(now) if self.unit is not None else None
         memory = self.memory.state(now) if self.memory is not None else None
-        moved = tuple((key, cycle - now) for key, cycle in self.moved.items() if cycle > now)
+        moved = self.tensor_memory.state(now)
         products = self.matrix_unit.state(now) if self.matrix_unit is not None else None
         return unit, products, memory, moved, self.barriers_state(now)
 

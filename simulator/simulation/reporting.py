@@ -10,13 +10,12 @@ from isa.forms.record import Unit
 from simulator.arithmetic.deviation import Apart
 from simulator.arithmetic.rows import INFERRED, sum_row
 from simulator.chip.config import Config
-from simulator.compiler.tcgen05 import sources
 from simulator.compiler.timed_code import StallReason
-from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import MmaFacts
 from simulator.execute.tcgen05.plan import row_of
 from simulator.program.lowering import Operation
 from simulator.program.program import Program
+from simulator.simulation.assumed import assumed_tables, tables_of
 from simulator.simulation.demand import Work, multiply_adds, work_of
 from simulator.simulation.energy import Counted, Spent, dynamic, limited_clock, over_limit, with_rest
 from simulator.simulation.exact import ExactResults
@@ -155,28 +154,23 @@ def _memory(executed: Executed) -> Memory:
 def _assumed(config: Config | None, program: Program, executed: Executed) -> list[str]:
     """The assumed config tables and the inferred arithmetic that this run used."""
     machine = executed.machine
-    tables = {"issue"}
+    forms = [op.instruction.form for op, _ in program.operations]
+    tables = {"issue"} | tables_of(config, forms, executed.work)
     inferred = {}
-    for op, _ in program.operations:
-        form = op.instruction.form
+    for form in forms:
         table = form.time.table
         if is_mma(form):
-            tensor = config.tensor_class(form) if config is not None else None
-            tables |= {f"tensor {tensor.name}"} if tensor else {"sequences"}
             if form.a_type.is_float and machine.arithmetic == "chip":
                 row = sum_row(form, machine.target)
                 if row.evidence == INFERRED:
                     inferred[f"[arithmetic] {row.evidence}: {row.source}"] = True
         elif not form.asynchronous:
-            tables |= {table}
             if config is not None and form.time.assumed:
                 inferred[f"[{table}] assumed: {form.time.assumed}"] = True
             if config is not None and table == "alu" and any(role.width == 64 for role in form.roles):
                 inferred["[alu] assumed: integer arithmetic of 64 bits takes the time of 32 bits"] = True
-        elif table == "mbarrier":
-            tables |= {"mbarrier" if config is not None and config.mbarrier is not None else "tcgen05.mbarrier"}
-            if config is not None and "_tx." in form.opcode:
-                inferred["[mbarrier] assumed: transaction counts take no time of their own"] = True
+        elif table == "mbarrier" and config is not None and "_tx." in form.opcode:
+            inferred["[mbarrier] assumed: transaction counts take no time of their own"] = True
     if machine.arithmetic == "chip" and (
         kinds := {(fact.kind, fact.sparse) for fact in executed.work if isinstance(fact, MmaFacts)}
     ):
@@ -188,13 +182,7 @@ def _assumed(config: Config | None, program: Program, executed: Executed) -> lis
         return list(inferred)
     if config.energy is not None:
         tables.add("energy")
-    tables.update(table for fact in executed.work for table in sources(config, fact))
     tables.update(config.changed)
     if any(code.loops for code in program.codes):
         tables.add("loop")
-    try:
-        return [
-            f"[{table}] {config.sources[table]}" for table in sorted(tables) if config.status(table) == "assumed"
-        ] + list(inferred)
-    except KeyError as error:
-        raise ConfigError(config.path, str(error), "no source", "a source for each table") from None
+    return assumed_tables(config, tables) + list(inferred)

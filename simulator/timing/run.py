@@ -177,4 +177,6 @@ def result(machine: Machine, cycles: int, skipped: int) -> Timing:
     if machine.cluster.units and machine.config.tcgen05 is not None:
         more["tcgen05_busy"] = tuple((unit.busy, unit.products) for unit in machine.cluster.units)
         more["tmem_busy"] = tuple(path for _, _, path in busy)
+    if units := [sm.matrix_unit for sm in machine.sms if sm.matrix_unit is not None]:
+        more["wgmma_busy"] = tuple((unit.busy, unit.products) for unit in units)
     return Timing(cycles, waits, machine.issued, [[tensor, alu] for tensor, alu, _ in busy], shared, skipped, **more)

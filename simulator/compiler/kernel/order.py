@@ -1,5 +1,10 @@
 """The order of machine instructions within a region, by list scheduling as in ptxas: the instruction on which the
-longest chain of others depends goes first. The registers that ptxas has limit how far ahead it looks."""
+longest chain of others depends goes first. The registers that ptxas has limit how far ahead it looks.
+
+What is queued at the tcgen05 unit stays in the order of the PTX, and nothing passes it. `tcgen05.wait::ld` keeps loads
+of Tensor Memory and what reads their registers in order, and nothing else. Both as ptxas 13.0 has it for sm_100a (31
+kernels, read with nvdisasm).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from isa.forms.record import Space, Time
+from isa.forms.tcgen05 import waits_for_loads
 from simulator.compiler.kernel.regions import Micro
+from simulator.program.kernel import Operation
 
 WINDOW = 12  # instructions that the compiler looks ahead; fitted, see docs/kernels.md
 _DISTANCE = {  # cycles that the compiler expects until the result is there; published: none, assumed
@@ -15,12 +22,13 @@ _DISTANCE = {  # cycles that the compiler expects until the result is there; pub
     Time.LOAD_MATRIX: 34,
     Time.LOAD_GLOBAL: 200,
     Time.TENSOR: 33,
+    Time.TMEM: 30,
 }
 _SLOW, _TEST, _PIPE = 24, 13, 5
 _WAIT = 12  # cycles for which it puts off what waits for products of a warpgroup; fitted to loops of one product
 _FENCES = (
     Time.BARRIER, Time.MBARRIER, Time.COPY_GROUP, Time.COPY_ARRIVAL, Time.FENCE, Time.CLUSTER_BARRIER,
-    Time.WGMMA, Time.WGMMA_SYNC,
+    Time.WGMMA, Time.WGMMA_SYNC, Time.TCGEN05, Time.TCGEN05_FENCE,
 )  # fmt: skip
 
 
@@ -69,7 +77,15 @@ def _edges(micros: Sequence[Micro]) -> list[list[tuple[int, int]]]:
     writer: dict[int, int] = {}
     readers: dict[int, list[int]] = defaultdict(list)
     memory = _Memory(followers)
+    loaded: dict[int, int] = {}  # by register, the load of Tensor Memory that no wait has come behind
     for index, micro in enumerate(micros):
+        if _waits_for_loads(micro):
+            for register, load in loaded.items():
+                followers[load].append((index, distance(micros[load])))
+                writer[register] = index
+            loaded.clear()
+        elif micro.own and micro.time is Time.TMEM:
+            loaded.update(dict.fromkeys(micro.writes, index))
         for register in micro.reads:
             if register in writer:
                 followers[writer[register]].append((index, distance(micros[writer[register]])))
@@ -114,7 +130,7 @@ class _Memory:
         """Adds the next instruction."""
         if not micro.own:
             return
-        if micro.time in _FENCES:
+        if micro.time in _FENCES or (micro.time is Time.TMEM_SYNC and not _waits_for_loads(micro)):
             cycles = _WAIT if micro.time is Time.WGMMA_SYNC else 1
             for other in self.behind:
                 self.followers[other].append((index, 1))
@@ -149,8 +165,15 @@ class _Memory:
                 self.read[space].append(index)
 
 
+def _waits_for_loads(micro: Micro) -> bool:
+    return micro.own and isinstance(micro.item, Operation) and waits_for_loads(micro.item.instruction.form)
+
+
 def accesses(micro: Micro) -> list[tuple[Space, bool]]:
-    """The memories that an instruction accesses, and whether it writes there."""
+    """The memories that an instruction accesses, and whether it writes there. A wait for loads of Tensor Memory is as a
+    write there: none passes it."""
+    if _waits_for_loads(micro):
+        return [(Space.TENSOR, True)]
     form = micro.item.instruction.form  # type: ignore[union-attr] # an own one is an operation
     if (access := form.access) is None:
         return []

@@ -78,7 +78,8 @@ def _mma(instruction: Instruction, form: Form) -> Executor:
                 later.happen(machine, form, warp, lane, touched, partial(_multiply, machine, call, group))
             else:
                 _multiply(machine, call, group)
-            facts[row] = facts_of(call)
+            facts[row] = done = facts_of(call)
+            machine.multiplied += done.fma
         return Outcome(facts=tuple(facts))
 
     return run

@@ -8,9 +8,9 @@ Metadata work as a plain multiplexer whatever the codes (assumed: so measured on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from typing import get_args
+from typing import Protocol, get_args
 
 import numpy as np
 
@@ -35,9 +35,15 @@ from simulator.execute.tcgen05.fetch import (
 from simulator.execute.tcgen05.plan import Call, Plan, plan_of, sum_of, written_lanes
 from simulator.state.carried import CarryingTensorMemory
 
-Meet = Callable[[str, int, str], None]
-ZEROS = ", whose stored elements are 0"
-"""Ends the place of undefined codes that only choose among zeros, so that no finite result depends on them."""
+OF_ZEROS = "undefined-metadata-of-zeros"
+"""The rule of undefined codes that only choose among zeros, so that no finite result depends on them."""
+
+
+class Meet(Protocol):
+    """What is told of undefined cases."""
+
+    def __call__(self, name: str, count: int, where: str, rule: str = "", /) -> None:
+        """Notes a case; `rule` as that of `Listener.undefined`, the name if it is empty."""
 
 
 def multiply(
@@ -94,7 +100,7 @@ def multiply(
     return reduce(Apart.__add__, (apart(patterns, right, plan.types[2]) for patterns, right in pairs))
 
 
-def _refuse(name: str, count: int, where: str) -> None:
+def _refuse(name: str, count: int, where: str, rule: str = "") -> None:
     raise undefined_behavior(name, where)
 
 
@@ -169,8 +175,9 @@ def _codes(plan: Plan, cta: Cta, a: Bits, meet: Meet) -> Bits | None:
         stored = (a & ~sign).reshape(*words.shape, -1).any(axis=-1)
         _, row, chunk = (int(i) for i in np.argwhere(undefined)[0])
         where = f"{plan.call.form.opcode}: row {row}, chunk {chunk}: code 0b{int(words[undefined][0]):04b}"
-        ending = "" if (undefined & stored).any() else ZEROS
-        meet("undefined-metadata", int(undefined.any(axis=0).sum()), where + ending)
+        harmless = not (undefined & stored).any()
+        where += ", whose stored elements are 0" if harmless else ""
+        meet("undefined-metadata", int(undefined.any(axis=0).sum()), where, OF_ZEROS if harmless else "")
     return words
 
 

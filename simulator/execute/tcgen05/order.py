@@ -8,7 +8,7 @@ import numpy as np
 from isa.forms.record import Form
 from isa.ptx.instruction import Instruction
 from simulator.execute.cta_state import CtaState, Executor, Outcome
-from simulator.execute.dynamic_info import CommitFacts, Fact, Idle, MoveWaitFacts
+from simulator.execute.dynamic_info import AllocateFacts, CommitFacts, Fact, FreeFacts, Idle, MoveWaitFacts
 from simulator.execute.operands import addresses, reader
 from simulator.execute.pending import PendingWait
 from simulator.execute.registry import prepares
@@ -45,7 +45,7 @@ def _allocate(instruction: Instruction, form: Form) -> Executor:
         def describe() -> str:
             return f"{waiting[0][2]} columns of Tensor Memory, all of which are allocated"
 
-        facts = (Idle(),) * len(warps)
+        facts = tuple(AllocateFacts(count) for _, _, count in waiting)
         if ready():
             return Outcome(facts=facts)
         still = lambda: [warp for warp, _, _ in waiting]  # noqa: E731
@@ -59,9 +59,9 @@ def _deallocate(instruction: Instruction, form: Form) -> Executor:
     read_addresses, columns = first(reader(instruction["taddr"])), first(reader(instruction["columns"]))
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        for _, warp, (base, count) in together(
-            machine, warps, form, read_addresses(machine, warps), columns(machine, warps)
-        ):
+        given = together(machine, warps, form, read_addresses(machine, warps), columns(machine, warps))
+        facts: list[Fact] = []
+        for _, warp, (base, count) in given:
             cta = machine.resident(warp)
             completion = later.completion_of(machine)
             if completion is not None:
@@ -69,8 +69,9 @@ def _deallocate(instruction: Instruction, form: Form) -> Executor:
             cta.tmem.deallocate(base, count, f"warp {machine.warp_in_cta(warp)}: ")
             for listener in machine.listeners:
                 listener.columns_freed(cta.number, machine.line, Allocation(base, count))
+            facts.append(FreeFacts(count))
         machine.note(instruction, warps)
-        return Outcome(facts=(Idle(),) * len(warps))
+        return Outcome(facts=tuple(facts))
 
     return run
 

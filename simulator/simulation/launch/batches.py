@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import Error
-from isa.forms.synchronisation import sees_other_threads
+from isa.forms.synchronisation import is_mbarrier_wait, sees_other_threads
 from isa.targets import Target
 from simulator.execute.geometry import Batch, Geometry, Unstarted
 from simulator.execute.launch_state import Asynchronous, LaunchState, launch_state
@@ -117,6 +117,7 @@ class Executed:
     Attributes:
         counts: by place, how often a warp executed the item.
         undefined: how often each undefined case occurred, by name.
+        multiplied: multiply-adds of instructions whose operands say how many they are.
         recordings: of the CTAs that were to be recorded, in their order.
         printed: what the kernel has printed (`printf`).
         found: waits and fences that are missing.
@@ -127,6 +128,7 @@ class Executed:
     recordings: list[Recording] = field(default_factory=list)
     printed: str = ""
     found: Found = field(default_factory=Found)
+    multiplied: int = 0
 
     def add(self, other: Executed) -> None:
         """Adds what another batch gave."""
@@ -135,6 +137,7 @@ class Executed:
         self.recordings += other.recordings
         self.printed += other.printed
         self.found.add(other.found.met)
+        self.multiplied += other.multiplied
 
 
 def shared_storage(size: int) -> NDArray[np.uint8]:
@@ -203,7 +206,7 @@ def record(setup: Setup, ctas: NDArray[np.int64]) -> list[Recording]:
     """What the warps of some CTAs do, int64 [CTA]. They run on a copy of memory: what a launch computes does not depend
     on whether its time is asked for."""
     copied = replace(setup, memory=setup.memory.copied(), completion=None)
-    portions = batches(setup) if waits_for_others(setup.kernel) else batches(setup, ctas)
+    portions = batches(setup) if waits_for_clusters(setup.kernel) else batches(setup, ctas)
     return _in_turn(copied, prepared(setup.kernel), portions, ctas).recordings
 
 
@@ -242,7 +245,8 @@ def _in_turn(
         recordings = recorder.recordings(ctas, state.warps, code.kernel) if recorder is not None else []
         stamp = recorder.stamp if recorder is not None else stamp
         found = Found(watch.met) if watch is not None else Found()
-        total.add(Executed(np.array(run.counts, np.int64), Counter(run.state.met), recordings, run.printed, found))
+        counts, met = np.array(run.counts, np.int64), Counter(run.state.met)
+        total.add(Executed(counts, met, recordings, run.printed, found, state.multiplied))
         budget = run.budget
     return total
 
@@ -270,6 +274,13 @@ def takes_over(kernel: Kernel) -> bool:
 def waits_for_others(kernel: Kernel) -> bool:
     """Whether the CTAs of a kernel may wait for one another: it looks at what other threads write."""
     return any(isinstance(item, Operation) and sees_other_threads(item.instruction.form) for item in kernel.items)
+
+
+def waits_for_clusters(kernel: Kernel) -> bool:
+    """Whether the CTAs of a kernel may wait for those of other clusters, or take over their work. An mbarrier is in
+    shared memory, where those of the same cluster alone arrive."""
+    forms = {item.instruction.form for item in kernel.items if isinstance(item, Operation)}
+    return takes_over(kernel) or any(sees_other_threads(form) and not is_mbarrier_wait(form) for form in forms)
 
 
 @dataclass(frozen=True)

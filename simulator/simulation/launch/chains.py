@@ -17,7 +17,7 @@ from simulator.compiler.kernel.regions import Executed
 from simulator.compiler.kernel.replay import Marks
 from simulator.execute.dynamic_info import FetchFacts, FetchKind
 from simulator.program.kernel import Kernel, Operation
-from simulator.simulation.launch.batches import Setup, waits_for_others
+from simulator.simulation.launch.batches import Setup, waits_for_clusters
 from simulator.simulation.launch.recording import Recording
 
 MOST = 132  # CTAs that are timed together: each is an SM to simulate
@@ -41,7 +41,7 @@ class Link(NamedTuple):
 def may_wait(setup: Setup, config: Config) -> bool:
     """Whether the CTAs of a launch may have to be timed together."""
     few = 1 < setup.geometry.ctas <= min(config.chip.sms, MOST)
-    return few and config.mbarrier is not None and config.memory is not None and waits_for_others(setup.kernel)
+    return few and config.mbarrier is not None and config.memory is not None and waits_for_clusters(setup.kernel)
 
 
 def links(recordings: Sequence[Recording], kernel: Kernel) -> list[Link]:

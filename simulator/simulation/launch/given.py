@@ -11,23 +11,30 @@ import numpy as np
 from isa.errors import IsaError
 from isa.targets import parse_target
 from simulator.chip.config import Config
-from simulator.program.kernel import Kernel
+from simulator.program.kernel import Kernel, Operation
 from simulator.program.sass import Function, MachineCodeError, read_machine_code
 from simulator.simulation.launch.batches import Setup, record
 from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.timing import Placement
+
+_FROM_PTX = ("wgmma", "tcgen05", "tmem")  # tables of instructions that are not followed in machine code
 
 
 def machine_code_of(kernel: Kernel, config: Config | None, path: str | Path | None) -> Function | None:
     """The machine code of a kernel; None where none is given.
 
     Raises:
-        MachineCodeError: a file that cannot be read, machine code of another chip than the config, or no config.
+        MachineCodeError: a file that cannot be read, machine code of another chip than the config, no config, or a
+            kernel whose matrix instructions work behind issue.
     """
     if path is None:
         return None
     if config is None:
         raise MachineCodeError("machine code without a config, whose time it would serve", "a config, such as h100_sxm")
+    for item in kernel.items:
+        if isinstance(item, Operation) and item.instruction.form.time.table in _FROM_PTX:
+            reason = f"{path}: '{item.instruction.form.name}' (line {item.line}) is not followed in machine code"
+            raise MachineCodeError(reason, "no machine code: the time is then that of the PTX")
     function = read_machine_code(path, kernel.name)
     try:
         runs = not function.target or parse_target(function.target).number == parse_target(config.target).number

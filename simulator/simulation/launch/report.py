@@ -123,7 +123,7 @@ def counted(kernel: Kernel, executed: Executed) -> tuple[dict[str, int], int, in
     """Warp instructions by opcode (the most frequent first), those that multiply matrices, and their multiply-adds.
     An instruction of a warpgroup counts once for its four warps among these."""
     opcodes: Counter[str] = Counter()
-    tensor = fma = 0
+    tensor, fma = 0, executed.multiplied
     for item, count in zip(kernel.items, executed.counts.tolist(), strict=True):
         if not count:
             continue

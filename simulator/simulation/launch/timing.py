@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from simulator.errors import ConfigError, DeadlockError
 from simulator.machine.observer import TimingObserver
 from simulator.program.kernel import Kernel, Operation
 from simulator.program.sass import Function
+from simulator.simulation.assumed import assumed_tables, tables_of
 from simulator.simulation.demand import Work
 from simulator.simulation.launch.batches import TRY_CANCEL, Setup, takes_over
 from simulator.simulation.launch.chains import links, marks, may_wait
@@ -47,7 +48,7 @@ _KEPT, _MORE = (
 )  # registers of machine code for each live word of the PTX; fitted to six kernels, docs/kernels.md
 
 
-_UNTIMED = {"tcgen05": "tcgen05", "tmem": "tcgen05"}  # by table of a config: what launches execute
+PAIR = "a pair of CTAs (cta_group::2) is executed, but has no time yet in launches"
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,13 @@ class LaunchTiming:
         machine_instructions: of all warps of the launch, as ptxas is taken to write them.
         stalls: cycles of the SM's warps by cause.
         throughput: multiply-adds a cycle and SM, pruned products included, over the whole launch.
-        tensor_busy: the share of cycles in which the tensor pipes of the SM were taken.
+        tensor_busy: the share of cycles in which the SM's tensor cores multiply (`Timing.tensor_share`).
+        units_busy: for the units of wgmma and tcgen05, by name, the share of cycles in which the SM's takes no other
+            instruction; none that was never taken.
         work: the least work of that SM, for a roofline.
         order: whose order instructions are in: "machine code of FILE", or "schedule of the PTX".
         lost: the share of warps that took the schedule of the PTX although machine code is given.
+        assumed: tables of the config that the time rests on, although nobody measured or published them.
     """
 
     config: str
@@ -115,6 +119,8 @@ class LaunchTiming:
     work: Work
     order: str = "schedule of the PTX"
     lost: float = 0.0
+    units_busy: Mapping[str, float] = field(default_factory=dict)
+    assumed: tuple[str, ...] = ()
 
     @property
     def config_label(self) -> str:
@@ -130,6 +136,7 @@ class LaunchTiming:
             "time_us": self.time_us,
             "throughput_fma_per_clk_sm": self.throughput,
             "tensor_busy": self.tensor_busy,
+            "units_busy": dict(self.units_busy),
             "ctas_per_sm": placement.resident,
             "limited_by": placement.limit,
             "registers": placement.registers,
@@ -138,6 +145,7 @@ class LaunchTiming:
             "order": self.order,
             "warps_without_machine_code": self.lost,
             "stalls": dict(self.stalls),
+            "assumed": list(self.assumed),
         }
 
 
@@ -201,15 +209,14 @@ def estimated_registers(kernel: Kernel, warps: int) -> int:
 
 
 def check_timed(kernel: Kernel, config: Config) -> None:
-    """Raises ConfigError if a kernel has instructions that have no time in launches: `tcgen05`."""
+    """Raises ConfigError if a kernel has instructions that have no time in launches."""
     if takes_over(kernel):
         reason = f"'{TRY_CANCEL}' is executed, but has no time yet: which CTA takes over what depends on it"
         raise ConfigError(config.path, "chip", reason, "a launch without a config, which gives the values")
     for item in kernel.items:
-        name = _UNTIMED.get(item.instruction.form.time.table) if isinstance(item, Operation) else None
-        if name is not None:
-            reason = f"line {item.line}: {name} is executed, but has no time yet in launches"
-            raise ConfigError(config.path, name, reason, "a launch without a config, which gives the values")
+        if isinstance(item, Operation) and item.instruction.form.cta_group > 1:
+            legal = "a launch without a config, which gives the values"
+            raise ConfigError(config.path, "tcgen05", f"line {item.line}: {PAIR}", legal)
 
 
 def time_of(
@@ -259,7 +266,8 @@ def time_of(
         cycles += placement.left * (timing.cycles - timed.timing(timed.codes(shorter)).cycles)
     issued = machine_instructions(code, by_cta.values())
     stalls = np.array(list(timing.waits.values())).sum(axis=0) if timing.waits else np.zeros(len(StallReason), np.int64)
-    tensor = sum(busy[0] for busy in timing.busy) / max(timing.cycles, 1) / max(len(timing.busy), 1)
+    whole = max(timing.cycles, 1)
+    taken = {name: sum(busy for busy, _ in unit) / len(unit) / whole for name, unit in timing.units.items()}
     return LaunchTiming(
         config=config.name,
         config_path=config.own_path,
@@ -271,7 +279,9 @@ def time_of(
         machine_instructions=round(issued * setup.geometry.ctas / max(len(by_cta), 1)),
         stalls={reason.name.lower(): int(stalls[reason]) for reason in StallReason if stalls[reason]},
         throughput=fma / cycles / config.chip.sms,
-        tensor_busy=tensor,
+        tensor_busy=timing.tensor_share,
+        units_busy=taken,
+        assumed=tuple(_assumed(config, setup.kernel, recordings, cold)),
         work=work_of_recordings(config, setup.kernel, [by_cta[cta] for cta in placement.ctas]).times(placement.whole),
         order=f"machine code of {function.path}" if function is not None else "schedule of the PTX",
         lost=lost_share(code, by_cta.values()),
@@ -282,6 +292,18 @@ def timing_of_cta(code: Code, config: Config, recording: Recording, warps: int, 
     """The run of one CTA of so many warps, beside so many SMs that do the same and share L2."""
     timed = _Timed(code, config, {recording.cta: recording}, warps, sms, False, {}, 1)
     return timed.timing(timed.codes([(recording.cta,)]))
+
+
+def _assumed(config: Config, kernel: Kernel, recordings: Sequence[Recording], cold: bool) -> list[str]:
+    """The assumed tables of the config that the time of these CTAs rests on."""
+    steps = [step for recording in recordings for steps in recording.steps for step in steps]
+    executed = [kernel.items[place] for place in {step.place for step in steps}]
+    forms = {item.instruction.form for item in executed if isinstance(item, Operation)}
+    facts = {step.fact for step in steps if step.fact is not None}
+    tables = tables_of(config, forms, facts) | {"issue", "launch", *config.changed}
+    if "memory" in tables:
+        tables |= {"l2", "hbm"} if cold else {"l2"}
+    return assumed_tables(config, tables & config.sources.keys())
 
 
 @dataclass(frozen=True)

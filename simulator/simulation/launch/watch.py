@@ -17,13 +17,11 @@ from isa.ptx.instruction import register_names
 from simulator.execute.cta_state import Outcome
 from simulator.execute.events import Listener
 from simulator.execute.launch_state import LaunchState
-from simulator.execute.tcgen05.multiply import ZEROS
 from simulator.program.kernel import Operation
 from simulator.simulation.launch.accumulators import Accumulators
 from simulator.state.registers import WARP_SIZE, Lanes, Warps, register_place
 from simulator.state.shared import BANK_BYTES, LINE_BYTES
 
-OF_ZEROS = "undefined-metadata-of-zeros"
 _ANSWER = "clusterlaunchcontrol.query_cancel"
 
 
@@ -63,9 +61,9 @@ class Watch(Listener):
         self._none = np.zeros((self.state.batch.rows, WARP_SIZE), np.bool_)
         self.state.listen(self)
 
-    def undefined(self, cta: int, line: int, name: str, count: int, where: str) -> None:
+    def undefined(self, cta: int, line: int, name: str, count: int, where: str, *, rule: str) -> None:
         """As `Listener.undefined`; the line is the place of the item."""
-        self.note(OF_ZEROS if where.endswith(ZEROS) else name, line, count, -1, -1, where)
+        self.note(rule, line, count, -1, -1, where)
 
     def note(self, rule: str, place: int, count: int, row: int, lane: int, what: str) -> None:
         """Counts something."""

@@ -18,7 +18,7 @@ from simulator.program.program import Program
 from simulator.program.reader import load
 from simulator.simulation.interpreter import Interpreter
 from simulator.simulation.launch.arguments import parameter_bytes
-from simulator.simulation.launch.batches import batches, waits_for_others
+from simulator.simulation.launch.batches import batches, waits_for_clusters
 from simulator.simulation.launch.captured import place
 from simulator.simulation.launch.interpreter import prepared
 from simulator.simulation.launch.launching import Options, prepare
@@ -153,7 +153,7 @@ def map_of_trace(source: str | Path | Program) -> MemoryMap:
 
 
 def map_of_launch(path: str | Path, cta: int = 0) -> MemoryMap:
-    """Runs the cluster of one CTA of a captured launch; where CTAs wait for one another, all of them.
+    """Runs the cluster of one CTA of a captured launch; where clusters wait for one another, all of them.
 
     Raises:
         ViewError: there is no such CTA, or it has nothing in Tensor Memory.
@@ -169,7 +169,7 @@ def map_of_launch(path: str | Path, cta: int = 0) -> MemoryMap:
     if not 0 <= cta < setup.geometry.ctas:
         raise ViewError(f"no CTA {cta} in {capture.path.stem}", f"0 to {setup.geometry.ctas - 1}")
     cluster = setup.geometry.whole_clusters(np.array([cta]))
-    portions = batches(setup) if waits_for_others(kernel) else [cluster]
+    portions = batches(setup) if waits_for_clusters(kernel) else [cluster]
     recorder = Recorder(set(cluster.tolist()), lambda index: kernel.items[index].line)
     budget, code = setup.budget, prepared(kernel)
     for portion in portions:

@@ -15,7 +15,7 @@ from simulator.compiler.kernel.machine import machine_code, segments
 from simulator.compiler.kernel.order import accesses, ordered
 from simulator.compiler.kernel.regions import Micro
 from simulator.program.capture import read_capture
-from simulator.program.kernel import Kernel, link
+from simulator.program.kernel import Kernel, Operation, link
 from simulator.simulation.launch.captured import launch
 from simulator.simulation.launch.timing import last_ctas
 from simulator.views.timeline.stalls import CAUSES, VIEWS, added
@@ -33,9 +33,9 @@ COUNTED = sorted(
 )
 
 
-def linked(body: str) -> Kernel:
-    registers = ".reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %rd<20>;"
-    return link(parse_module(f"{HEAD}.entry k(.param .u64 D) {{ {registers}\n{body}\nret; }}"), "k", allocate=False)
+def linked(body: str, target: str = "sm_90a") -> Kernel:
+    registers, head = ".reg .pred %p<9>; .reg .b32 %r<20>; .reg .b64 %rd<20>;", HEAD.replace("sm_90a", target)
+    return link(parse_module(f"{head}.entry k(.param .u64 D) {{ {registers}\n{body}\nret; }}"), "k", allocate=False)
 
 
 def opcodes(body: str) -> list[str]:
@@ -98,6 +98,40 @@ def test_list_scheduling_keeps_dependencies(name: str) -> None:
                 )
                 if touched or clash:
                     assert before(order, first, second), (first.item.where, second.item.where)
+
+
+TENSOR = """
+mov.b64 %rd3, 5; mov.b32 %r2, 7;
+tcgen05.cp.cta_group::1.128x128b [%r1], %rd3;
+tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd3, %rd3, %r2, 0;
+add.u64 %rd4, %rd3, 64; add.u64 %rd4, %rd4, 64; add.u64 %rd4, %rd4, 64; add.u64 %rd4, %rd4, 64;
+tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd4, %rd4, %r2, 1;
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r3];
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r1];
+tcgen05.wait::ld.sync.aligned;
+st.global.b32 [%rd1], %r4;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r5}, [%r1+1];
+tcgen05.wait::ld.sync.aligned;
+st.global.b32 [%rd1+4], %r5;
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r1], {%r5};
+tcgen05.wait::st.sync.aligned;
+st.global.b32 [%rd1+8], %r5;
+"""
+
+
+def test_work_of_the_tcgen05_unit_keeps_its_order() -> None:
+    """As in ptxas's code: a commit stays behind products that wait for their descriptors, readers of loaded registers
+    behind the wait for loads, and everything behind a wait for stores."""
+    (region,) = (region for region in machine_code(linked(TENSOR, "sm_100a")).regions if len(region.micros) > 9)
+    order = [micro for micro in ordered(region.micros) if micro.own]
+    names = [micro.item.instruction.form.name for micro in order if isinstance(micro.item, Operation)]
+    queued = [name for name in names if name.startswith(("tcgen05.cp", "tcgen05.mma", "tcgen05.commit"))]
+    assert queued == ["tcgen05.cp", "tcgen05.mma", "tcgen05.mma", "tcgen05.commit"]
+    first, second = (place for place, name in enumerate(names) if name == "tcgen05.wait::ld")
+    stores = [place for place, name in enumerate(names) if name == "st"]
+    assert names.index("tcgen05.ld") < first < stores[0]
+    assert second < stores[1]
+    assert names.index("tcgen05.wait::st") < stores[2]
 
 
 @pytest.mark.exhaustive

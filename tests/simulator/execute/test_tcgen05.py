@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -25,7 +25,7 @@ from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.types import PACKED_E2M1
 from simulator.arithmetic import product
 from simulator.execute.tcgen05.fetch import Cta
-from simulator.execute.tcgen05.multiply import multiply
+from simulator.execute.tcgen05.multiply import Meet, multiply
 from simulator.execute.tcgen05.plan import Call
 from simulator.state.tensor_memory import TensorMemory
 from tests.golden import compare_mmasim
@@ -527,8 +527,11 @@ ILLEGAL = [
 Met = list[tuple[str, int, str]]
 
 
-def meeting(met: Met) -> Callable[[str, int, str], None]:
-    return lambda name, count, where: met.append((name, count, where))
+def meeting(met: Met) -> Meet:
+    def meet(name: str, count: int, where: str, _rule: str = "", /) -> None:
+        met.append((name, count, where))
+
+    return meet
 
 
 @over(("case", "code"), LEGAL, ids=[f"{case.kind}-{code:04b}" for case, code in LEGAL])

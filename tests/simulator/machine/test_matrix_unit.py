@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import simulator
-from measurements.hopper.compare import comparable, cycles, measured
+from measurements.hopper.compare import comparable, cycles, launched, measured
 from measurements.hopper.measure import all_kernels, held_out
 from simulator.compiler.wgmma import product_cost
 from simulator.errors import ConfigError
@@ -61,6 +61,13 @@ def test_two_warpgroups_share_the_unit() -> None:
     """As long as one that issues twice as many products."""
     one, two = (KERNELS[f"dense_f16_f32_n128_ss_w{w}_u4_p1_c1_{TAIL}"] for w in (1, 2))
     assert cycles(two) == pytest.approx(2 * cycles(one), rel=0.01)
+
+
+def test_reports_say_how_busy_the_unit_is() -> None:
+    """A sparse product of N = 128 multiplies for 64 cycles and keeps the unit for 80, which its operands take."""
+    timing = launched(KERNELS[f"sp_f16_f32_n128_ss_w2_u4_p1_c1_{TAIL}"], 40)
+    assert timing.tensor_busy / timing.units_busy["wgmma"] == pytest.approx(64 / 80, abs=0.01)
+    assert timing.units_busy["wgmma"] > 0.8
 
 
 def test_what_has_no_time() -> None:

@@ -92,7 +92,7 @@ class Watcher(Observer):
     def accessed(self, event: Event) -> None:
         self.accesses.append(event)
 
-    def undefined(self, cta: int, line: int, name: str, count: int, where: str) -> None:
+    def undefined(self, cta: int, line: int, name: str, count: int, where: str, *, rule: str) -> None:
         self.heard.append(f"{name} {line} {count}")
 
     def finished(self, machines: list[CtaState]) -> None:

@@ -179,7 +179,7 @@ UNTIMED = [form for form in SUPPORTED if not H100.tensor_cycles(form) and form.a
 def test_a_form_without_a_time_is_one_clear_error(folder: Path, form: isa.MmaForm) -> None:
     path = write(folder, f"{HEAD}.warps 1\n.warp 0 {{\nmov.u32 %r0, 1;\n{mma_text(form, 20, 0, 8, 20)}\n}}\n")
     with pytest.raises(
-        simulator.ConfigError, match=f"line 6 of the trace: no .*tensor.* class matches '{re.escape(form.opcode)}'"
+        simulator.ConfigError, match=f"line 6: no .*tensor.* class matches '{re.escape(form.opcode)}'"
     ) as caught:
         simulator.run(path, H100)
     assert f"inputs with {form.a_type}" in str(caught.value)

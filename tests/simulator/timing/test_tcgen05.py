@@ -270,9 +270,9 @@ def test_compiled() -> None:
         compiled("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r0];", {}, B200).unit
         is Unit.TCGEN05
     )
-    with pytest.raises(ConfigError, match="line 7 of the trace: a100 has no times for 'mbarrier"):
+    with pytest.raises(ConfigError, match="line 7: a100 has no times for 'mbarrier"):
         compiled(wait, {}, replace(load_config("a100"), mbarrier=None))
-    with pytest.raises(ConfigError, match=r"line 7 of the trace: no table for 'tcgen05\.mma\.cta_group::1\.kind::i8'"):
+    with pytest.raises(ConfigError, match=r"line 7: no table for 'tcgen05\.mma\.cta_group::1\.kind::i8'"):
         compiled("tcgen05.mma.cta_group::1.kind::i8 [%r0], %rd2, %rd4, %r6, %p0;", {}, load_config("b300"))
 
 

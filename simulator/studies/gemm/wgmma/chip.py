@@ -95,6 +95,7 @@ def wgmma_run(
     codes = np.full(max(rounds * iterations * tile.bytes_e // 4, 4), 0x44444444, np.uint32)
     words = (np.uint32(word) for word in (iterations, rounds, 1, 1))
     arguments = (*zip(maps, arrays, strict=True), codes, *words)
+    assert chip.memory.tensor_latency is not None  # `check_wgmma`
     first, further = chip.memory.tensor_latency
     bulk, tensor = chip.memory.bulk_latency + later, (first + later, further + later)
     memory = replace(chip.memory, bulk_latency=bulk, tensor_latency=tensor)
