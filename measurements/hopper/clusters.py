@@ -1,4 +1,4 @@
-"""Loops of what CTAs of a cluster do with each other: arrivals, fences, shared memory of others, copies to several CTAs.
+"""Loops of what CTAs of a cluster do with each other: arrivals, fences, accesses, copies to several CTAs.
 
 Copies: `Multicast` says all of one; the other functions each give a kernel.
 """
@@ -49,7 +49,9 @@ def ping_pong(place: str, scope: str) -> Kernel:
     where = "shared" if place == "own" else "shared::cluster"
     arrive = f"mbarrier.arrive{SCOPES[scope]}.{where}.b64 _, [%s3];"
     body = [f"@%q2 {arrive}", wait("%s2", "%phase", "WAIT"), f"@!%q2 {arrive}", "xor.b32 %phase, %phase, 1;"]
-    return Kernel(f"turns_{place}_{scope}", 64, _turns(remote, [1, 1], (), body), 2 if remote else 1, 2 if remote else 1)
+    return Kernel(
+        f"turns_{place}_{scope}", 64, _turns(remote, [1, 1], (), body), 2 if remote else 1, 2 if remote else 1
+    )
 
 
 def _turns(remote: bool, counts: list[int], begin: tuple[str, ...], body: list[str]) -> tuple[str, ...]:

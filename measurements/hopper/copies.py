@@ -123,7 +123,9 @@ class Copies:
 def cluster_barrier(size: int, warps: int, ctas: int, *, relaxed: bool = False) -> Kernel:
     """All threads of a cluster meet, again and again; relaxed: nothing that they have written is ordered."""
     body = [f"barrier.cluster.arrive{'.relaxed' * relaxed}.aligned;", "barrier.cluster.wait.aligned;"]
-    return Kernel(f"cluster_barrier{'_relaxed' * relaxed}_{size}_w{warps}_c{ctas}", 32 * warps, tuple(loop(body)), ctas, size)
+    return Kernel(
+        f"cluster_barrier{'_relaxed' * relaxed}_{size}_w{warps}_c{ctas}", 32 * warps, tuple(loop(body)), ctas, size
+    )
 
 
 def ping_pong(remote: bool) -> Kernel:

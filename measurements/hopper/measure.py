@@ -255,7 +255,15 @@ def run(folder: Path, result: Path, seconds: float, only: str) -> None:
     count, until = len(kernels), time.monotonic() + seconds
     first = 0
     while first < count and time.monotonic() < until:
-        command = [sys.executable, "-m", "measurements.hopper.measure", "part", str(folder), str(result), f"--only={only}"]
+        command = [
+            sys.executable,
+            "-m",
+            "measurements.hopper.measure",
+            "part",
+            str(folder),
+            str(result),
+            f"--only={only}",
+        ]
         child = subprocess.Popen([*command, "--first", str(first)], stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
         watch = threading.Timer(SILENT, child.kill)

@@ -8,9 +8,9 @@ from typing import Any
 
 from isa import IsaError, parse_target
 from simulator.chip import tcgen05
+from simulator.chip.cluster import ClusterTable
 from simulator.chip.energy import Energy, EnergyLike, TensorEnergy
 from simulator.chip.layers import with_own_energies
-from simulator.chip.cluster import ClusterTable
 from simulator.chip.memory import L2, Hbm, HbmTable, L2Table, Launch, Mbarrier, Memory, Shared, WrongClockError
 from simulator.chip.sequences import Sequences, read_sequences
 from simulator.chip.tables import (

@@ -275,9 +275,7 @@ def store_asynchronously(instruction: Instruction, form: Form) -> Executor:
                 _same_cta(state, form, int(warps[row]), address, barrier)
                 bulk.append(arrived(state, int(warps[row]), barrier, size * count))
             facts[int(warps[row])] = counted(bulk)
-        return Outcome(
-            wavefronts(filled(machine, where), size), facts=by_warp(warps, facts) if machine.timed else ()
-        )
+        return Outcome(wavefronts(filled(machine, where), size), facts=by_warp(warps, facts) if machine.timed else ())
 
     return run
 

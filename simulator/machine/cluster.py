@@ -61,9 +61,7 @@ class Cluster:
         free: by SM, when the next warp of it can arrive at a barrier of a launch's clusters.
     """
 
-    def __init__(
-        self, machine: MachineOfUnits, warps: int, sms: Sequence[Any], places: Places = NOWHERE
-    ) -> None:
+    def __init__(self, machine: MachineOfUnits, warps: int, sms: Sequence[Any], places: Places = NOWHERE) -> None:
         self.machine, self.sms, self.barrier = machine, sms, ClusterBarrier(warps)
         self.free, self.size = [0] * len(sms), places.size
         machine.mbarriers.add(CLUSTER, self.barrier)

@@ -103,7 +103,11 @@ class Mbarriers:
         if not phase.settle():
             return
         machine = self.machine
-        if machine.observer is not None and barrier[0] not in (STORES, NEXT) and (barrier != CLUSTER or machine.cluster.pair):
+        if (
+            machine.observer is not None
+            and barrier[0] not in (STORES, NEXT)
+            and (barrier != CLUSTER or machine.cluster.pair)
+        ):
             machine.observer.flip(name_of(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
         complete, phase.complete, phase.waiting = phase.complete, None, []
         if complete is not None:

@@ -104,7 +104,7 @@ def simulate(
 
     Args:
         skip: whether to skip repetitions (the result is the same, and tests compare).
-        ctas: 2 for a pair of CTAs, and as many as a cluster of a launch has; warp w of CTA c is c * warps + w in `codes`.
+        ctas: 2 for a pair of CTAs, as many as a cluster of a launch has; warp w of CTA c is c * warps + w in `codes`.
         sms: SMs of the chip that do the same at the same time and share L2.
         observer: is told about each issue and each unit.
         cold: whether lines that come for the first time come from device memory, and not from L2.

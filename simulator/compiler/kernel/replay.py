@@ -224,7 +224,7 @@ class Replay:
                 }
         return operation
 
-    def _to_peers(self, operation: TimedOperation, facts: Mapping[int, list[Fact]]) -> TimedOperation:
+    def _to_peers(self, operation: TimedOperation, facts: Mapping[int, list[PeerFacts]]) -> TimedOperation:
         """An access to shared memory of other CTAs; warps that access their own with it take an issue slot alone."""
         reads, writes, line = operation.reads, operation.writes, operation.line
         timed = asynchronous(Unit.SHARED, facts, self.config, reads=reads, writes=writes, line=line)

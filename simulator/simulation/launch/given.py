@@ -14,8 +14,8 @@ from simulator.chip.config import Config
 from simulator.program.kernel import Kernel
 from simulator.program.sass import Function, MachineCodeError, read_machine_code
 from simulator.simulation.launch.batches import Setup, record
-from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.placement import Placement
+from simulator.simulation.launch.recording import Recording
 
 
 def machine_code_of(kernel: Kernel, config: Config | None, path: str | Path | None) -> Function | None:

@@ -24,10 +24,10 @@ from simulator.simulation.launch.chains import may_wait
 from simulator.simulation.launch.completion import CompletionResult, changed, is_asynchronous
 from simulator.simulation.launch.given import longest, machine_code_of
 from simulator.simulation.launch.place import SHARED_BYTES, checked, dim
+from simulator.simulation.launch.placement import placed_on_sm
 from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.simulation.launch.run import BUDGET
-from simulator.simulation.launch.placement import placed_on_sm
 from simulator.simulation.launch.timing import check_timed, time_of
 from simulator.simulation.observer import TimeView, check_unused
 from simulator.state.device_memory import DeviceMemory
