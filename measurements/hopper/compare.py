@@ -2,7 +2,7 @@
 
     python -m measurements.hopper.compare [--sample N] [--group stream] [--only PATTERN] [--worst 10]
 
-Loops of one CTA or one cluster; a loop takes a second or two. Errors are in percent of the measured cycles of an iteration.
+Loops of one CTA or one cluster; a loop takes a second or two. Errors are in percent of the measured cycles of a turn.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def measured() -> dict[str, float]:
 
 
 def comparable(group: str = "") -> list[tuple[str, Kernel]]:
-    """The measured loops that have a simulated time: of one CTA or cluster. Loops of volatile loads are left out: launches
-    take them for waits."""
+    """The measured loops that have a simulated time: of one CTA or cluster. Loops of volatile loads are left out, which
+    launches take for waits."""
     known = measured()
     return [
         (of, kernel)

@@ -92,6 +92,7 @@ class LaunchTiming:
             "tensor_busy": self.tensor_busy,
             "ctas_per_sm": placement.resident,
             "limited_by": placement.limit,
+            "clusters_at_once": placement.clusters if placement.size > 1 else 0,
             "registers": placement.registers,
             "active_warps": self.active_warps,
             "machine_instructions": self.machine_instructions,
