@@ -19,7 +19,7 @@ import numpy as np
 from measurements.hopper.kernels import HEADER, SHARED
 from measurements.tensor_maps.driver import Driver
 
-SIZES = (1, 2, 4, 8, 16)
+SIZES = tuple(range(1, 17))
 THREADS = 128
 CLUSTER, PORTABLE = 4, 14  # a launch's attribute; a function's: sizes above 8
 _TEXT = """
