@@ -1,8 +1,8 @@
 """What tcsim says of the loops of wgmma and bulk tensor copies that were measured, as launches with the PTX alone:
 
-    python -m measurements.hopper.compare [--sample N] [--seed S] [--group stream] [--worst 10]
+    python -m measurements.hopper.compare [--sample N] [--group stream] [--only PATTERN] [--worst 10]
 
-Loops of one CTA; a loop takes a second or two. Errors are in percent of the measured cycles of an iteration.
+Loops of one CTA or one cluster; a loop takes a second or two. Errors are in percent of the measured cycles of a turn.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from measurements.hopper.measure import all_kernels, held_out
 from simulator.simulation.launch.timing import LaunchTiming
 
 RESULTS = Path(__file__).parent / "results" / "loops.csv"
+GROUPS = ("stream", "copies", "barriers", "clusters", "pipelines")
 LOOPS = (8, 20)
 POOL = 1 << 24
 OUT = 1 << 21
@@ -73,14 +75,16 @@ def measured() -> dict[str, float]:
 
 
 def comparable(group: str = "") -> list[tuple[str, Kernel]]:
-    """The measured loops that have a simulated time: of one CTA, and no barrier between warps that spin."""
+    """The measured loops that have a simulated time: of one CTA or cluster. Loops of volatile loads are left out, which
+    launches take for waits."""
     known = measured()
     return [
         (of, kernel)
         for of, kernel in all_kernels()
         if kernel.name in known
-        and kernel.ctas == 1
-        and of in ((group,) if group else ("stream", "copies", "pipelines"))
+        and kernel.ctas == kernel.cluster
+        and not kernel.name.startswith("traffic_load")
+        and of in ((group,) if group else GROUPS)
     ]
 
 
@@ -96,10 +100,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--group", default="", choices=("", "stream", "copies", "pipelines"))
+    parser.add_argument("--group", default="", choices=("", *GROUPS))
+    parser.add_argument("--only", default="", help="a pattern of names")
     parser.add_argument("--worst", type=int, default=10)
     options = parser.parse_args()
-    loops = comparable(options.group)
+    loops = [each for each in comparable(options.group) if re.search(options.only, each[1].name)]
     rows = list(compared(random.Random(options.seed).sample(loops, min(options.sample, len(loops)))))
     for group in dict.fromkeys(row.group for row in rows):
         for held in (False, True):

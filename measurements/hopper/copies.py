@@ -120,10 +120,12 @@ class Copies:
         return body, ["mov.u32 %stage, 0;"]
 
 
-def cluster_barrier(size: int, warps: int, ctas: int) -> Kernel:
-    """All threads of a cluster meet, again and again."""
-    body = ["barrier.cluster.arrive.aligned;", "barrier.cluster.wait.aligned;"]
-    return Kernel(f"cluster_barrier_{size}_w{warps}_c{ctas}", 32 * warps, tuple(loop(body)), ctas, size)
+def cluster_barrier(size: int, warps: int, ctas: int, *, relaxed: bool = False) -> Kernel:
+    """All threads of a cluster meet, again and again; relaxed: nothing that they have written is ordered."""
+    body = [f"barrier.cluster.arrive{'.relaxed' * relaxed}.aligned;", "barrier.cluster.wait.aligned;"]
+    return Kernel(
+        f"cluster_barrier{'_relaxed' * relaxed}_{size}_w{warps}_c{ctas}", 32 * warps, tuple(loop(body)), ctas, size
+    )
 
 
 def ping_pong(remote: bool) -> Kernel:

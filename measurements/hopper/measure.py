@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from measurements.hopper import clusters
 from measurements.hopper.copies import Copies, cluster_barrier, own_arrival, ping_pong
 from measurements.hopper.kernels import HEADER, RECORD, SHARED, WARPS, Kernel
 from measurements.hopper.pipelines import Pipeline
@@ -99,6 +100,24 @@ def barriers() -> Iterator[Kernel]:
     yield from (cluster_barrier(2, 4, 132), ping_pong(False), ping_pong(True), own_arrival(False), own_arrival(True))
 
 
+def of_clusters() -> Iterator[Kernel]:
+    """Loops of arrivals, fences and copies between CTAs of a cluster."""
+    yield from (clusters.fence("cluster"), clusters.fence("gpu"), clusters.open_wait())
+    for place, scope in itertools.product(("own", "local", "remote"), ("cta", "relaxed", "cluster")):
+        yield clusters.ping_pong(place, scope)
+        yield from (clusters.arrivals(place, scope, warps) for warps in (1, 4))
+    yield from (clusters.sent(size, False) for size in (4, 8, 16))
+    yield from (clusters.sent(size, True) for size in (16, 256, 1024, 4096, 16384))
+    yield from (clusters.chase(False), clusters.chase(True))
+    for what, words, warps, remote in itertools.product(("load", "store"), (1, 2, 4), (1, 4, 16), (False, True)):
+        yield clusters.traffic(what, words, warps, remote)
+    for size, warps in itertools.product((2, 4, 8), (1, 4, 12)):
+        yield cluster_barrier(size, warps, size, relaxed=True)
+    for rows, size, stages in itertools.product((64, 128, 256), (2, 4, 8), (1, 2, 4)):
+        if rows * 128 * stages + clusters.DATA <= SHARED:
+            yield from (clusters.Multicast(rows, size, stages, ctas).kernel() for ctas in (size, 128 // size * size))
+
+
 def pipelines() -> Iterator[Pipeline]:
     """Main loops of products, loaded by tensor maps."""
     for (kind, d), n, sparse, ctas, warpgroups in itertools.product(
@@ -120,15 +139,25 @@ def pipelines() -> Iterator[Pipeline]:
             if pending == 0
             else Pipeline("f16", n, sparse, 3, 2, multicast=2, ctas=max(ctas, 2))
         )
+    for n, sparse, multicast, stages, warpgroups in itertools.product(
+        (64, 128, 256), (False, True), (2, 4), (2, 3, 4), (1, 2)
+    ):
+        for ctas in (multicast, 128):
+            one = Pipeline("f16", n, sparse, stages, warpgroups, multicast=multicast, ctas=ctas, scope="cta")
+            if one.stage_bytes * stages + 1024 <= SHARED:
+                yield one
 
 
-def all_kernels() -> list[tuple[str, Kernel]]:
-    """Each kernel with its group, those that do not fit into shared memory left out; a name once."""
+def all_kernels(only: str = "") -> list[tuple[str, Kernel]]:
+    """Each kernel with its group whose name this pattern finds; those that do not fit into shared memory are left out,
+    and a name comes once."""
     found = [("stream", one.kernel()) for one in streams()]
     found += [("copies", one.kernel()) for one in copies()]
     found += [("barriers", one) for one in barriers()]
+    found += [("clusters", one) for one in of_clusters()]
     found += [("pipelines", one.kernel()) for one in pipelines()]
-    return list({kernel.name: (group, kernel) for group, kernel in found}.values())
+    named = {kernel.name: (group, kernel) for group, kernel in found}
+    return [each for name, each in named.items() if re.search(only, name)]
 
 
 def held_out(name: str) -> bool:
@@ -136,10 +165,10 @@ def held_out(name: str) -> bool:
     return hashlib.sha256(name.encode()).digest()[0] % 3 == 0
 
 
-def build(folder: Path) -> None:
+def build(folder: Path, only: str) -> None:
     """Writes and assembles the modules."""
     folder.mkdir(parents=True, exist_ok=True)
-    kernels = [kernel for _, kernel in all_kernels()]
+    kernels = [kernel for _, kernel in all_kernels(only)]
 
     def one(number: int) -> list[str]:
         source = folder / f"module{number}.ptx"
@@ -218,14 +247,23 @@ class Gpu:
         }  # fmt: skip
 
 
-def run(folder: Path, result: Path, seconds: float) -> None:
+def run(folder: Path, result: Path, seconds: float, only: str) -> None:
     """Measures every kernel, until the time is up. A process that ends or says nothing for `SILENT` seconds (an error
     or a hang of the GPU) loses its kernel alone: the next one goes on behind it."""
     result.write_text("group,name,cycles,cycles_all,short,long,part\n")
-    count, until = len(all_kernels()), time.monotonic() + seconds
+    kernels = all_kernels(only)
+    count, until = len(kernels), time.monotonic() + seconds
     first = 0
     while first < count and time.monotonic() < until:
-        command = [sys.executable, "-m", "measurements.hopper.measure", "part", str(folder), str(result)]
+        command = [
+            sys.executable,
+            "-m",
+            "measurements.hopper.measure",
+            "part",
+            str(folder),
+            str(result),
+            f"--only={only}",
+        ]
         child = subprocess.Popen([*command, "--first", str(first)], stdout=subprocess.PIPE, text=True)
         assert child.stdout is not None
         watch = threading.Timer(SILENT, child.kill)
@@ -237,17 +275,17 @@ def run(folder: Path, result: Path, seconds: float) -> None:
             watch.start()
         watch.cancel()
         if child.wait():
-            print("failed:", all_kernels()[min(first, count - 1)][1].name, flush=True)
+            print("failed:", kernels[min(first, count - 1)][1].name, flush=True)
             first += 1
 
 
-def run_part(folder: Path, result: Path, first: int) -> None:
+def run_part(folder: Path, result: Path, first: int, only: str) -> None:
     """Measures the kernels from `first` on; prints the number of each next one."""
-    gpu = Gpu()
+    gpu, kernels = Gpu(), all_kernels(only)
     serialised = set((folder / SERIALISED).read_text().split())
     with result.open("a", newline="") as file:
         writer = csv.writer(file)
-        for number, (group, kernel) in list(enumerate(all_kernels()))[first:]:
+        for number, (group, kernel) in list(enumerate(kernels))[first:]:
             print(number, flush=True)
             if kernel.name in serialised:
                 continue
@@ -255,7 +293,7 @@ def run_part(folder: Path, result: Path, first: int) -> None:
             values = [round(row["first"], 3), round(row["all"], 3), row["short"], row["long"], row["part"]]
             writer.writerow([group, kernel.name, *values])
             file.flush()
-        print(len(all_kernels()), flush=True)
+        print(len(kernels), flush=True)
 
 
 def main() -> None:
@@ -266,13 +304,14 @@ def main() -> None:
     parser.add_argument("result", type=Path, nargs="?")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", default="", help="a pattern of names")
     options = parser.parse_args()
     if options.what == "build":
-        build(options.folder)
+        build(options.folder, options.only)
     elif options.what == "run":
-        run(options.folder, options.result, options.seconds)
+        run(options.folder, options.result, options.seconds, options.only)
     else:
-        run_part(options.folder, options.result, options.first)
+        run_part(options.folder, options.result, options.first, options.only)
 
 
 if __name__ == "__main__":

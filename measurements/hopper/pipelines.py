@@ -22,6 +22,8 @@ class Pipeline:
         multicast: CTAs of a cluster that share B, each loading its part for all.
         ctas: of the grid; rows of the tensors are `total`, so that all is found in L2.
         pending: groups of wgmma under way behind a stage.
+        scope: of the arrivals at stages that are free, in clusters: "cluster" (release.cluster, which ptxas makes
+            fences for the whole chip of) or "cta" (as CUTLASS writes them).
     """
 
     kind: str
@@ -35,6 +37,7 @@ class Pipeline:
     d: str = "f32"
     pending: int = 1
     total: int = 4096
+    scope: str = "cluster"
 
     @property
     def name(self) -> str:
@@ -42,6 +45,7 @@ class Pipeline:
         return (
             f"pipe_{'sp' if self.sparse else 'dense'}_{self.kind}_{self.d}_n{self.n}_s{self.stages}_w{self.warpgroups}"
             f"_{'meta' if self.metadata else 'plain'}_m{self.multicast}_c{self.ctas}_p{self.pending}"
+            f"{'' if self.scope == 'cluster' else '_' + self.scope}"
         )
 
     @property
@@ -164,7 +168,8 @@ class Pipeline:
         for cta in range(self.multicast):
             if self.multicast > 1:
                 yield f"mapa.shared::cluster.u32 %s15, %s13, {cta};"
-                yield "@!%q3 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%s15];"
+                scope = ".release.cluster" if self.scope == "cluster" else ""
+                yield f"@!%q3 mbarrier.arrive{scope}.shared::cluster.b64 _, [%s15];"
             else:
                 yield "@!%q3 mbarrier.arrive.shared.b64 _, [%s13];"
         yield f"add.u32 %stage, %stage, 1; setp.eq.u32 %q4, %stage, {self.stages}; @%q4 mov.u32 %stage, 0;"

@@ -14,6 +14,7 @@ from typing import Any
 
 from isa import MmaForm, Target
 from simulator.chip import tcgen05
+from simulator.chip.cluster import ClusterTable
 from simulator.chip.energy import Energy
 from simulator.chip.layers import WHAT_IF, read_layers
 from simulator.chip.memory import L2, Hbm, Launch, Mbarrier, Memory, Shared
@@ -64,6 +65,7 @@ class Config:
         sequences: what ptxas writes for instructions that the chip does not have; None where the config has no such
             table.
         wgmma: times of `wgmma`; None where the config has no such table.
+        cluster: what CTAs of a cluster do with each other; None where the config has no such table.
         energy: what instructions, bytes and idle seconds cost; None where the config has no such table.
         overrides: what was set over the file's values, as texts "key=value".
         bases: the files that give the values which the file itself does not have, the nearest first.
@@ -96,6 +98,7 @@ class Config:
     sequences: Sequences | None = None
     energy: Energy | None = None
     wgmma: Wgmma | None = None
+    cluster: ClusterTable | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()

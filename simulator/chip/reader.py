@@ -8,6 +8,7 @@ from typing import Any
 
 from isa import IsaError, parse_target
 from simulator.chip import tcgen05
+from simulator.chip.cluster import ClusterTable
 from simulator.chip.energy import Energy, EnergyLike, TensorEnergy
 from simulator.chip.layers import with_own_energies
 from simulator.chip.memory import L2, Hbm, HbmTable, L2Table, Launch, Mbarrier, Memory, Shared, WrongClockError
@@ -53,6 +54,7 @@ _OPTIONAL: dict[str, type] = {
     "launch": Launch,
     "operands": Operands,
     "wgmma": Wgmma,
+    "cluster": ClusterTable,
 }
 
 

@@ -223,6 +223,7 @@ def _time(timing: LaunchTiming) -> list[str]:
             f"CTAs of an SM       {placement.resident} at a time, limited by {placement.limit} "
             f"({placement.registers} registers a thread); {timing.active_warps} warps"
         ),
+        *_clusters(timing),
         f"throughput          {timing.throughput:.1f} FMA/clk/SM, tensor pipes busy {100 * timing.tensor_busy:.1f} %"
         + "".join(f", {name} unit taken {100 * share:.1f} %" for name, share in timing.units_busy.items()),
         f"machine code        about {timing.machine_instructions:,} warp instructions",
@@ -231,6 +232,15 @@ def _time(timing: LaunchTiming) -> list[str]:
     worst = sorted(timing.stalls.items(), key=lambda pair: -pair[1])[:6]
     lines.append("cycles of warps     " + ", ".join(f"{cause} {100 * count / whole:.0f} %" for cause, count in worst))
     return lines + [f"assumed: {text}" for text in timing.assumed]
+
+
+def _clusters(timing: LaunchTiming) -> list[str]:
+    """What is said of clusters, where there are any."""
+    placement = timing.placement
+    if placement.size == 1:
+        return []
+    found = f"clusters            {placement.clusters} of {placement.size} CTAs at a time for each CTA on an SM"
+    return [f"{found}; the SMs of one are timed together"]
 
 
 def _lost(timing: LaunchTiming) -> str:

@@ -23,6 +23,7 @@ _FREE = (
     known.Idle, known.CommitGroupFacts, known.WaitGroupFacts, known.CopyArriveFacts,
     known.FetchFacts, known.BulkFacts, known.BulkStoreFacts, known.BulkGroupFacts,
     known.CommitProductsFacts, known.WaitProductsFacts, known.AllocateFacts, known.FreeFacts,
+    known.PeerFacts, known.FenceFacts,
 )  # fmt: skip # facts that take no time of a unit behind issue or of an mbarrier
 _OF_UNITS = (
     known.MmaFacts, known.CopyFacts, known.ShiftFacts, known.CommitFacts, known.MoveFacts, known.ProductFacts,

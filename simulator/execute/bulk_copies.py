@@ -9,6 +9,7 @@ read and written when its thread commits the group, so that a wait for the group
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -23,12 +24,23 @@ from simulator.execute.atomics import atomic
 from simulator.execute.completion import Completion
 from simulator.execute.copies import BULK_UNIT
 from simulator.execute.cta_state import CtaState, Executor, Outcome
-from simulator.execute.dynamic_info import BulkGroupFacts, BulkStoreFacts, Fact, Idle
+from simulator.execute.dynamic_info import BulkFacts, BulkGroupFacts, BulkStoreFacts, Fact, Idle
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, raced
 from simulator.execute.operands import addresses, place_of, reader
+from simulator.execute.peers import counted
 from simulator.execute.registry import prepares
-from simulator.execute.single_thread import Arrival, Move, Thread, arrived, by_warp, hand_over, in_window, threads_of
+from simulator.execute.single_thread import (
+    Arrival,
+    Move,
+    Thread,
+    arrived,
+    by_warp,
+    hand_over,
+    in_window,
+    threads_of,
+    together,
+)
 from simulator.execute.spaces import launched, store_anywhere
 from simulator.execute.tensor_reductions import reduced
 from simulator.state.columns import Columns
@@ -114,7 +126,7 @@ def _bulk(instruction: Instruction, form: Form, operation: str, kind: str) -> Ex
             state = launched(machine, form)
             many = [state.multicast(each, thread.row, given["mask"]) for each in (to, given["mbarrier"])]
             targets = list(zip(*many, strict=True))
-        fact: Fact = Idle()
+        facts: list[Fact] = []
         for where, barrier in targets:
             written, arrival = _place(machine, target, where, size, thread.row), None
             if "mbarrier" in given:
@@ -125,8 +137,10 @@ def _bulk(instruction: Instruction, form: Form, operation: str, kind: str) -> Ex
                 combine = partial(_masked, given["bytes"])
             elif operation:
                 combine = partial(_combined, kind, operation)
-            fact = hand_over(machine, form, thread, _moving(machine, thread.row, read, written, combine), arrival)
-        return fact
+            moving = _moving(machine, thread.row, read, written, combine)
+            facts.append(hand_over(machine, form, thread, moving, arrival))
+        fact = together(facts)
+        return replace(fact, peer=True) if source != "global" and isinstance(fact, BulkFacts) else fact
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         if not alone:
@@ -253,12 +267,15 @@ def store_asynchronously(instruction: Instruction, form: Form) -> Executor:
                     store(state, machine.completion, warp, mine, where[row], barrier)
             return Outcome(wavefronts(filled(machine, where), size))
         act(machine, warps)
+        facts: dict[int, Fact] = {}
         for row in np.flatnonzero(lanes.any(axis=1)).tolist():
+            bulk: list[Fact] = []
             pairs, counts = np.unique(np.stack([where[row], on[row]])[:, lanes[row]], axis=1, return_counts=True)
             for (address, barrier), count in zip(pairs.T.tolist(), counts.tolist(), strict=True):
                 _same_cta(state, form, int(warps[row]), address, barrier)
-                arrived(state, int(warps[row]), barrier, size * count)
-        return Outcome(wavefronts(filled(machine, where), size))
+                bulk.append(arrived(state, int(warps[row]), barrier, size * count))
+            facts[int(warps[row])] = counted(bulk)
+        return Outcome(wavefronts(filled(machine, where), size), facts=by_warp(warps, facts) if machine.timed else ())
 
     return run
 

@@ -135,13 +135,13 @@ def guarded(instruction: Instruction, run: Executor) -> Executor:
 
 def _spread(outcome: Outcome, chosen: NDArray[np.intp], lanes: Lanes) -> Outcome:
     """The outcome of the chosen warps as one of all warps, of which the others did nothing."""
-    if outcome.wavefronts is not None:
-        busy = np.zeros(len(lanes), np.int64)
-        busy[chosen] = outcome.wavefronts
-        return outcome._replace(wavefronts=busy, lanes=lanes.sum(axis=1))
     if outcome.facts and len(chosen) < len(lanes):
         facts: list[Fact | None] = [Idle()] * len(lanes)
         for place, fact in zip(chosen, outcome.facts, strict=True):
             facts[place] = fact
-        return outcome._replace(facts=tuple(facts))
+        outcome = outcome._replace(facts=tuple(facts))
+    if outcome.wavefronts is not None:
+        busy = np.zeros(len(lanes), np.int64)
+        busy[chosen] = outcome.wavefronts
+        return outcome._replace(wavefronts=busy, lanes=lanes.sum(axis=1))
     return outcome

@@ -29,6 +29,9 @@ that takes no unit's time, is `Idle`.
 | mbarrier.try_wait (test_wait in a loop) | WaitFacts | none | when the phase of that parity is complete |
 | a write for which another CTA looks in a loop | PostFacts beside its own | none | after issue |
 | barrier.cluster.arrive, .wait | ArriveFacts(CLUSTER, 1); WaitFacts(CLUSTER, waits mod 2) | none | as above |
+| the same in launches | ArriveFacts and WaitFacts of `meeting`, one barrier for each phase | none | as above |
+| a fence for other SMs before an arrival | FenceFacts beside its own | none | when others see what it has written |
+| ld, st of another CTA's shared memory, st.async | PeerFacts | the way to other SMs | after issue; data come later |
 | mbarrier.expect_tx, complete_tx | ExpectFacts | none | after issue |
 | ld.global, st.global, cp.async | FetchFacts | the way to global memory | after issue; data come later |
 | cp.async.commit_group; wait_group, wait_all | CommitGroupFacts; WaitGroupFacts | none | after issue; when complete |
@@ -55,6 +58,8 @@ from isa.fragments.metadata import stored_k
 
 Barrier = tuple[int, int]  # an mbarrier: rank of the CTA whose shared memory it lies in, byte offset there
 CLUSTER: Barrier = (-1, 0)  # the barrier of all CTAs, barrier.cluster
+_PHASE_BITS = 32  # more phases than a launch can have
+NEXT = -3  # in place of a rank: the end of all CTAs of a cluster, whose places the next cluster takes
 STORES = -2  # in place of a rank: a write to global memory, for which threads of other CTAs look in a loop
 
 
@@ -207,12 +212,14 @@ class ArriveFacts:
 
     Attributes:
         drops: whether later phases expect as many arrivals fewer (arrive_drop).
+        others: mbarriers at which other threads of the warp arrive meanwhile, one for each arrival.
     """
 
     barrier: Barrier
     count: int
     expect: int = 0
     drops: bool = False
+    others: tuple[Barrier, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,12 +302,36 @@ class BulkFacts:
 
     Attributes:
         tensor: whether a tensor map says which bytes: `lines` are then those that each row of the box touches.
+        others: of a copy to several CTAs, the mbarriers of the others, on which as many bytes complete.
+        peer: whether the bytes come from the shared memory of the CTA that asks.
     """
 
     barrier: Barrier
     bytes: int
     lines: int
     tensor: bool = False
+    others: tuple[Barrier, ...] = ()
+    peer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFacts:
+    """An access of a warp to shared memory of other CTAs of its cluster.
+
+    Attributes:
+        store: whether it stores, and does not load.
+        bytes: that it moves.
+        counts: of st.async, the mbarriers and how many bytes count on each when they are there.
+    """
+
+    store: bool
+    bytes: int
+    counts: tuple[tuple[Barrier, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FenceFacts:
+    """What an arrival for other SMs waits for before it: that these see what its warp has written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,11 +377,21 @@ QueuedFacts = MmaFacts | CopyFacts | ShiftFacts | CommitFacts
 TensorMemoryFacts = MoveFacts | MoveWaitFacts | AllocateFacts | FreeFacts
 GlobalFacts = (
     FetchFacts | CommitGroupFacts | WaitGroupFacts | CopyArriveFacts | BulkFacts | BulkStoreFacts | BulkGroupFacts
+    | PeerFacts
 )  # fmt: skip
 Fact = (
-    QueuedFacts | TensorMemoryFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | PostFacts
+    QueuedFacts | TensorMemoryFacts | InitFacts | ArriveFacts | ExpectFacts | WaitFacts | PostFacts | FenceFacts
     | GlobalFacts | ProductFacts | CommitProductsFacts | WaitProductsFacts | BarrierFacts | Idle
 )  # fmt: skip
+
+
+def meeting(first: int, phase: int) -> Barrier:
+    """The barrier of a cluster in a launch, in one of its phases, which are counted from 0.
+
+    Args:
+        first: number of the cluster's first CTA in the grid.
+    """
+    return CLUSTER[0], 1 + (first << _PHASE_BITS) + phase
 
 
 def cycle(facts: Sequence[Fact]) -> tuple[Fact, ...]:

@@ -5,7 +5,8 @@ A copy is done at once, or handed over to `simulator.execute.completion`, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +73,14 @@ def _alike(lanes: Lanes, given: list[Array]) -> NDArray[np.bool_]:
     first = np.take_along_axis(values, lanes.argmax(axis=1)[:, None, None], axis=2)
     alike: NDArray[np.bool_] = ((values == first) | ~lanes[:, None]).all(axis=(1, 2))
     return alike
+
+
+def together(facts: Sequence[Fact]) -> Fact:
+    """What a copy to several CTAs does, of the facts of its copies to each."""
+    bulk = [fact for fact in facts if isinstance(fact, BulkFacts)]
+    if len(bulk) < 2:
+        return facts[-1] if facts else Idle()
+    return replace(bulk[0], others=tuple(fact.barrier for fact in bulk[1:]))
 
 
 def in_window(address: int) -> int:

@@ -18,6 +18,7 @@ from simulator.execute.dynamic_info import FetchKind
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, load, loader, store, storer_of_pieces, write_some
 from simulator.execute.operands import addresses, reader, writer
+from simulator.execute.peers import with_peers
 from simulator.execute.registry import Array, computes, prepares
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.state.shared import AddressError, Addresses
@@ -131,7 +132,7 @@ def load_anywhere(instruction: Instruction, form: Form) -> Executor:
     """ld of any space, ldu. PTX ISA 9.0, 9.7.9.8 to 9.7.9.10."""
     space = space_of(form)
     if space == "shared":
-        return load(instruction, form)
+        return with_peers(load(instruction, form), instruction, form, store=False)
     read_addresses, write = addresses(instruction["address"]), loader(instruction["d"], form)
     size, kept = form.width // 8 * form.elements, kept_in_l1(form)
     read = READ[space] if space else _read_generic
@@ -168,7 +169,7 @@ def store_anywhere(instruction: Instruction, form: Form) -> Executor:
     """st of any space. PTX ISA 9.0, 9.7.9.11."""
     space = space_of(form)
     if space == "shared":
-        return store(instruction, form)
+        return with_peers(store(instruction, form), instruction, form, store=True)
     read_addresses, (read, pieces) = addresses(instruction["address"]), storer_of_pieces(instruction["a"], form)
     size = form.width // 8 * form.elements
     writing = WRITE.get(space) if space else _write_generic

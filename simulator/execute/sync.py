@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,13 +72,21 @@ def _parties(machine: CtaState, warps: Warps, where: NDArray[np.int64], *numbers
 
 
 def _facts(parties: list[tuple[_Party, Fact]], warps: Warps) -> tuple[Fact | None, ...]:
-    """The fact of each warp; None where its threads do several things at once."""
+    """The fact of each warp; None where its threads do several things at once that one fact cannot say."""
     facts: list[Fact | None] = [Idle()] * len(warps)
     seen: set[int] = set()
     for party, fact in parties:
-        facts[party.row] = None if party.row in seen else fact
+        facts[party.row] = _together(facts[party.row], fact) if party.row in seen else fact
         seen.add(party.row)
     return tuple(facts)
+
+
+def _together(one: Fact | None, other: Fact) -> Fact | None:
+    """The fact of arrivals at several mbarriers that announce no bytes; None for anything else."""
+    match one, other:
+        case ArriveFacts(expect=0, drops=False), ArriveFacts(barrier=barrier, count=count, expect=0, drops=False):
+            return replace(one, others=(*one.others, *((barrier,) * count)))
+    return None
 
 
 def _region(machine: CtaState, parties: list[_Party]) -> tuple[Region, ...]:

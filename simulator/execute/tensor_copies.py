@@ -26,7 +26,17 @@ from simulator.execute.dynamic_info import BulkStoreFacts, Fact, Idle
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import addresses, reader
 from simulator.execute.registry import prepares
-from simulator.execute.single_thread import Arrival, Move, Reader, Thread, by_warp, hand_over, in_window, threads_of
+from simulator.execute.single_thread import (
+    Arrival,
+    Move,
+    Reader,
+    Thread,
+    by_warp,
+    hand_over,
+    in_window,
+    threads_of,
+    together,
+)
 from simulator.execute.spaces import WINDOWS, launched
 from simulator.execute.tensor_pieces import Moved, filler, move, packed_to_6_bits, rounded_to_tf32
 from simulator.execute.tensor_reductions import REDUCED, reduced, turns
@@ -142,11 +152,13 @@ def _load(instruction: Instruction, form: Form) -> Executor:
             to, barrier, tensor = in_window(to), in_window(barrier), tensor_at(state, address)
             _checked(tensor, form, start, to, writes=False)
             _check_offsets(form, offsets)
+            brought: list[Fact] = []
             for each, at in _destinations(state, form, thread.row, to, barrier, masks):
                 moved = move(tensor, start, offsets, each, mode=_mode(form))
                 lines = _lines(moved) if state.timed else 0
                 bringing, arrival = _bringing(state, thread, tensor, moved), Arrival(at, moved.bytes, 0, lines)
-                facts[thread.row] = hand_over(state, form, thread, bringing, arrival)
+                brought.append(hand_over(state, form, thread, bringing, arrival))
+            facts[thread.row] = together(brought)
         machine.note(instruction, warps)
         return Outcome(facts=by_warp(warps, facts))
 

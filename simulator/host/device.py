@@ -6,7 +6,7 @@ import os
 import struct
 
 from simulator.chip.config import Config
-from simulator.simulation.launch.timing import RESERVED
+from simulator.simulation.launch.placement import RESERVED
 
 _DEVICE = struct.Struct("<Q11I64s4x")  # runtime/server.h, Device
 

@@ -13,7 +13,7 @@ from simulator.program.kernel import Image, Kernel, link
 from simulator.program.kernel.symbols import Layout
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.launching import Options, prepare
-from simulator.simulation.launch.timing import estimated_registers, placed_on_sm
+from simulator.simulation.launch.placement import estimated_registers, placed_on_sm
 from simulator.state.device_memory import DeviceMemory
 
 THREADS = 1024  # of a CTA, at most

@@ -3,12 +3,30 @@ of a pair work together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from simulator.execute.dynamic_info import CLUSTER
+from simulator.execute.dynamic_info import CLUSTER, NEXT, Barrier
 from simulator.machine.interface import MachineOfUnits, Warp
 from simulator.machine.mbarriers import Phase
+
+
+class Places(NamedTuple):
+    """Where the CTAs of a launch are whose clusters are timed.
+
+    Attributes:
+        homes: by the number of a CTA in the grid, its SM among those of the machine.
+        arrivals: how many arrivals complete each phase of the barriers of clusters (`dynamic_info.meeting`), and each
+            end of all CTAs of a cluster (`NEXT`).
+        size: CTAs of a cluster.
+    """
+
+    homes: Mapping[int, int]
+    arrivals: Mapping[Barrier, int]
+    size: int = 1
+
+
+NOWHERE = Places({}, {})
 
 
 class ClusterBarrier(Phase):
@@ -36,14 +54,19 @@ class Cluster:
     Args:
         warps: of all CTAs, those that have a program.
         sms: the SM of each CTA.
+        places: of a launch.
 
     Attributes:
         barrier: barrier.cluster, which warps reach as the mbarrier `CLUSTER`.
+        free: by SM, when the next warp of it can arrive at a barrier of a launch's clusters.
     """
 
-    def __init__(self, machine: MachineOfUnits, warps: int, sms: Sequence[Any]) -> None:
+    def __init__(self, machine: MachineOfUnits, warps: int, sms: Sequence[Any], places: Places = NOWHERE) -> None:
         self.machine, self.sms, self.barrier = machine, sms, ClusterBarrier(warps)
+        self.free, self.size = [0] * len(sms), places.size
         machine.mbarriers.add(CLUSTER, self.barrier)
+        for barrier, count in places.arrivals.items():
+            machine.mbarriers.add(barrier, Phase(count, count))
 
     @property
     def pair(self) -> bool:
@@ -58,6 +81,21 @@ class Cluster:
     def arrive(self, warp: Warp) -> None:
         """Notes that a warp is at the barrier; its arrival counts `mbarrier_latency` cycles later."""
         self.barrier.arrived.add(warp)
+
+    def meet(self, barrier: Barrier, sm: int, now: int) -> None:
+        """Lets a warp of an SM arrive at the barrier of a launch's cluster; where one CTA ends, the next begins at
+        once."""
+        config = self.machine.config
+        if barrier[0] == NEXT:
+            self.machine.mbarriers.arrive_at(now + 1, (barrier,))
+            return
+        at = max(now, self.free[sm])
+        self.free[sm] = at + config.barrier.arrival
+        latency = config.barrier.latency
+        if self.size > 1 and config.cluster is not None:
+            base, more = config.cluster.barrier_latency
+            latency = base + more * (self.size - 1).bit_length()
+        self.machine.mbarriers.arrive_at(at + latency, (barrier,))
 
     def leave(self, warp: Warp, now: int) -> None:
         """Notes that a warp has ended: the barrier does not wait for it any more."""

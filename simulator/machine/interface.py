@@ -242,6 +242,9 @@ class MachineOfUnits(Protocol):
     def cluster(self) -> ClusterOfUnits:
         """The CTAs of the machine."""
 
+    def home(self, barrier: Barrier, asking: Any) -> Any:
+        """The SM of the CTA that an mbarrier lies in; `asking`, where the run does not say."""
+
     def lasts(self, cycle: int) -> None:
         """Notes the cycle of a result; the run ends no sooner."""
 

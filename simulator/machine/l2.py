@@ -59,16 +59,23 @@ class Path:
         return start + cycles
 
 
+class Way(NamedTuple):
+    """Where a bulk copy comes to: the path of an SM, and what is called with the lines, whether they are the last, and
+    the cycle of arrival of each piece."""
+
+    path: Path
+    arrive: Callable[[int, bool, int], None]
+
+
 class BulkRequest(NamedTuple):
-    """A bulk copy that an SM asks for: the lines, how many bytes of each, from when on the first can be there, and what
-    is called with the lines, whether they are the last, and the cycle of arrival of each piece; `issue` for an
-    observer."""
+    """A bulk copy that an SM asks for: its path, the lines, how many bytes of each, from when on the first can be
+    there, and the ways to all SMs that get them; `issue` for an observer."""
 
     path: Path
     lines: int
     line_bytes: int
     soonest: int
-    arrive: Callable[[int, bool, int], None]
+    ways: tuple[Way, ...]
     issue: Any
 
 
@@ -86,6 +93,7 @@ class L2:
         seen_lines: lines that have come before, to any SM.
         rates: bytes that L2 reads and writes in a cycle for all SMs together; None: it has no limit.
         burst: bytes of reads beyond their share that all SMs together get at once.
+        multicast_reads: how many times its bytes a copy to several SMs takes of the share of the one that asks.
     """
 
     def __init__(
@@ -96,6 +104,7 @@ class L2:
         sms: int,
         device_latency: int,
         observer: Any,
+        multicast_reads: float = 1.0,
     ) -> None:
         self.memory, self.sms, self.device_latency, self.observer = memory, sms, device_latency, observer
         self.rates = (table.read_bytes, table.write_bytes) if table is not None and sms > 1 else None
@@ -103,6 +112,7 @@ class L2:
         bulk = table.bulk_request_bytes if table is not None else None
         self.request_bytes = own, own if bulk is None else bulk
         self.burst = table.burst_bytes * sms if table is not None else 0
+        self.multicast_reads = multicast_reads
         self.seen_lines: set[int] = set()
         self.requests = simpy.Store(env)
         env.process(self.run())
@@ -118,9 +128,11 @@ class L2:
                 piece = min(_BULK_LINES, lines - first)
                 size = piece * request.line_bytes
                 cycles = max(-(-size // rate), piece * self.memory.line_cycles)
-                there = path.bring(request.soonest, cycles, bulk=True)
-                arrival = self.read(path, there, size, piece, bulk=True)
-                request.arrive(piece, first + piece == lines, arrival)
+                there = [way.path.bring(request.soonest, cycles, bulk=True) for way in request.ways]
+                times = self.multicast_reads if len(there) > 1 else 1.0
+                read = self._serve(path, min(there), round(times * (size + piece * self.request_bytes[True])), False)
+                for way, arrival in zip(request.ways, there, strict=True):
+                    way.arrive(piece, first + piece == lines, max(arrival, read))
 
     def read(self, path: Path, soonest: int, size: int, lines: int, *, bulk: bool = False) -> int:
         """Returns the cycle in which L2 has read `size` bytes of `lines` lines for an SM, which it can from `soonest`

@@ -13,7 +13,7 @@ import simpy
 
 from simulator.compiler.timed_code import StallReason
 from simulator.errors import DeadlockError
-from simulator.execute.dynamic_info import CLUSTER, STORES, Barrier
+from simulator.execute.dynamic_info import CLUSTER, NEXT, STORES, Barrier
 from simulator.machine.clock import call_at
 from simulator.machine.interface import MachineOfUnits, SmOfUnits, Warp
 from simulator.state.mbarrier import PhaseCounter
@@ -103,7 +103,11 @@ class Mbarriers:
         if not phase.settle():
             return
         machine = self.machine
-        if machine.observer is not None and barrier[0] != STORES and (barrier != CLUSTER or machine.cluster.pair):
+        if (
+            machine.observer is not None
+            and barrier[0] not in (STORES, NEXT)
+            and (barrier != CLUSTER or machine.cluster.pair)
+        ):
             machine.observer.flip(name_of(barrier), max(barrier[0], 0), phase.parity ^ 1, now)
         complete, phase.complete, phase.waiting = phase.complete, None, []
         if complete is not None:
@@ -136,7 +140,9 @@ def _release(sm: SmOfUnits, warp: Warp, reason: StallReason, event: Any) -> None
 
 def name_of(barrier: Barrier) -> str:
     """An mbarrier in words."""
-    if barrier == CLUSTER:
+    if barrier[0] == NEXT:
+        return "the end of the CTAs of a cluster"
+    if barrier[0] == CLUSTER[0]:
         return "the barrier of the cluster"
     if barrier[0] == STORES:
         return "a write of another CTA"

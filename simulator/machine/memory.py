@@ -23,6 +23,7 @@ import simpy
 from isa.forms.record import Unit
 from simulator.compiler.timed_code import StallReason, TimedOperation
 from simulator.execute.dynamic_info import (
+    Barrier,
     BulkFacts,
     BulkGroupFacts,
     BulkStoreFacts,
@@ -31,12 +32,14 @@ from simulator.execute.dynamic_info import (
     Fact,
     FetchFacts,
     FetchKind,
+    PeerFacts,
     WaitGroupFacts,
 )
 from simulator.machine.bulk_stores import BulkStores
 from simulator.machine.clock import call_at
 from simulator.machine.interface import Core, SmOfUnits, Warp
-from simulator.machine.l2 import L2, BulkRequest, Path
+from simulator.machine.l2 import L2, BulkRequest, Path, Way
+from simulator.machine.peers import Peers
 from simulator.state.global_memory import LINE_BYTES, SECTOR_BYTES
 from simulator.state.windows import LOCAL
 
@@ -152,6 +155,8 @@ class GlobalMemory:
         self.bulk, self.stores = BulkCopies(self), BulkStores(sm, l2, self.path)
         self.expecting: set[int] = set()
         self.copied = 0
+        rules = sm.machine.config.cluster
+        self.peers = Peers(sm, rules) if rules is not None else None
 
     def launch(self, core: Core, warp: Warp, operation: TimedOperation, fact: Fact | None, now: int) -> int:
         """Issues an operation; returns the cycles until its registers are written."""
@@ -160,6 +165,11 @@ class GlobalMemory:
         match fact:
             case FetchFacts():
                 return self.fetch(core, warp, operation, fact, now)
+            case PeerFacts() if self.peers is not None:
+                out = self.send(core, warp, operation, 0, now)
+                return self.peers.access(warp, operation, fact, out, now)
+            case BulkFacts(peer=True) if self.peers is not None:
+                self.peers.copy(fact, now)
             case BulkFacts(tensor=tensor):
                 rules, first = self.memory, warp.id in self.expecting
                 self.expecting.discard(warp.id)
@@ -368,15 +378,20 @@ class BulkCopies:
         while True:
             fact, soonest, issue = yield self.requests.get()
             size = -(-fact.bytes // max(fact.lines, 1)) if fact.tensor else LINE_BYTES
-            request = BulkRequest(memory.path, fact.lines, size, soonest, partial(self.arrive, fact), issue)
-            memory.l2.requests.put(request)
+            ways = tuple(self.way(fact, barrier) for barrier in (fact.barrier, *fact.others))
+            memory.l2.requests.put(BulkRequest(memory.path, fact.lines, size, soonest, ways, issue))
 
-    def arrive(self, fact: BulkFacts, lines: int, last: bool, cycle: int) -> None:
-        """Plans the landing of so many lines of a bulk copy; with the last its bytes count at its mbarrier."""
+    def way(self, fact: BulkFacts, barrier: Barrier) -> Way:
+        """The way of a bulk copy to the SM of an mbarrier."""
+        memory = self.memory.sm.machine.home(barrier, self.memory.sm).memory
+        return Way(memory.path, partial(memory.bulk.arrive, fact, barrier))
+
+    def arrive(self, fact: BulkFacts, barrier: Barrier, lines: int, last: bool, cycle: int) -> None:
+        """Plans the landing of so many lines of a bulk copy; with the last its bytes count at this mbarrier."""
         size = fact.bytes if last else 0
-        self.memory.land(cycle, lines, partial(self.count, fact, size), fact, size)
+        self.memory.land(cycle, lines, partial(self.count, barrier, size), fact, size)
 
-    def count(self, fact: BulkFacts, size: int, written: int) -> None:
+    def count(self, barrier: Barrier, size: int, written: int) -> None:
         """Counts the bytes of a copy that has landed as a whole."""
         if size:
-            self.memory.sm.machine.mbarriers.transact(fact.barrier, -size, written)
+            self.memory.sm.machine.mbarriers.transact(barrier, -size, written)

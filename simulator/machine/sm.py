@@ -22,12 +22,14 @@ from simulator.errors import DeadlockError
 from simulator.execute.barrier import Barriers
 from simulator.execute.dynamic_info import (
     CLUSTER,
+    NEXT,
     STORES,
     AllocateFacts,
     ArriveFacts,
     Barrier,
     CommitProductsFacts,
     ExpectFacts,
+    FenceFacts,
     FreeFacts,
     InitFacts,
     MoveFacts,
@@ -38,7 +40,7 @@ from simulator.execute.dynamic_info import (
     WaitProductsFacts,
 )
 from simulator.machine.clock import Turn
-from simulator.machine.cluster import Cluster
+from simulator.machine.cluster import NOWHERE, Cluster, Places
 from simulator.machine.engine import front_module, rules_of
 from simulator.machine.interface import Core, FrontModule, SmFront, Warp
 from simulator.machine.l2 import L2
@@ -63,8 +65,10 @@ class Machine:
         skip: whether to stop at ends of loops, where `boundary` is called.
         cold: whether lines that come for the first time come from device memory, and not from L2.
         starts: for each warp, by number, the cycle in which it begins; without them all begin in cycle 0.
+        places: of a launch, where the CTAs of its clusters are.
 
     Attributes:
+        homes: by the number of a CTA as facts name it, its SM, where one CTA uses what is on the SM of another.
         env: SimPy's environment. Its time is the cycle.
         mbarriers: those of all CTAs.
         cluster: the CTAs, and their barrier.
@@ -88,6 +92,7 @@ class Machine:
         observer: Any = None,
         cold: bool = False,
         starts: Sequence[int] = (),
+        places: Places = NOWHERE,
     ) -> None:
         self.env = simpy.Environment()
         self.config, self.codes, self.observer = config, [code for code in codes if code.items], observer
@@ -96,11 +101,12 @@ class Machine:
         self.l2: L2 | None = None
         self.boundary: Callable[[Sm, Any, Any], None] = lambda sm, warp, loop: None
         self.pause: Callable[[], None] = lambda: None
+        self.homes = places.homes
         self.sms = [Sm(self, cta, skip) for cta in range(ctas)]
         self._add_outside(sms, cold)
         self.places: list[tuple[Sm, Warp, TimedCode]] = []
         self.launcher = Launcher(self, self.codes, programs, starts)
-        self.cluster = Cluster(self, self.launcher.warps, self.sms)
+        self.cluster = Cluster(self, self.launcher.warps, self.sms, places)
 
     def _add_outside(self, sms: int, cold: bool) -> None:
         """Adds the units beside the fronts that the programs use."""
@@ -110,7 +116,8 @@ class Machine:
         if memory:
             assert config.memory is not None
             device = config.hbm.latency if cold and config.hbm is not None else 0
-            self.l2 = L2(self.env, config.l2, config.memory, sms, device, self.observer)
+            times = config.cluster.multicast_reads if config.cluster is not None else 1.0
+            self.l2 = L2(self.env, config.l2, config.memory, sms, device, self.observer, times)
         products = config.wgmma if has_facts(codes, ProductFacts) else None
         for sm in self.sms:
             if products is not None:
@@ -133,6 +140,11 @@ class Machine:
     def mbarrier_latency(self) -> int:
         """Cycles from an arrival until a warp that waits can issue."""
         return self.mbarrier.latency
+
+    def home(self, barrier: Barrier, asking: Sm) -> Sm:
+        """The SM of the CTA that an mbarrier lies in; `asking`, where the run does not say."""
+        number = self.homes.get(barrier[0])
+        return asking if number is None else self.sms[number]
 
     @property
     def unfinished(self) -> int:
@@ -296,14 +308,19 @@ class Sm:
                 mbarriers.init(barrier, count)
             case ExpectFacts(barrier=barrier, count=count):
                 self.expect(warp, barrier, count, now)
-            case ArriveFacts(barrier=barrier, count=count, expect=expect, drops=drops):
+            case FenceFacts():
+                assert self.machine.config.memory is not None
+                warp.wait_until(now + self.machine.config.memory.latency, StallReason.GLOBAL)
+            case ArriveFacts(barrier=barrier) if barrier[0] in (CLUSTER[0], NEXT) and barrier != CLUSTER:
+                self.machine.cluster.meet(barrier, self.cta, now)
+            case ArriveFacts(barrier=barrier, count=count, expect=expect, drops=drops, others=others):
                 if barrier == CLUSTER:
                     self.machine.cluster.arrive(warp)
                 if expect:
                     self.expect(warp, barrier, expect, now)
                 if drops:
                     mbarriers.phase(barrier).expected -= count
-                mbarriers.arrive_at(now + self.machine.mbarrier_latency, (barrier,) * count)
+                mbarriers.arrive_at(now + self.machine.mbarrier_latency, (barrier,) * count + others)
             case WaitFacts(barrier=barrier, parity=parity):
                 for register in operation.writes:
                     warp.set_ready(register, now + self.machine.mbarrier.test_latency, operation.unit)

@@ -84,15 +84,15 @@ def listing_of_program(name: str, program: Program, codes: Sequence[lowering.Cod
 
 
 def listing_of_launch(
-    kernel: Kernel, codes: Sequence[TimedCode], slots: Sequence[Sequence[int]], warps: int, *, apart: bool = False
+    kernel: Kernel, codes: Sequence[TimedCode], slots: Sequence[Sequence[int]], warps: int, *, apart: int = 1
 ) -> Listing:
     """The listing of a launch, of whose SMs one is timed.
 
     Args:
         codes: what was timed; `TimedOperation.line` is the line of the PTX that an operation comes from.
-        slots: for each CTA that the SM holds at a time, the CTAs that have that place one after the other.
-        warps: of the SM.
-        apart: whether each of these CTAs has an SM of its own, and all of them are timed.
+        slots: for each CTA that an SM holds at a time, the CTAs that have that place one after the other, SM by SM.
+        warps: of an SM.
+        apart: how many SMs are timed.
     """
     items = {item.line: item for item in reversed(kernel.items)}
     of_line = cache(lambda line: _kernel_entry(items[line], kernel) if line in items else Entry("added", 0, ADDED))
@@ -104,10 +104,13 @@ def listing_of_launch(
         barrier = item.barrier[0] if item.barrier is not None else None
         return of_line(item.line)._replace(barrier=barrier)
 
-    ctas = sorted(cta for slot in slots for cta in slot)
-    text = ", ".join(map(str, ctas[:8])) + (", ..." if len(ctas) > 8 else "")
-    names = tuple(f"CTA {cta}" for cta in ctas) if apart else (f"CTAs {text}",)
-    return Listing(shown_name(kernel.name), names, warps, tuple(code.warps for code in codes), entry)
+    each = len(slots) // apart
+    names = []
+    for sm in range(apart):
+        ctas = sorted(cta for slot in slots[sm * each : (sm + 1) * each] for cta in slot)
+        text = ", ".join(map(str, ctas[:8])) + (", ..." if len(ctas) > 8 else "")
+        names.append(f"CTA {text}" if apart > 1 and len(ctas) == 1 else f"CTAs {text}")
+    return Listing(shown_name(kernel.name), tuple(names), warps, tuple(code.warps for code in codes), entry)
 
 
 def shown_name(kernel: str) -> str:

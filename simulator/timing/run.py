@@ -12,6 +12,7 @@ from simulator.chip.config import Config
 from simulator.compiler.schedule import scheduled
 from simulator.compiler.sequences.expand import expand
 from simulator.compiler.timed_code import StallReason, TimedCode, TimedLoop
+from simulator.machine.cluster import NOWHERE, Places
 from simulator.machine.engine import Programs
 from simulator.machine.observer import TimingObserver
 from simulator.machine.sm import Machine
@@ -96,13 +97,14 @@ def simulate(
     starts: Sequence[int] = (),
     progress: Progress | None = None,
     programs: Programs | None = None,
+    places: Places = NOWHERE,
 ) -> Timing:
     """Runs the programs of a CTA of `warps` warps on one SM of the config's chip, or of `ctas` CTAs of as many warps on
     an SM each.
 
     Args:
         skip: whether to skip repetitions (the result is the same, and tests compare).
-        ctas: 2 for a pair of CTAs; warp w of CTA c is c * warps + w in `codes`.
+        ctas: 2 for a pair of CTAs, as many as a cluster of a launch has; warp w of CTA c is c * warps + w in `codes`.
         sms: SMs of the chip that do the same at the same time and share L2.
         observer: is told about each issue and each unit.
         cold: whether lines that come for the first time come from device memory, and not from L2.
@@ -110,6 +112,7 @@ def simulate(
             in cycle 0.
         progress: is told now and then how many instructions have issued; without it, a run that takes long says so.
         programs: what several runs of the same programs share, so that it is worked out once.
+        places: of a launch whose clusters are timed, where their CTAs are.
 
     Raises:
         DeadlockError: warps are unfinished and nothing is left to happen.
@@ -122,8 +125,9 @@ def simulate(
     cut = parts(codes, config.sm.sub_cores, warps, starts) if observer is None else []
     if not cut:
         machine = Machine(
-            config, codes, warps, programs, skip=skip, ctas=ctas, sms=sms, observer=observer, cold=cold, starts=starts
-        )
+            config, codes, warps, programs, skip=skip, ctas=ctas, sms=sms, observer=observer, cold=cold, starts=starts,
+            places=places,
+        )  # fmt: skip
         return run(machine, Watch(progress, codes))
     chip, found = alone(config), []
     watch = Watch(progress, [code for part in cut for code in part.codes])

@@ -24,7 +24,8 @@ from simulator.simulation.launch.arguments import parameter_bytes
 from simulator.simulation.launch.batches import record
 from simulator.simulation.launch.launching import Options, prepare
 from simulator.simulation.launch.module import Module
-from simulator.simulation.launch.timing import LaunchTiming, placed_on_sm, time_of
+from simulator.simulation.launch.placement import placed_on_sm
+from simulator.simulation.launch.timing import LaunchTiming, time_of
 from simulator.state.device_memory import DeviceMemory
 
 STUB = "#include <cuda.h>\n#include <cuda_bf16.h>\n#define TORCH_CHECK(...) ((void)0)\n"

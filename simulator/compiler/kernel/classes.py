@@ -63,6 +63,7 @@ SORTS: Mapping[str, Sort] = {
     **_rows("MEMBAR", Sort(own=(Time.FENCE,), source="an issue slot, and an answer of L2 for the whole chip")),
     **_rows("SYNCS", Sort(own=(Time.MBARRIER,), source="[mbarrier]")),
     **_rows("BAR", Sort(own=(Time.BARRIER,), source="[barrier]")),
+    **_rows("UCGABAR_ARV UCGABAR_WAIT", Sort(own=(Time.CLUSTER_BARRIER,), source="[cluster]")),
     **_rows("HMMA IMMA BMMA QMMA DMMA", Sort(Time.TENSOR, own=(Time.TENSOR,), source="[[tensor]]")),
     **_rows("LDL", Sort(Time.LOAD, slow=True, source="assumed: local memory in L1, with the time of shared memory")),
     **_rows("STL", Sort(Time.STORE, source="as LDL")),

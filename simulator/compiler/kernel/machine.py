@@ -22,6 +22,7 @@ from simulator.program.kernel.flow import blocks_of
 from simulator.state.registers import register_place
 
 PROMOTED = 32  # bytes of local memory that ptxas keeps in registers, choosing among them by comparisons
+_BARRIERS = Time.BARRIER, Time.CLUSTER_BARRIER
 _WAYS = (Time.LOAD, Time.LOAD_MATRIX, Time.STORE, Time.LOAD_GLOBAL, Time.STORE_GLOBAL, Time.COPY, Time.COPY_GROUP,
          Time.COPY_ARRIVAL, Time.MBARRIER)  # fmt: skip
 
@@ -254,7 +255,7 @@ def _written(
 ) -> list[Micro]:
     """The machine instructions of an item. Several of them depend on one another: the first reads the operands."""
     form = item.instruction.form
-    if form.is_matrix or form.time in _WAYS or form.time is Time.BARRIER or form.behind_issue:
+    if form.is_matrix or form.time in (*_WAYS, *_BARRIERS) or form.behind_issue:
         return [Micro(item, form.time, reads, writes, own=True)]
     slow = rule.slow or form.time is Time.SHUFFLE or _reads_special(item)
     count = rule.taking if takes else max(rule.instructions, 1)

@@ -20,7 +20,19 @@ from simulator.compiler.kernel.walk import GivenCode
 from simulator.compiler.matrix import matrix
 from simulator.compiler.operation_parts import Arithmetic
 from simulator.compiler.timed_code import Job, Periodic, TimedCode, TimedLoop, TimedOperation, nesting
-from simulator.execute.dynamic_info import STORES, BarrierFacts, Fact, Idle, PostFacts, WaitFacts
+from simulator.execute.dynamic_info import (
+    NEXT,
+    STORES,
+    ArriveFacts,
+    Barrier,
+    BarrierFacts,
+    Fact,
+    FenceFacts,
+    Idle,
+    PeerFacts,
+    PostFacts,
+    WaitFacts,
+)
 from simulator.program import lowering
 from simulator.program.kernel import Operation
 
@@ -55,6 +67,23 @@ class Marks(NamedTuple):
     posts: list[int]
 
 
+class Clusters(NamedTuple):
+    """How the CTAs of clusters that are timed together lie: each on an SM.
+
+    Attributes:
+        size: CTAs of a cluster; 1: there are no clusters.
+        places: CTAs that each of these SMs holds at a time.
+    """
+
+    size: int = 1
+    places: int = 1
+
+    def end(self, slot: int, turn: int) -> Barrier:
+        """The barrier at which all CTAs of the cluster in a place end, before its next one (`turn`) begins."""
+        return NEXT, slot % self.places << 32 | turn
+
+
+ALONE = Clusters()
 Code = MachineCode | GivenCode
 """Machine instructions, and the paths of warps through them: made from the PTX, or read from a file."""
 
@@ -67,11 +96,18 @@ class Replay:
         config: the chip.
         warps: how many warps a CTA has.
         marks: for the number of a warp and the index of an execution, how it depends on other CTAs.
+        clusters: of the launch.
     """
 
     def __init__(
-        self, code: Code, config: Config, warps: int, marks: Mapping[tuple[int, int], Marks] | None = None
+        self,
+        code: Code,
+        config: Config,
+        warps: int,
+        marks: Mapping[tuple[int, int], Marks] | None = None,
+        clusters: Clusters = ALONE,
     ) -> None:
+        self.clusters = clusters
         self.code, self.config, self.warps, self.marks = code, config, warps, marks or {}
         self.order = [ordered(region.micros) if region.first < 0 else region.micros for region in code.regions]
         self.patterns: dict[int, TimedOperation] = {}
@@ -92,7 +128,7 @@ class Replay:
         first, seen = residents[0], set[int]()
         for turn, steps in enumerate(first.runs):
             if turn:
-                items += self._next_cta(first.slot)
+                items += self._next_cta(first.slot, turn, [resident.number for resident in residents])
             runs = {resident.number: resident.runs[turn] for resident in residents}
             for segment in self.code.way(steps):
                 start = len(items)
@@ -120,12 +156,28 @@ class Replay:
             if _orders(micro) and self.config.memory is not None:
                 yield self._wait(self.config.memory.latency)
                 operation.reads = (*operation.reads, self.fetched)
+            fencing = self._fencing(micro, segment, runs)
+            if fencing:
+                yield asynchronous(Unit.SYNC, {warp: [FenceFacts()] for warp in fencing}, self.config)
             beside = self._beside(micro, segment, runs)
             for warp, marks in beside.items():
                 yield from (self._meeting(warp, WaitFacts((STORES, number), 0)) for number in marks.waits)
             yield operation
             for warp, marks in beside.items():
                 yield from (self._meeting(warp, PostFacts((STORES, number))) for number in marks.posts)
+
+    def _fencing(self, micro: Micro, segment: Segment, runs: Mapping[int, Sequence[Executed]]) -> list[int]:
+        """The warps that arrive at a barrier for other SMs, behind a fence: ptxas writes it for an mbarrier.arrive of
+        the scope of the cluster, and for a barrier.cluster.arrive that is not relaxed, where there are clusters."""
+        step = segment.steps.get(micro.key) if micro.own and self.config.memory is not None else None
+        if step is None or not isinstance(micro.item, Operation):
+            return []
+        first, *rest = micro.item.instruction.form.opcode.split(".")
+        if first == "barrier":
+            orders = self.clusters.size > 1 and "relaxed" not in rest
+        else:
+            orders = first == "mbarrier" and "cluster" in rest and not {"release", "acq_rel"}.isdisjoint(rest)
+        return [warp for warp, run in runs.items() if isinstance(run[step].fact, ArriveFacts)] if orders else []
 
     def _beside(self, micro: Micro, segment: Segment, runs: Mapping[int, Sequence[Executed]]) -> dict[int, Marks]:
         """For each warp, how an instruction depends on other CTAs."""
@@ -160,6 +212,9 @@ class Replay:
         elif operation.costs is not None or operation.jobs is not None:
             step = segment.steps.get(micro.key)
             executions = {warp: run[step] for warp, run in runs.items()} if step is not None else {}
+            peers = {warp: [each.fact] for warp, each in executions.items() if isinstance(each.fact, PeerFacts)}
+            if peers:
+                return self._to_peers(operation, peers)
             if operation.costs is not None:
                 operation.costs = {warp: Periodic((executions[warp].wavefronts if executions else 0,)) for warp in runs}
             else:
@@ -169,6 +224,13 @@ class Replay:
                     if execution.fact is not None and not isinstance(execution.fact, Idle)
                 }
         return operation
+
+    def _to_peers(self, operation: TimedOperation, facts: Mapping[int, list[PeerFacts]]) -> TimedOperation:
+        """An access to shared memory of other CTAs; warps that access their own with it take an issue slot alone."""
+        reads, writes, line = operation.reads, operation.writes, operation.line
+        timed = asynchronous(Unit.SHARED, facts, self.config, reads=reads, writes=writes, line=line)
+        timed.latency = self.config.cluster.load_latency if self.config.cluster is not None else 1
+        return timed
 
     def _job(self, fact: Fact, line: int) -> Job:
         """What an execution does and costs."""
@@ -208,12 +270,19 @@ class Replay:
         """An operation that writes, after so many cycles, the register that the next instruction reads."""
         return TimedOperation(Unit.ALU, max(cycles, 1), 1, (), (self.fetched,), 0, arithmetic=Arithmetic())
 
-    def _next_cta(self, slot: int) -> list[TimedOperation]:
-        """The end of a CTA: its warps wait for one another, and another CTA takes its place."""
+    def _next_cta(self, slot: int, turn: int, warps: Sequence[int]) -> list[TimedOperation]:
+        """The end of a CTA: its warps wait for one another, and for those of its cluster; then another CTA takes its
+        place."""
         launch = self.config.launch
         cycles = launch.cta_cycles if launch is not None else 0
         alu, fetched = self.config.alu, self.fetched
+        together: list[TimedOperation] = []
+        if self.clusters.size > 1:
+            end = self.clusters.end(slot, turn)
+            for fact in (ArriveFacts(end, 1), WaitFacts(end, 0)):
+                together.append(asynchronous(Unit.SYNC, {warp: [fact] for warp in warps}, self.config))
         return [
+            *together,
             TimedOperation(
                 Unit.BARRIER, self.config.barrier.latency, 1, (), (), 0, barrier=(1_000_000 + slot, self.warps)
             ),
@@ -234,5 +303,7 @@ def _orders(micro: Micro) -> bool:
         return False
     first, *rest = micro.item.instruction.form.opcode.split(".")
     if first in ("membar", "fence"):
-        return any(scope in ("gl", "gpu", "sys") for scope in rest)
+        return any(scope in ("gl", "cluster", "gpu", "sys") for scope in rest) and rest[:1] != ["mbarrier_init"]
+    if first in ("mbarrier", "barrier"):  # `_fencing`: only warps that arrive have a fence
+        return False
     return any(order in ("release", "acq_rel") for order in rest) and "cta" not in rest

@@ -6,6 +6,7 @@ not exited. An aligned barrier with a number of threads counts whole warps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,6 +133,8 @@ class ClusterBarriers:
         since: int32 [row, lane]: the phase in which a thread arrived that it has not waited for; -1: there is none.
         waiting: bool [row, lane]: threads that wait for that phase.
         released: by CTA and phase, the clocks of what its warps had done when they arrived.
+        place: int32 [row]: where the threads of a row have waited last.
+        passed: called when threads of a row, bool [lane], go on behind a phase.
     """
 
     rows: int
@@ -141,8 +144,11 @@ class ClusterBarriers:
     since: NDArray[np.int32] = field(init=False)
     waiting: Lanes = field(init=False)
     released: dict[tuple[int, int], list[Clocks]] = field(default_factory=dict)
+    place: NDArray[np.int32] = field(init=False)
+    passed: Callable[[int, Lanes, int], None] | None = None
 
     def __post_init__(self) -> None:
+        self.place = np.zeros(self.rows, np.int32)
         self.phase = np.zeros(self.rows // self.each, np.int32)
         self.arrived = np.zeros((self.rows, WARP_SIZE), np.bool_)
         self.since = np.full((self.rows, WARP_SIZE), -1, np.int32)
@@ -171,6 +177,9 @@ class ClusterBarriers:
     def passing(self, lanes: Lanes) -> Lanes:
         """bool [row, lane]: those of some threads whose phase is complete; they have waited for it then."""
         through: Lanes = lanes & (self.since >= 0) & (self.since < self._own)
+        if self.passed is not None:
+            for row in np.flatnonzero(through.any(axis=1)).tolist():
+                self.passed(row, through[row], int(self.since[row][through[row]].max()))
         self.since = np.where(through, -1, self.since)
         self.waiting &= ~through
         return through

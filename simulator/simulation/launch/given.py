@@ -14,8 +14,8 @@ from simulator.chip.config import Config
 from simulator.program.kernel import Kernel, Operation
 from simulator.program.sass import Function, MachineCodeError, read_machine_code
 from simulator.simulation.launch.batches import Setup, record
+from simulator.simulation.launch.placement import Placement
 from simulator.simulation.launch.recording import Recording
-from simulator.simulation.launch.timing import Placement
 
 _FROM_PTX = ("wgmma", "tcgen05", "tmem")  # tables of instructions that are not followed in machine code
 
@@ -48,8 +48,8 @@ def machine_code_of(kernel: Kernel, config: Config | None, path: str | Path | No
 
 def longest(setup: Setup, config: Config, placement: Placement) -> tuple[Placement, Sequence[Recording]]:
     """Where each SM has one CTA at most: the CTA with the warp that does most, and its recording; else those of the
-    placement."""
-    if setup.geometry.ctas > config.chip.sms:
+    placement. Of clusters, always these."""
+    if setup.geometry.ctas > config.chip.sms or placement.size > 1:
         return placement, record(setup, placement.ctas)
     recordings = record(setup, np.arange(setup.geometry.ctas))
     chosen = max(recordings, key=lambda each: max(map(len, each.steps)))

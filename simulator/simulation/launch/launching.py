@@ -27,10 +27,11 @@ from simulator.simulation.launch.completion import CompletionResult, changed, is
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.given import longest, machine_code_of
 from simulator.simulation.launch.place import SHARED_BYTES, checked, dim
+from simulator.simulation.launch.placement import placed_on_sm
 from simulator.simulation.launch.recording import Recording
 from simulator.simulation.launch.report import LaunchReport, counted
 from simulator.simulation.launch.run import BUDGET
-from simulator.simulation.launch.timing import check_timed, placed_on_sm, time_of, timing_of_cta
+from simulator.simulation.launch.timing import check_timed, time_of, timing_of_cluster
 from simulator.simulation.observer import TimeView, check_unused
 from simulator.state.device_memory import DeviceMemory
 from simulator.timing.result import Timing
@@ -181,10 +182,11 @@ def _estimated(setup: Setup, recordings: Sequence[Recording]) -> Executed:
     return Executed(counts * setup.geometry.ctas // max(len(recordings), 1))
 
 
-def time_one_cta(
+def time_one_cluster(
     kernel: Kernel, block: Dim, memory: DeviceMemory, params: NDArray[np.uint8], options: Options, sms: int
 ) -> Timing:
-    """The run of one CTA alone on an SM of the config, beside so many SMs that do the same and share L2.
+    """The run of the CTAs of one cluster (of a kernel without clusters one), each alone on an SM of the config, beside
+    so many SMs that do the same and share L2.
 
     Raises:
         LaunchError, ConfigError: as of `run_launch`.
@@ -192,10 +194,11 @@ def time_one_cta(
     config = _config(options)
     assert config is not None
     check_timed(kernel, config)
-    setup = prepare(kernel, (1, 1, 1), block, memory, params, options)
-    recordings = record(setup, np.arange(1))
+    cluster = dim(options.cluster or 1, "cluster")
+    setup = prepare(kernel, cluster, block, memory, params, options)
+    recordings = record(setup, np.arange(setup.geometry.ctas))
     numbered = link(kernel.module, kernel.name, allocate=False, fmad=kernel.fmad)
-    return timing_of_cta(machine_code(numbered), config, recordings[0], setup.geometry.warps, sms)
+    return timing_of_cluster(machine_code(numbered), config, recordings, setup.geometry.warps, sms)
 
 
 def _config(options: Options) -> Config | None:

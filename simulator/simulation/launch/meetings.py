@@ -3,6 +3,7 @@ the barriers of a CTA."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from isa.errors import Error
 from isa.forms.synchronisation import is_aligned, is_arrival, is_reduction
 from isa.ptx.instruction import Immediate, Operand
 from simulator.execute.cta_state import Executor, Outcome
-from simulator.execute.dynamic_info import BarrierFacts
+from simulator.execute.dynamic_info import ArriveFacts, Barrier, BarrierFacts, Fact, Idle, WaitFacts, meeting
 from simulator.execute.exchange import Exchange, exchange
 from simulator.execute.operands import predicate, reader, writer
 from simulator.execute.pending import PendingWait
@@ -265,7 +266,7 @@ def barrier(item: Operation) -> Step:
         members = whole(group, lanes, rows)
         if run.note is not None:
             counts = None if wanted is None else wanted[group.rows]
-            run.note(place, group.rows, group.lanes, Outcome(facts=_arrivals(which[group.rows], counts, waits)))
+            run.note(place, group.rows, group.lanes, Outcome(facts=_named_arrivals(which[group.rows], counts, waits)))
         if run.watch is not None:  # what it writes is there before a thread goes on
             run.watch.before(item, group.rows, lanes)
             run.watch.after(item, group.rows, lanes, Outcome())
@@ -294,7 +295,7 @@ def _ahead(run: Run, group: Group, place: int) -> bool:
     return bool((own[~np.asarray(group.lanes)] <= run.code.rank[place]).any())
 
 
-def _arrivals(numbers: NDArray[Any], threads: NDArray[Any] | None, waits: bool) -> tuple[BarrierFacts, ...]:
+def _named_arrivals(numbers: NDArray[Any], threads: NDArray[Any] | None, waits: bool) -> tuple[BarrierFacts, ...]:
     """What the time of arrivals depends on: the barriers [row], and for how many threads [row] they wait."""
     counts = [None] * len(numbers) if threads is None else [max(int(each) // WARP_SIZE, 1) for each in threads]
     return tuple(BarrierFacts(number, count, waits) for number, count in zip(numbers.tolist(), counts, strict=True))
@@ -310,9 +311,13 @@ def cluster_barrier(item: Operation) -> Step:
         if not lanes.any():
             return place + 1
         members, cluster = whole(group, lanes, len(run.threads.exists)), run.cluster
-        if run.note is not None:
-            run.note(place, group.rows, group.lanes, Outcome())
+        if run.note is not None and cluster.passed is None:
+            cluster.passed = partial(_passed, run)
+        if waits:
+            cluster.place[group.rows] = place
         wrong = members & (cluster.since < 0) if waits else run.arrive_at_clusters(members)
+        if run.note is not None and not waits:
+            run.note(place, group.rows, group.lanes, Outcome(facts=_arrivals(run, group.rows, members)))
         if wrong.any():
             row = int(wrong.any(axis=1).argmax())
             reason, legal = (
@@ -334,3 +339,26 @@ def cluster_barrier(item: Operation) -> Step:
         return PARTED
 
     return step
+
+
+def _arrivals(run: Run, rows: Warps, members: Lanes) -> tuple[Fact, ...]:
+    """What warps do of which some threads, bool [row, lane], arrive at the barriers of their clusters."""
+    found: list[Fact] = []
+    for row in rows.tolist():
+        since = run.cluster.since[row][members[row]]
+        found.append(ArriveFacts(_barrier(run, row, int(since.max())), 1) if since.size else Idle())
+    return tuple(found)
+
+
+def _passed(run: Run, row: int, lanes: Lanes, phase: int) -> None:
+    """Notes the wait of threads of a row, bool [lane], at the barrier of their cluster, when it is over: others of the
+    row may have gone on meanwhile."""
+    assert run.note is not None
+    facts = (WaitFacts(_barrier(run, row, phase), 0),)
+    run.note(int(run.cluster.place[row]), np.array([row], np.intp), lanes[None], Outcome(facts=facts))
+
+
+def _barrier(run: Run, row: int, phase: int) -> Barrier:
+    """The barrier of a row's cluster in a phase."""
+    first = row // run.cluster.each * run.cluster.each // run.state.warps
+    return meeting(int(run.state.batch.ctas[first]), phase)

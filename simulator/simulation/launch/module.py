@@ -24,7 +24,7 @@ from simulator.memory_room import check_room
 from simulator.program.kernel import Kernel, link
 from simulator.simulation.launch.arguments import parameter_bytes, plain
 from simulator.simulation.launch.errors import LaunchError
-from simulator.simulation.launch.launching import Options, run_launch, time_one_cta
+from simulator.simulation.launch.launching import Options, run_launch, time_one_cluster
 from simulator.simulation.launch.place import dim
 from simulator.simulation.launch.report import LaunchReport
 from simulator.state.device_memory import DeviceMemory
@@ -151,17 +151,18 @@ class Function:
         *,
         config: str | Path | Config,
         shared_mem: int = 0,
+        cluster: int = 1,
         sms: int = 1,
     ) -> Timing:
-        """The time of one CTA alone on an SM, without the values of matrix products, beside so many SMs that do the
-        same at the same time (this one among them) and share L2.
+        """The time of the CTAs of one cluster, each alone on an SM, without the values of matrix products, beside so
+        many SMs that do the same at the same time (these among them) and share L2.
 
         Raises:
             LaunchError, ConfigError: as for a launch with this config.
         """
         given = self._placed(args, ())
-        how = Options(config=config, dynamic_shared=shared_mem, arithmetic="none")
-        return time_one_cta(self.kernel, dim(block, "block"), given.memory, given.params, how, sms)
+        how = Options(config=config, dynamic_shared=shared_mem, cluster=cluster, arithmetic="none")
+        return time_one_cluster(self.kernel, dim(block, "block"), given.memory, given.params, how, sms)
 
     def _placed(self, args: Sequence[Any], names: Sequence[str]) -> _Arguments:
         """The arguments of a call in memory."""

@@ -14,7 +14,7 @@ from isa.forms.synchronisation import sees_other_threads
 from simulator.chip.config import Config
 from simulator.compiler.kernel.regions import Executed
 from simulator.execute.cta_state import Outcome
-from simulator.execute.dynamic_info import Fact
+from simulator.execute.dynamic_info import Fact, WaitFacts
 from simulator.program.kernel import Kernel, Operation
 from simulator.simulation.demand import Work, work_of
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
@@ -116,8 +116,8 @@ def waited_once(
     steps: list[Executed], stamps: list[int], seeing: set[int]
 ) -> tuple[list[Executed], list[int], dict[int, tuple[int, int]]]:
     """The steps of a warp and their stamps without the turns of loops that wait, but for the last of each: a place that
-    looks at what others write, and comes again within LONGEST_WAIT items. Besides, by index of these looks, the stamps
-    of the first and of the last."""
+    looks at what others write, and comes again within LONGEST_WAIT items; not one that has found the phase of an
+    mbarrier complete. Besides, by index of these looks, the stamps of the first and of the last."""
     kept: list[Executed] = []
     times: list[int] = []
     looks: dict[int, tuple[int, int]] = {}
@@ -125,7 +125,7 @@ def waited_once(
     for step, stamp in zip(steps, stamps, strict=True):
         if step.place in seeing:
             before = last.get(step.place)
-            if before is not None and 0 < len(kept) - before <= LONGEST_WAIT and kept[before].place == step.place:
+            if before is not None and 0 < len(kept) - before <= LONGEST_WAIT and _waits(kept[before], step):
                 begin = looks.get(before, (times[before], 0))[0]
                 for gone in [place for place in looks if place >= before]:
                     del looks[gone]
@@ -135,3 +135,8 @@ def waited_once(
         kept.append(step)
         times.append(stamp)
     return kept, times, looks
+
+
+def _waits(before: Executed, step: Executed) -> bool:
+    """Whether a look is that before it again, which has found nothing."""
+    return before.place == step.place and not isinstance(before.fact, WaitFacts)

@@ -8,21 +8,22 @@ docs/kernels.md says what was measured and how far it is off.
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.chip.config import Config, config_label
 from simulator.compiler.kernel.machine import machine_code
-from simulator.compiler.kernel.replay import Code, Marks, Replay, Resident
+from simulator.compiler.kernel.replay import Clusters, Code, Marks, Replay, Resident
 from simulator.compiler.kernel.walk import GivenCode
 from simulator.compiler.timed_code import StallReason, TimedCode
 from simulator.errors import ConfigError, DeadlockError
+from simulator.execute.dynamic_info import CLUSTER, ArriveFacts, Barrier
+from simulator.machine.cluster import Places
 from simulator.machine.observer import TimingObserver
 from simulator.program.kernel import Kernel, Operation
 from simulator.program.sass import Function
@@ -30,55 +31,14 @@ from simulator.simulation.assumed import assumed_tables, tables_of
 from simulator.simulation.demand import Work
 from simulator.simulation.launch.batches import TRY_CANCEL, Setup, takes_over
 from simulator.simulation.launch.chains import links, marks, may_wait
-from simulator.simulation.launch.errors import LaunchError
+from simulator.simulation.launch.placement import TURNS, Placement
 from simulator.simulation.launch.recording import Recording, work_of_recordings
 from simulator.simulation.listing import listing_of_launch
 from simulator.simulation.observer import TimeView
 from simulator.timing.result import Timing
 from simulator.timing.run import simulate
 
-RESERVED = 1024  # bytes of shared memory that the system keeps of each CTA; CUDA programming guide, 8.0 and later
-MOST_REGISTERS = 255
-UNIT = 8  # registers of a thread are given in units of this many; CUDA occupancy calculator, 3.0 and later
-TURNS = 3  # CTAs one after the other in a place that are timed one by one; further ones take as long as the last
-_BUSIEST = 2  # SMs that must be expected to get so many CTAs of an incomplete round; fitted, see `last_ctas`
-_KEPT, _MORE = (
-    0.75,
-    8,
-)  # registers of machine code for each live word of the PTX; fitted to six kernels, docs/kernels.md
-
-
 PAIR = "a pair of CTAs (cta_group::2) is executed, but has no time yet in launches"
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Which CTAs an SM executes.
-
-    Attributes:
-        slots: for each CTA that the SM holds at a time, the CTAs that have that place one after the other.
-        left: CTAs of the longest of these rows that are not timed one by one.
-        resident: CTAs that there is room for.
-        registers: of a thread.
-        limit: what decides how many CTAs there is room for: "registers", "shared memory", "warps" or "CTAs".
-    """
-
-    slots: tuple[tuple[int, ...], ...]
-    left: int
-    resident: int
-    registers: int
-    limit: str
-
-    @property
-    def whole(self) -> float:
-        """All CTAs of the SM for each that is timed."""
-        longest = len(self.slots[0])
-        return (longest + self.left) / longest
-
-    @property
-    def ctas(self) -> NDArray[np.int64]:
-        """The CTAs that are timed, ascending."""
-        return np.array(sorted(cta for slot in self.slots for cta in slot), np.int64)
 
 
 @dataclass(frozen=True)
@@ -139,6 +99,7 @@ class LaunchTiming:
             "units_busy": dict(self.units_busy),
             "ctas_per_sm": placement.resident,
             "limited_by": placement.limit,
+            "clusters_at_once": placement.clusters if placement.size > 1 else 0,
             "registers": placement.registers,
             "active_warps": self.active_warps,
             "machine_instructions": self.machine_instructions,
@@ -147,65 +108,6 @@ class LaunchTiming:
             "stalls": dict(self.stalls),
             "assumed": list(self.assumed),
         }
-
-
-def placed_on_sm(setup: Setup, config: Config, registers: int | None = None) -> Placement:
-    """The CTAs of the SM that has most of them.
-
-    Args:
-        registers: of a thread, as ptxas says; None: estimated from the live values of the PTX.
-
-    Raises:
-        LaunchError: a CTA that does not fit on an SM.
-    """
-    kernel, warps, sm = setup.kernel, setup.geometry.warps, config.sm
-    registers = registers or estimated_registers(kernel, warps)
-    rooms = {
-        "registers": sm.registers // (32 * warps * -(-registers // UNIT) * UNIT),
-        "shared memory": (sm.shared_bytes + RESERVED) // (setup.shared_bytes + RESERVED),
-        "warps": sm.warps // warps,
-        "CTAs": sm.ctas,
-    }
-    limit = min(rooms, key=lambda name: rooms[name])
-    if not rooms[limit]:
-        reason = (
-            f"a CTA of {warps} warps, {registers} registers a thread and {setup.shared_bytes} bytes of shared memory"
-        )
-        raise LaunchError(f"{reason} does not fit on an SM of {config.label}", f"fewer {limit}", rule="launch-geometry")
-    mine = _on_one_sm(setup.geometry.ctas, config.chip.sms, rooms[limit])
-    slots = [mine[place :: rooms[limit]] for place in range(min(rooms[limit], len(mine)))]
-    left = max(len(slots[0]) - TURNS, 0)
-    kept = tuple(tuple(slot[:TURNS]) for slot in slots)
-    return Placement(kept, left, rooms[limit], registers, limit)
-
-
-def _on_one_sm(ctas: int, sms: int, room: int) -> list[int]:
-    """The CTAs of the SM that gets most of them, in their order."""
-    rounds, last = divmod(ctas, sms * room)
-    if not rounds:
-        return list(range(0, ctas, sms))
-    first = sms * room * rounds
-    return [*range(0, first, sms), *range(first, first + last_ctas(last, sms, room))]
-
-
-def last_ctas(last: int, sms: int, room: int) -> int:
-    """How many of the last CTAs of a launch one SM gets, when there are fewer than the chip has room for.
-
-    They take places as these become free, which is as good as by chance: the largest number that at least `_BUSIEST`
-    SMs are expected to get. Measured: H200, 2026-11-23, places of 22 grids (docs/kernels.md).
-    """
-    most = min(last, room)
-    ways = math.comb(sms * room, last)
-    chances = [math.comb(room, n) * math.comb(sms * room - room, last - n) for n in range(1, most + 1)]
-    expected = (sms * sum(chances[n:]) / ways for n in range(most))
-    return max((n for n, sms_expected in enumerate(expected, 1) if sms_expected >= _BUSIEST), default=min(most, 1))
-
-
-def estimated_registers(kernel: Kernel, warps: int) -> int:
-    """Registers of a thread that ptxas is taken to need: PTX keeps more values alive than machine code does, which
-    computes some again."""
-    most = min(MOST_REGISTERS, 65536 // (32 * warps) // UNIT * UNIT)
-    return min(-(-int(_KEPT * kernel.live_words + _MORE) // UNIT) * UNIT, max(most, 16))
 
 
 def check_timed(kernel: Kernel, config: Config) -> None:
@@ -237,33 +139,33 @@ def time_of(
         MachineCodeError: machine code of another PTX.
     """
     code = machine_code(setup.kernel) if function is None else GivenCode(setup.kernel, function)
-    warps, sms = setup.geometry.warps, min(config.chip.sms, setup.geometry.ctas)
+    warps, size = setup.geometry.warps, placement.size
+    sms = min(placement.clusters * size, setup.geometry.ctas)
     by_cta = {recording.cta: recording for recording in recordings}
     chain = links(recordings, setup.kernel) if may_wait(setup, config) else []
-    timed = _Timed(
-        code, config, by_cta, warps, sms, cold, marks(chain, list(by_cta), warps), len(by_cta) if chain else 1
-    )
-    slots = tuple((cta,) for cta in by_cta) if chain else placement.slots
+    known: dict[str, Any] = {"size": size, "places": placement.places, "marks": {}, "apart": size}
+    timed = _Timed(code, config, by_cta, warps, sms, cold, **known)
+    slots = placement.slots
+    if chain:
+        found = marks(chain, list(by_cta), warps)
+        timed, slots = replace(timed, marks=found, apart=len(by_cta), places=1), tuple((cta,) for cta in by_cta)
     codes = timed.codes(slots)
     try:
-        timing = timed.timing(codes, timeline.recorder if timeline is not None else None)
-    except DeadlockError as error:  # an order of instructions with which CTAs would wait for each other
-        if math.prod(setup.geometry.cluster) > 1:
-            reason = f"CTAs of a cluster that wait for one another have no time yet: {error}"
-            raise ConfigError(config.path, "chip", reason, "a launch without a config") from None
+        timing = timed.timing(slots, codes, timeline.recorder if timeline is not None else None)
+    except DeadlockError:  # an order of instructions with which CTAs would wait for each other
         if not chain or timeline is not None:
             raise
         chain, slots = [], placement.slots
-        timed = _Timed(code, config, by_cta, warps, sms, cold, {}, 1)
-        timing = timed.timing(timed.codes(slots))
+        timed = _Timed(code, config, by_cta, warps, sms, cold, **known)
+        timing = timed.timing(slots, timed.codes(slots))
     if timeline is not None:
         mine = warps * len(slots) // timed.apart
-        timeline.close(listing_of_launch(setup.kernel, codes, slots, mine, apart=bool(chain)), config, timing)
+        timeline.close(listing_of_launch(setup.kernel, codes, slots, mine, apart=timed.apart), config, timing)
     start = config.launch.start_cycles if config.launch is not None else 0
     cycles = timing.cycles + start
     if placement.left:
         shorter = tuple(slot[: TURNS - 1] for slot in placement.slots)
-        cycles += placement.left * (timing.cycles - timed.timing(timed.codes(shorter)).cycles)
+        cycles += placement.left * (timing.cycles - timed.timing(shorter, timed.codes(shorter)).cycles)
     issued = machine_instructions(code, by_cta.values())
     stalls = np.array(list(timing.waits.values())).sum(axis=0) if timing.waits else np.zeros(len(StallReason), np.int64)
     whole = max(timing.cycles, 1)
@@ -275,7 +177,7 @@ def time_of(
         cycles=cycles,
         time_us=cycles / config.chip.clock_mhz,
         placement=placement,
-        active_warps=warps * len(placement.slots),
+        active_warps=warps * placement.places,
         machine_instructions=round(issued * setup.geometry.ctas / max(len(by_cta), 1)),
         stalls={reason.name.lower(): int(stalls[reason]) for reason in StallReason if stalls[reason]},
         throughput=fma / cycles / config.chip.sms,
@@ -288,10 +190,13 @@ def time_of(
     )
 
 
-def timing_of_cta(code: Code, config: Config, recording: Recording, warps: int, sms: int) -> Timing:
-    """The run of one CTA of so many warps, beside so many SMs that do the same and share L2."""
-    timed = _Timed(code, config, {recording.cta: recording}, warps, sms, False, {}, 1)
-    return timed.timing(timed.codes([(recording.cta,)]))
+def timing_of_cluster(code: Code, config: Config, recordings: Sequence[Recording], warps: int, sms: int) -> Timing:
+    """The run of the CTAs of one cluster, of so many warps each, beside so many SMs that do the same and share L2."""
+    by_cta = {recording.cta: recording for recording in recordings}
+    size = len(by_cta)
+    timed = _Timed(code, config, by_cta, warps, sms, False, size, 1, {}, size)
+    slots = [(cta,) for cta in by_cta]
+    return timed.timing(slots, timed.codes(slots))
 
 
 def _assumed(config: Config, kernel: Kernel, recordings: Sequence[Recording], cold: bool) -> list[str]:
@@ -315,8 +220,10 @@ class _Timed:
         warps: of a CTA.
         sms: how many are busy at the same time.
         cold: whether all data begin in device memory.
+        size: CTAs of a cluster.
+        places: CTAs that each SM holds at a time.
         marks: what happens between CTAs that are timed together, as of `Replay`.
-        apart: how many SMs are timed together, with a CTA each.
+        apart: how many SMs are timed together: with a CTA each, or those of a cluster.
     """
 
     machine: Code
@@ -325,12 +232,14 @@ class _Timed:
     warps: int
     sms: int
     cold: bool
+    size: int
+    places: int
     marks: Mapping[tuple[int, int], Marks]
     apart: int
 
     @cached_property
     def _replay(self) -> Replay:
-        return Replay(self.machine, self.config, self.warps, self.marks)
+        return Replay(self.machine, self.config, self.warps, self.marks, Clusters(self.size, self.places))
 
     def codes(self, slots: Sequence[Sequence[int]]) -> list[TimedCode]:
         """What the warps of the SM execute, where these CTAs have its places one after the other."""
@@ -340,12 +249,28 @@ class _Timed:
             for warp in range(self.warps)
         )
 
-    def timing(self, codes: list[TimedCode], observer: TimingObserver | None = None) -> Timing:
-        """How long it takes."""
+    def timing(
+        self, slots: Sequence[Sequence[int]], codes: list[TimedCode], observer: TimingObserver | None = None
+    ) -> Timing:
+        """How long these codes of the CTAs in `slots` take."""
         warps = sum(len(code.warps) for code in codes) // self.apart
         how: dict[str, Any] = {"skip": False, "sms": self.sms, "observer": observer, "cold": self.cold}
-        how["ctas"] = self.apart
+        how["ctas"], how["places"] = self.apart, self._homes(slots)
         return simulate(self.config, codes, warps, **how)
+
+    def _homes(self, slots: Sequence[Sequence[int]]) -> Places:
+        """Where the CTAs of clusters are, and how many arrive at their barriers."""
+        each = len(slots) // self.apart
+        homes = {cta: slot // each for slot, ctas in enumerate(slots) for cta in ctas}
+        arrivals: Counter[Barrier] = Counter()
+        for steps in (steps for cta in homes for steps in self.recordings[cta].steps):
+            facts = (step.fact for step in steps if isinstance(step.fact, ArriveFacts))
+            arrivals.update(fact.barrier for fact in facts if fact.barrier[0] == CLUSTER[0])
+        if self.size > 1:
+            clusters = Clusters(self.size, self.places)
+            for slot, ctas in enumerate(slots):
+                arrivals.update({clusters.end(slot, turn): self.warps for turn in range(1, len(ctas))})
+        return Places(homes, arrivals, self.size)
 
 
 def machine_instructions(code: Code, recordings: Iterable[Recording]) -> int:

@@ -27,7 +27,7 @@ TABLES = ("chip", "sm", "issue", "loop", "alu", "barrier", "shared", "registers"
 
 
 def optional_tables(config: Config) -> set[str]:
-    names = ("memory", "mbarrier", "l2", "hbm", "launch", "operands", "sequences", "energy", "wgmma")
+    names = ("memory", "mbarrier", "l2", "hbm", "launch", "operands", "sequences", "energy", "wgmma", "cluster")
     return {name for name in names if getattr(config, name) is not None}
 
 

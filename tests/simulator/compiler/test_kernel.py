@@ -17,7 +17,7 @@ from simulator.compiler.kernel.regions import Micro
 from simulator.program.capture import read_capture
 from simulator.program.kernel import Kernel, Operation, link
 from simulator.simulation.launch.captured import launch
-from simulator.simulation.launch.timing import last_ctas
+from simulator.simulation.launch.placement import last_ctas
 from simulator.views.timeline.stalls import CAUSES, VIEWS, added
 from tests.support.cases import exhaustive
 from tests.support.paths import GOLDEN

@@ -73,6 +73,3 @@ def test_reports_say_how_busy_the_unit_is() -> None:
 def test_what_has_no_time() -> None:
     with pytest.raises(ConfigError, match=r"no times for wgmma.*a config with \[wgmma\]"):
         product_cost(simulator.load_config("b200"), ProductFacts(64, False, False, False))
-    cluster = KERNELS["pipe_dense_f16_f32_n64_s3_w2_plain_m2_c2_p1"]
-    with pytest.raises(ConfigError, match="CTAs of a cluster that wait for one another have no time yet"):
-        cycles(cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,15 +84,14 @@ def wgmma_run(
     tile: WgmmaTile, iterations: int, rounds: int, chip: Config, read_bytes: int, sms: int, later: int
 ) -> Timing:
     """Runs a CTA that computes `rounds` tiles of so many iterations one after another, beside so many SMs that all
-    together get `read_bytes` from L2 in a cycle; copies come `later` than in L2's near half. A CTA of a cluster is run
-    alone: what others load for it, it loads."""
+    together get `read_bytes` from L2 in a cycle; copies come `later` than in L2's near half. The CTAs of a cluster
+    are run together."""
     assert chip.l2 is not None
     assert chip.memory is not None
-    alone = replace(tile, cluster_m=1, cluster_n=1)
-    m, k = rounds * tile.bm, iterations * tile.bk
-    maps = tensor_maps(alone, m, tile.bn, k)
+    k = iterations * tile.bk
+    maps = tensor_maps(tile, rounds * tile.bm * tile.cluster_m, tile.bn * tile.cluster_n, k)
     arrays = [np.zeros(one.reach, np.uint8) for one in maps]
-    codes = np.full(max(rounds * iterations * tile.bytes_e // 4, 4), 0x44444444, np.uint32)
+    codes = np.full(max(rounds * tile.cluster_m * iterations * tile.bytes_e // 4, 4), 0x44444444, np.uint32)
     words = (np.uint32(word) for word in (iterations, rounds, 1, 1))
     arguments = (*zip(maps, arrays, strict=True), codes, *words)
     assert chip.memory.tensor_latency is not None  # `check_wgmma`
@@ -100,8 +99,8 @@ def wgmma_run(
     bulk, tensor = chip.memory.bulk_latency + later, (first + later, further + later)
     memory = replace(chip.memory, bulk_latency=bulk, tensor_latency=tensor)
     share = replace(chip, l2=replace(chip.l2, read_bytes=read_bytes), memory=memory)
-    function = _function(alone, str(chip.target))
-    return function.timing(32 * tile.warps, arguments, config=share, shared_mem=tile.shared_bytes, sms=sms)
+    how: dict[str, Any] = {"config": share, "shared_mem": tile.shared_bytes, "cluster": tile.cluster, "sms": sms}
+    return _function(tile, str(chip.target)).timing(32 * tile.warps, arguments, **how)
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ class WgmmaKernel(PersistentKernel):
     def read_bytes(self) -> int:
         """As in `PersistentKernel`; SMs share lines, which L2 serves faster than lines of their own."""
         assert self.chip.l2 is not None
-        return round((self.chip.l2.shared_read_bytes or self.chip.l2.read_bytes) / self.multicast)
+        return self.chip.l2.shared_read_bytes or self.chip.l2.read_bytes
 
     @property
     def cycles(self) -> int:
@@ -178,10 +177,9 @@ class WgmmaKernel(PersistentKernel):
     @property
     def tables(self) -> tuple[str, ...]:
         """As in `PersistentKernel`."""
-        return ("wgmma", "mbarrier")
+        return ("wgmma", "mbarrier", *(["cluster"] if self.tile.cluster > 1 else []))
 
     @property
     def granted(self) -> tuple[str, ...]:
         """As in `PersistentKernel`."""
-        shared = ("a CTA of a cluster loads what others would load for it; L2 reads it once",)
-        return shared if self.tile.cluster > 1 else ()
+        return ()
