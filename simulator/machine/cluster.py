@@ -78,6 +78,10 @@ class Cluster:
         """The tcgen05 units of all SMs."""
         return [sm.unit for sm in self.sms if sm.unit is not None]
 
+    def units_of_pair(self, cta: int) -> list[Any]:
+        """The tcgen05 units of the pair that a CTA belongs to: those of the SMs whose ranks differ in the last bit."""
+        return [sm.unit for sm in self.sms[cta & ~1 : (cta | 1) + 1] if sm.unit is not None]
+
     def arrive(self, warp: Warp) -> None:
         """Notes that a warp is at the barrier; its arrival counts `mbarrier_latency` cycles later."""
         self.barrier.arrived.add(warp)

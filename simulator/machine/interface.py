@@ -213,6 +213,9 @@ class ClusterOfUnits(Protocol):
     def units(self) -> Sequence[Any]:
         """The tcgen05 units of all SMs."""
 
+    def units_of_pair(self, cta: int) -> Sequence[Any]:
+        """The tcgen05 units of the pair that a CTA belongs to."""
+
     @property
     def pair(self) -> bool:
         """Whether these are the CTAs of a pair."""

@@ -69,7 +69,9 @@ class TensorUnit:
             if isinstance(fact, CommitFacts):
                 self.commit(warp, fact, issue)
             elif cost is not None:
-                units = self.sm.machine.cluster.units if getattr(fact, "cta_group", 1) == 2 else [self]
+                units = (
+                    self.sm.machine.cluster.units_of_pair(self.sm.cta) if getattr(fact, "cta_group", 1) == 2 else [self]
+                )
                 while (start := max(unit.free for unit in units)) > self.env.now:
                     yield self.env.timeout(start - self.env.now)
                 self.start(warp, cost, units, issue)

@@ -1,5 +1,5 @@
-"""Times the tcgen05 matrix products of github.com/gau-nernst/learn-cuda (02e_matmul_sm100) that one CTA multiplies for
-by itself, beside the TFLOPS that their author measured on a B200:
+"""Times the tcgen05 matrix products of github.com/gau-nernst/learn-cuda (02e_matmul_sm100), of single CTAs and
+of a pair, beside the TFLOPS that their author measured on a B200:
 
     python -m tests.host.learn_cuda SOURCES [--build FOLDER] [--config b200] [--size 4096]
 
@@ -42,6 +42,8 @@ class Product(NamedTuple):
         columns, depth, stages: of a tile of D, of K in a stage, and how many stages.
         swizzle, boxes: of the tensor maps: bytes, and how many dimensions their boxes have.
         tflops: published.
+        group: CTAs that multiply together.
+        more: further arguments.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Product(NamedTuple):
     swizzle: int
     boxes: int
     tflops: float
+    group: int = 1
+    more: tuple[int, ...] = ()
 
 
 PRODUCTS = (
@@ -62,6 +66,7 @@ PRODUCTS = (
     Product("v2b", "matmul_v2", "Lb1E", 256, 256, 1, 128, 3, 721.02),
     Product("v3", "matmul_v3", "", 256, 128, 2, 128, 3, 914.42),
     Product("v4", "matmul_v4", "", 128, 64, 7, 128, 3, 1053.61),
+    Product("v5", "matmul_v5", "Lb0E", 256, 64, 7, 128, 3, 1169.65, 2, (0, 0)),
 )
 
 
@@ -93,10 +98,10 @@ def timed(text: str, product: Product, chip: Config, size: int) -> LaunchTiming:
     buffers = [memory.place(name, 2 * size * size).address for name in "ABC"]
     maps = [
         tensor_map(product, size, rows).encode(address)
-        for address, rows in zip(buffers, (ROWS, product.columns), strict=False)
+        for address, rows in zip(buffers, (ROWS, product.columns // product.group), strict=False)
     ]
-    values: Sequence[int | float | bytes] = (*maps, buffers[2], size, size, size)
-    shared = 2 * (ROWS + product.columns) * product.depth * product.stages
+    values: Sequence[int | float | bytes] = (*maps, buffers[2], size, size, size, *product.more)
+    shared = 2 * (ROWS + product.columns // product.group) * product.depth * product.stages
     grid = (size // ROWS) * (size // product.columns)
     options = Options(config=chip, dynamic_shared=shared)
     setup = prepare(kernel, (grid, 1, 1), (ROWS, 1, 1), memory, parameter_bytes(kernel, values), options)

@@ -38,8 +38,6 @@ from simulator.simulation.observer import TimeView
 from simulator.timing.result import Timing
 from simulator.timing.run import simulate
 
-PAIR = "a pair of CTAs (cta_group::2) is executed, but has no time yet in launches"
-
 
 @dataclass(frozen=True)
 class LaunchTiming:
@@ -115,10 +113,6 @@ def check_timed(kernel: Kernel, config: Config) -> None:
     if takes_over(kernel):
         reason = f"'{TRY_CANCEL}' is executed, but has no time yet: which CTA takes over what depends on it"
         raise ConfigError(config.path, "chip", reason, "a launch without a config, which gives the values")
-    for item in kernel.items:
-        if isinstance(item, Operation) and item.instruction.form.cta_group > 1:
-            legal = "a launch without a config, which gives the values"
-            raise ConfigError(config.path, "tcgen05", f"line {item.line}: {PAIR}", legal)
 
 
 def time_of(

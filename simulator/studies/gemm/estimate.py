@@ -261,10 +261,8 @@ def _persistent(kernel: PersistentKernel, asked: tuple[int, int, int]) -> Estima
     assert chip.l2 is not None
     dram, cycles = -(-kernel.device_bytes // chip.hbm.bytes), kernel.kernel_cycles
     shares = {name: busy * kernel.cycles / cycles for name, busy in kernel.busy().items()}
-    stage = tile.bytes_a + tile.bytes_b + tile.bytes_extra
-    read = kernel.tiles * tile.group * kernel.iterations * stage * kernel.multicast
     shares |= {
-        "L2 reads": chip.l2.read_cycles(read) / cycles,
+        "L2 reads": kernel.l2_cycles / cycles,
         "stores": tile.bytes_d * kernel.m * kernel.n / chip.l2.write_bytes / cycles,
         "device memory": dram / cycles,
         "waves": 1 - prod(sizes[:2]) / tile.bm / tile.bn * tile.group / (kernel.rounds * chip.chip.sms),

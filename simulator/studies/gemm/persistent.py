@@ -115,6 +115,14 @@ class PersistentKernel(ABC):
         return round(self.chip.l2.read_bytes / self.multicast)
 
     @property
+    def l2_cycles(self) -> float:
+        """Cycles for which L2 is busy with reads of all tiles."""
+        assert self.chip.l2 is not None
+        tile = self.tile
+        stage = tile.bytes_a + tile.bytes_b + tile.bytes_extra
+        return self.chip.l2.read_cycles(self.tiles * tile.group * self.iterations * stage * self.multicast)
+
+    @property
     def device_bytes(self) -> int:
         """Bytes that device memory brings and takes: operands once if they fit into L2, else what each round touches;
         results once."""

@@ -210,9 +210,19 @@ def test_timelines_and_texts_show_the_unit(tcsim: Tcsim, tmp_path: Path) -> None
     assert unit[0]["end"] - unit[0]["begin"] == 64  # M = 128, N = 64, K = 32: operands of 8 KB
 
 
+def test_the_units_of_a_pair_start_together() -> None:
+    """A product of cta_group::2 takes the units of both SMs: on each as long as in a trace, from the same cycle on."""
+    seen = simulator.Timeline()
+    simulator.launch(GOLDEN / "tcgen05" / "c2_i8_sp_m256.json", "b200", arithmetic="none", timeline=seen)
+    spans: dict[tuple[int, int], set[int]] = {}
+    for use in seen.recorder.taken:
+        if use.name == "tcgen05":
+            spans.setdefault((use.begin, use.end), set()).add(use.sm)
+    assert spans
+    assert all(sms == {0, 1} for sms in spans.values())
+
+
 def test_what_has_no_time_in_launches(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"tcgen05: line \d+: a pair of CTAs \(cta_group::2\) .* no time yet"):
-        simulator.launch(GOLDEN / "tcgen05" / "c2_i8_sp_m256.json", "b200")
     with pytest.raises(ConfigError, match=r"line \d+: h100_sxm has no times for 'tcgen05.alloc.*\[tcgen05\], such as"):
         simulator.launch(ALONE[0], "h100_sxm")
     with pytest.raises(MachineCodeError, match=r"'tcgen05.alloc' \(line \d+\) is not followed in machine code"):

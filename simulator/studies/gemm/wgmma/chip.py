@@ -14,6 +14,7 @@ from simulator.compiler.wgmma import product_cost
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import ProductFacts
 from simulator.simulation.launch.module import Function, Module
+from simulator.state.shared import LINE_BYTES
 from simulator.studies.gemm.held import lost
 from simulator.studies.gemm.persistent import PersistentKernel
 from simulator.studies.gemm.remembered import remembered
@@ -156,6 +157,16 @@ class WgmmaKernel(PersistentKernel):
         return self.chip.l2.shared_read_bytes or self.chip.l2.read_bytes
 
     @property
+    def l2_cycles(self) -> float:
+        """As in `PersistentKernel`; a copy to several CTAs counts as more than one."""
+        tile, times = self.tile, self.chip.cluster.multicast_reads if self.chip.cluster is not None else 1.0
+        a, b = (
+            size * (times / sharing if sharing > 1 else 1)
+            for size, sharing in ((tile.bytes_a, tile.cluster_n), (tile.bytes_b, tile.cluster_m))
+        )
+        return self.tiles * self.iterations * (a + b + tile.bytes_e) / self.read_bytes
+
+    @property
     def cycles(self) -> int:
         """As in `PersistentKernel`; the last SM ends later than SMs do on average."""
         spread = self.chip.launch.spread if self.chip.launch is not None and self.sms > 1 else 0
@@ -165,8 +176,9 @@ class WgmmaKernel(PersistentKernel):
         """As in `PersistentKernel`."""
         few, many = self.runs
         path = (self.run(many, 1).memory_busy - self.run(few, 1).memory_busy) / (many - few)
+        assert self.chip.wgmma is not None
         cost, tile = self._product, self.tile
-        landed = (tile.bytes_a + tile.bytes_b + tile.bytes_e) / 128
+        landed = (tile.bytes_a + tile.bytes_b + tile.bytes_e) / LINE_BYTES / self.chip.wgmma.copied_lines
         per = {
             "tensor": self._products * cost.tensor,
             "shared memory": self._products * cost.operands + landed,
