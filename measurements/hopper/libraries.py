@@ -91,7 +91,7 @@ def of_cutlass() -> Iterator[Row]:
             tile: WgmmaTile = parse_wgmma_tile(text, type, sparse=sparse, cluster=cluster, output=output)
             simulated = kernel_cycles(tile, *filled(tile, m, n, k), chip) + EMPTY
             name = f"{row['example']} {row['kernel']} {m}x{n}x{k}"
-            yield Row("cutlass", name, float(row["least_cycles"]), simulated, str(tile.bm))
+            yield Row("cutlass", name, float(row["least_cycles"]), simulated, text)
 
 
 def main() -> None:
@@ -100,11 +100,11 @@ def main() -> None:
     parser.add_argument("library", nargs="*", default=["cusparselt", "cublas", "torch", "cutlass"])
     options = parser.parse_args()
     for library in options.library:
-        rows = list({"torch": of_torch, "cutlass": of_cutlass}.get(library, lambda name=library: of_library(name))())
-        for row in rows:
-            print(
-                f"{row.library:10} {row.product:36} {row.measured:11,.1f} {row.simulated:11,.1f} {row.error:+6.1f} %  {row.tile}"
-            )
+        rows = []
+        for row in {"torch": of_torch, "cutlass": of_cutlass}.get(library, lambda name=library: of_library(name))():
+            numbers = f"{row.measured:11,.1f} {row.simulated:11,.1f} {row.error:+6.1f} %  {row.tile}"
+            print(f"{row.library:10} {row.product:36} {numbers}", flush=True)
+            rows.append(row)
         errors = [abs(row.error) for row in rows]
         print(f"{library}: mean {np.mean(errors):.1f}, median {np.median(errors):.1f}, worst {max(errors):.1f} %")
 
