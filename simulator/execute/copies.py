@@ -85,15 +85,17 @@ def fetched(
     written: NDArray[np.int64] | None = None,
     *,
     kept: bool = True,
+    lanes: NDArray[np.bool_] | None = None,
 ) -> tuple[Fact, ...]:
     """For each warp, the fact of its access to global memory: how many lines and sectors it touches, of a copy how many
-    wavefronts of shared memory it takes (`written`), and of a load whether L1 may have it (`kept`). No facts where
-    nobody asks for the time."""
+    wavefronts of shared memory it takes (`written`), and of a load whether L1 may have it (`kept`). `lanes`, bool
+    [warp, lane], are those that access it; None for the active ones. No facts where nobody asks for the time."""
     if not machine.timed:
         return ()
-    lines, sectors = (touched(where, size, unit, machine.active).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
+    lanes = machine.active if lanes is None else lanes
+    lines, sectors = (touched(where, size, unit, lanes).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))
     taken = [0] * len(where) if written is None else written.tolist()
-    named = places(where, SECTOR_BYTES, machine.active) if machine.names_sectors else [()] * len(where)
+    named = places(where, SECTOR_BYTES, lanes) if machine.names_sectors else [()] * len(where)
     return tuple(FetchFacts(kind, *counts, kept) for counts in zip(lines, sectors, taken, named, strict=True))
 
 
@@ -131,7 +133,8 @@ def copy(instruction: Instruction, form: Form) -> Executor:
         machine.note(instruction, warps, writes=region(machine, filled(machine, where), width))
         if not machine.timed:
             return NOTHING
-        return Outcome(facts=fetched(machine, kind, origin, width, wavefronts(filled(machine, where), width)))
+        taken, asking = wavefronts(filled(machine, where), width), None if counts is None else reading
+        return Outcome(facts=fetched(machine, kind, origin, width, taken, lanes=asking))
 
     return run
 

@@ -102,10 +102,12 @@ def traffic_of(instruction: Instruction) -> Traffic | None:
 
 def by_addresses(instruction: Instruction, traffic: Traffic) -> Executor:
     """The function that checks and counts the accesses of an instruction and moves no data; an address that is wrong
-    is left to the instruction's own executor, which raises the error.
+    is left to the instruction's own executor, which raises the error; so is a copy whose bytes may be zeros.
 
     It remembers the last access of each group of warps, for as long as it lives.
     """
+    if "filled" in instruction.by_role:  # says which lanes access memory at all
+        return executor(instruction)
     run = _by_addresses(instruction, traffic)
     return run if instruction.guard is None else guarded(instruction, run)
 

@@ -210,8 +210,9 @@ class GlobalMemory:
         begin = self.send(core, warp, operation, cycles, now)
         if fact.kind is FetchKind.STORE:
             return self.store(warp, fact, begin) - now
-        arrival = max(begin + rules.l1_latency, found.hits_ready) if found.hit else begin
-        if not found.hit or found.sectors:
+        near = found.hit or not found.sectors  # a copy of zeros alone asks nobody
+        arrival = max(begin + rules.l1_latency, found.hits_ready) if near else begin
+        if found.sectors:
             soonest = begin + (rules.latency if fact.kind is FetchKind.LOAD else rules.copy_latency)
             soonest += self.l2.first_latency({sector // _LINE_SECTORS for sector in found.missing})
             arrival = max(arrival, self.l2.read(self.path, soonest, found.sectors * SECTOR_BYTES, found.lines))

@@ -60,7 +60,9 @@ class MachineCode:
 def segments(places: Sequence[int], code: MachineCode) -> Iterator[Segment]:
     """The regions that a warp ran through, from the places of the items that it executed."""
     regions = [code.region_of[code.block_of[place]] for place in places]
-    begins = [0] if places else []
+    if not places:
+        return
+    begins = [0]
     begins += [
         index + 1
         for index, (one, other) in enumerate(pairwise(places))
