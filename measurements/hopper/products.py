@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from measurements.hopper.kernels import Kernel, fill, loop
@@ -74,9 +74,7 @@ class Stream:
             body += ["mov.u64 %t6, %clock64; sub.u64 %t2, %t5, %t0;"]
         lines = (
             f".reg .b32 %d<{registers}>, %a<4>, %e; .reg .b64 %A<8>, %B<8>;",
-            fill(A_AT, SHARED, 0),
-            f"bar.sync 0; mov.b32 %e, {0xEEEEEEEE if self.kind != 'tf32' else 0x44444444:#x};",
-            *(f"mov.b32 %a{i}, 0;" for i in range(4)),
+            *self.contents(),
             *(f"mov.b32 %d{i}, 0;" for i in range(registers)),
             *self._descriptors(),
             "fence.proxy.async; bar.sync 0;",
@@ -84,6 +82,18 @@ class Stream:
             *(f"setp.eq.u32 %q0, %d{i}, 0x12345; @%q0 st.global.u32 [%out], %d{i};" for i in range(registers)),
         )
         return Kernel(self.name, 128 * self.warpgroups, lines)
+
+    def contents(self) -> Sequence[str]:
+        """Lines that fill shared memory, metadata and A in registers: with zeros, and metadata that are legal."""
+        return (
+            fill(A_AT, SHARED, 0),
+            f"bar.sync 0; mov.b32 %e, {0xEEEEEEEE if self.kind != 'tf32' else 0x44444444:#x};",
+            *(f"mov.b32 %a{i}, 0;" for i in range(4)),
+        )
+
+    def sign(self, number: int) -> int:
+        """Of A in an instruction of a group."""
+        return 1
 
     def instruction(self, number: int) -> str:
         """The text of one of a group."""
@@ -93,7 +103,7 @@ class Stream:
         sparse = ".sp" if self.sparse else ""
         meta = f" %e, {number % (1 if TYPES[self.kind] == 8 else 2)}," if self.sparse else ""
         integer = self.kind in ("s8", "u8")
-        scales = "" if integer else ", 1, 1"
+        scales = "" if integer else f", {self.sign(number)}, 1"
         if self.kind in ("f16", "bf16"):
             flags = ("" if self.registers else f", {int(self.major[0] == 'm')}") + f", {int(self.major[1] == 'n')}"
         else:

@@ -54,6 +54,29 @@ class TensorEnergy:
 
 
 @dataclass(frozen=True)
+class WgmmaEnergy:
+    """`[[energy.wgmma]]`: nanojoules of one wgmma of a warpgroup: 64 rows of A, of which each, as stored, has 32 bytes.
+
+    Attributes:
+        name: reports and keys use it.
+        sparse, inputs: which instructions.
+        columns: for 8 columns of D, B from shared memory and A from registers.
+        shared_a: what an instruction with A from shared memory takes more, whatever its columns.
+    """
+
+    name: str
+    sparse: bool
+    inputs: ElementTypes
+    columns: Pair
+    shared_a: Pair
+
+    def of(self, n: int, *, a_in_registers: bool = False) -> Pair:
+        """Of an instruction with n columns: with zeros, with random operands."""
+        extra = (0.0, 0.0) if a_in_registers else self.shared_a
+        return self.columns[0] * n / 8 + extra[0], self.columns[1] * n / 8 + extra[1]
+
+
+@dataclass(frozen=True)
 class Energy:
     """`[energy]`, for the whole chip or for one instruction of a warp (32 lanes).
 
@@ -72,7 +95,9 @@ class Energy:
         weights: the parts of what random operands of a matrix instruction take more than zeros: changing bits of A,
             changing bits of B, changing partial products, products that are not zero. They sum to 1.
         tcgen05: what a multiply-add of tcgen05.mma takes, as a multiple of one of mma.
-        tensor: matrix instructions.
+        l2_copy_byte: a byte that a bulk copy brings from L2 to shared memory, pJ; as `l2_load_byte` if not given.
+        l2_shared_byte: the same of lines that several SMs ask for, for each of them; as `l2_copy_byte` if not given.
+        tensor: matrix instructions; wgmma: those of warpgroups.
     """
 
     clock_mhz: Annotated[float, Between(0, 10_000, "MHz", exclusive=True)]
@@ -95,7 +120,20 @@ class Energy:
     hbm_store_byte: BytePair
     weights: tuple[Share, Share, Share, Share]
     tcgen05: Annotated[float, Between(0.01, 100)] = 1.0
+    l2_copy_byte: BytePair | None = None
+    l2_shared_byte: BytePair | None = None
     tensor: tuple[TensorEnergy, ...] = field(default=(), metadata={"toml": False})
+    wgmma: tuple[WgmmaEnergy, ...] = field(default=(), metadata={"toml": False})
+
+    @property
+    def copied_byte(self) -> BytePair:
+        """A byte that a bulk copy brings from L2 to shared memory, pJ."""
+        return self.l2_load_byte if self.l2_copy_byte is None else self.l2_copy_byte
+
+    @property
+    def shared_byte(self) -> BytePair:
+        """The same of lines that several SMs ask for, for each of them."""
+        return self.copied_byte if self.l2_shared_byte is None else self.l2_shared_byte
 
     def scale(self, clock_mhz: float) -> float:
         """By what the energy of an operation is multiplied at another clock."""
@@ -111,6 +149,10 @@ class Energy:
         bits = form.a_type.bits if form.a_type.name in best.inputs else 16
         return best, form.performed_fma / best.performed_fma(bits)
 
+    def find_wgmma(self, inputs: str, sparse: bool) -> WgmmaEnergy | None:
+        """The class of a wgmma with A and B of a type; None if there is none."""
+        return next((one for one in self.wgmma if one.sparse == sparse and inputs in one.inputs), None)
+
     def like(self, own: EnergyLike) -> Energy:
         """The table of another chip, whose operations take `own.factor` times as much."""
 
@@ -121,8 +163,10 @@ class Energy:
             name: times(getattr(self, name)) for name, hint in fields_of(Energy).items() if hint in (Pair, BytePair)
         }
         changed |= {name: value for name, value in vars(own).items() if name not in ("like", "factor")}
+        changed |= {"l2_copy_byte": times(self.copied_byte), "l2_shared_byte": times(self.shared_byte)}
         tensor = tuple(replace(one, nj=times(one.nj)) for one in self.tensor)
-        return replace(self, tensor=tensor, barrier=self.barrier * own.factor, **changed)
+        wgmma = tuple(replace(one, columns=times(one.columns), shared_a=times(one.shared_a)) for one in self.wgmma)
+        return replace(self, tensor=tensor, wgmma=wgmma, barrier=self.barrier * own.factor, **changed)
 
 
 @dataclass(frozen=True)

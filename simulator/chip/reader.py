@@ -9,7 +9,7 @@ from typing import Any
 from isa import IsaError, parse_target
 from simulator.chip import tcgen05
 from simulator.chip.cluster import ClusterTable
-from simulator.chip.energy import Energy, EnergyLike, TensorEnergy
+from simulator.chip.energy import Energy, EnergyLike, TensorEnergy, WgmmaEnergy
 from simulator.chip.layers import with_own_energies
 from simulator.chip.memory import L2, Hbm, HbmTable, L2Table, Launch, Mbarrier, Memory, Shared, WrongClockError
 from simulator.chip.sequences import Sequences, read_sequences
@@ -166,7 +166,7 @@ class Reader:
         return tcgen05.Tcgen05(queue, kinds, shapes, sparse, **read)
 
     def energy(self) -> Energy:
-        """Reads `[energy]` and its `[[energy.tensor]]`, or takes that of another config, scaled."""
+        """Reads `[energy]`, `[[energy.tensor]]` and `[[energy.wgmma]]`, or takes those of another config, scaled."""
         if isinstance(self.tables.values["energy"], Mapping) and "like" in self.tables.values["energy"]:
             scaled: EnergyLike = self.part(EnergyLike, "energy")
             other = with_own_energies(scaled.like) if scaled.like in self.names else None
@@ -174,10 +174,12 @@ class Reader:
                 legal = ", ".join(name for name in self.names if with_own_energies(name) is not None)
                 self.tables.fail("energy.like", f"no [energy] of its own in '{scaled.like}'", legal)
             return Reader(other, self.names).energy().like(scaled)
-        own: Energy = self.part(Energy, "energy", also=("tensor",))
+        own: Energy = self.part(Energy, "energy", also=("tensor", "wgmma"))
         if abs(sum(own.weights) - 1) > 0.001:
             self.tables.fail("energy.weights", f"a sum of {sum(own.weights):.3f}", "four parts of 1")
-        return replace(own, tensor=tuple(self.rows(TensorEnergy, "energy.tensor")))
+        tensor = self.rows(TensorEnergy, "energy.tensor")
+        wgmma = self.rows(WgmmaEnergy, "energy.wgmma") if "wgmma" in self.tables.values["energy"] else ()
+        return replace(own, tensor=tuple(tensor), wgmma=tuple(wgmma))
 
     def sequences(self, tensor: tuple[TensorClass, ...]) -> Sequences:
         """Reads `[sequences]` and the file that it names; every matrix instruction in the file must have a class."""

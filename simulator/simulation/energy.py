@@ -139,7 +139,7 @@ def _fact(
         byte = table.l2_store_byte if fact.kind is FetchKind.STORE else table.l2_load_byte
         parts["L2"] += times * fact.sectors * SECTOR * between(byte, activity) / 1e3
     elif isinstance(fact, BulkFacts):
-        parts["L2"] += times * fact.bytes * between(table.l2_load_byte, activity) / 1e3
+        parts["L2"] += times * fact.bytes * between(table.copied_byte, activity) / 1e3
     elif isinstance(fact, MmaFacts):
         inputs = _KINDS.get(fact.kind, "e4m3")
         known = [one for one in table.tensor if one.sparse == fact.sparse and inputs in one.inputs]

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from simulator.chip.config import Config
+from simulator.chip.energy import Energy
 from simulator.simulation.energy import RANDOM, Counted, Spent, between, dynamic, limited_clock, with_rest
 from simulator.simulation.session import Session
 from simulator.studies.gemm.tile import Tile
@@ -37,11 +38,15 @@ def spent(
     one = dynamic(chip, _counted(tile, k, str(chip.target)), activity)
     assert one is not None
     ctas = (m // tile.bm) * (n // tile.bn)
-    outside = moved[0] * between(chip.energy.hbm_load_byte, activity)
-    outside += moved[1] * between(chip.energy.hbm_store_byte, activity)
     parts = {name: nj * ctas for name, nj in one.parts.items()}
-    parts["device memory"] = outside / 1e3 * chip.energy.scale(chip.chip.clock_mhz)
+    parts["device memory"] = outside(chip.energy, moved, activity) * chip.energy.scale(chip.chip.clock_mhz)
     return with_rest(chip, Spent(parts, activity, one.notes), seconds, chip.chip.sms)
+
+
+def outside(table: Energy, moved: tuple[int, int], activity: float) -> float:
+    """Nanojoules of bytes from device memory, and to it, at the table's clock."""
+    read, written = between(table.hbm_load_byte, activity), between(table.hbm_store_byte, activity)
+    return (moved[0] * read + moved[1] * written) / 1e3
 
 
 class Figures(NamedTuple):

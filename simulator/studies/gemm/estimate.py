@@ -23,7 +23,7 @@ from isa.errors import IsaError
 from simulator.chip.config import Config, load_config
 from simulator.errors import ConfigError
 from simulator.floating_point import guarded
-from simulator.simulation.energy import RANDOM, Spent
+from simulator.simulation.energy import RANDOM, Spent, with_rest
 from simulator.studies.gemm.energy import figures, limited, notes, spent
 from simulator.studies.gemm.held import delay, dram_bytes, occupancy
 from simulator.studies.gemm.kinds import AnyTile, check_persistent, persistent
@@ -182,7 +182,7 @@ def estimate(
     chip, asked = check_chip(tile, config), (m, n, k)
     m, n, k = filled(tile, m, n, k)
     if not isinstance(tile, Tile):
-        return _persistent(persistent(tile, m, n, k, chip), asked)
+        return _persistent(persistent(tile, m, n, k, chip), asked, activity)
     told, sms = progress or (lambda *_: None), chip.chip.sms
     ctas, on_sm, resident, together, later, first, following, cycles, dram = _whole(tile, m, n, k, chip, told)
     waves = -(-on_sm // resident)
@@ -254,7 +254,7 @@ def _whole(tile: Tile, m: int, n: int, k: int, chip: Config, told: Progress) -> 
     return _Whole(ctas, on_sm, resident, together, later, first, following, cycles, dram)
 
 
-def _persistent(kernel: PersistentKernel, asked: tuple[int, int, int]) -> Estimate:
+def _persistent(kernel: PersistentKernel, asked: tuple[int, int, int], activity: float) -> Estimate:
     """The estimate of a persistent kernel."""
     tile, chip, sizes = kernel.tile, kernel.chip, (kernel.m, kernel.n, kernel.k)
     assert chip.hbm is not None
@@ -263,13 +263,15 @@ def _persistent(kernel: PersistentKernel, asked: tuple[int, int, int]) -> Estima
     shares = {name: busy * kernel.cycles / cycles for name, busy in kernel.busy().items()}
     shares |= {
         "L2 reads": kernel.l2_cycles / cycles,
-        "stores": tile.bytes_d * kernel.m * kernel.n / chip.l2.write_bytes / cycles,
+        "stores": kernel.stored_bytes / chip.l2.write_bytes / cycles,
         "device memory": dram / cycles,
         "waves": 1 - prod(sizes[:2]) / tile.bm / tile.bn * tile.group / (kernel.rounds * chip.chip.sms),
     }
     ctas = kernel.tiles * tile.group
     run = _Run(ctas, 1, kernel.rounds, kernel.first, kernel.following, kernel.iteration, cycles)
-    return _answer(tile, chip, asked, sizes, run, shares, None)
+    energy = kernel.energy(activity)
+    energy = with_rest(chip, energy, in_stream(cycles, chip), chip.chip.sms) if energy else None
+    return _answer(tile, chip, asked, sizes, run, shares, energy)
 
 
 def _answer(

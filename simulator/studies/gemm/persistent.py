@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simulator.chip.config import Config
+from simulator.simulation.energy import Spent
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import touched_in_blocks
 from simulator.studies.gemm.wgmma.tile import WgmmaTile
@@ -68,6 +69,11 @@ class PersistentKernel(ABC):
     def granted(self) -> tuple[str, ...]:
         """What is taken for granted, in words."""
 
+    def energy(self, activity: float) -> Spent | None:
+        """What the kernel costs but for rest, with operands from zeros, 0, to random numbers, 1; None where nobody
+        knows what its products take."""
+        return None
+
     # What follows
 
     @property
@@ -118,9 +124,18 @@ class PersistentKernel(ABC):
     def l2_cycles(self) -> float:
         """Cycles for which L2 is busy with reads of all tiles."""
         assert self.chip.l2 is not None
+        return self.chip.l2.read_cycles(self.copied_bytes * self.multicast)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of D."""
+        return self.tile.bytes_d * self.m * self.n
+
+    @property
+    def copied_bytes(self) -> int:
+        """Bytes that reach the SMs from L2."""
         tile = self.tile
-        stage = tile.bytes_a + tile.bytes_b + tile.bytes_extra
-        return self.chip.l2.read_cycles(self.tiles * tile.group * self.iterations * stage * self.multicast)
+        return self.tiles * tile.group * self.iterations * (tile.bytes_a + tile.bytes_b + tile.bytes_extra)
 
     @property
     def device_bytes(self) -> int:
@@ -133,7 +148,7 @@ class PersistentKernel(ABC):
         operands = down * of_row + across * of_column
         if operands > self.chip.l2.capacity:
             operands = max(touched_in_blocks(down, across, self.slots, of_row, of_column), operands)
-        return operands + tile.bytes_d * self.m * self.n
+        return operands + self.stored_bytes
 
     @cached_property
     def first(self) -> int:

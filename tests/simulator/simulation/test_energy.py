@@ -18,6 +18,7 @@ from simulator.resources import folder
 from simulator.simulation.energy import over_limit
 from simulator.simulation.energy_values import activity
 from simulator.studies.gemm import estimate, parse_tile
+from simulator.studies.gemm.wgmma import parse_wgmma_tile
 
 H100 = load_config("h100_sxm")
 TRACE = """.trace 1
@@ -88,6 +89,71 @@ def test_a_gemm_at_the_limit_says_which_clock_the_chip_would_take() -> None:
     assert over_limit(H100, 650.0) == ""
 
 
+DENSE = parse_wgmma_tile("128x256", "f16", sparse=False, cluster=(2, 1))
+
+
+def test_gemms_by_wgmma_have_the_energy_of_their_products_and_bytes() -> None:
+    m, n, k = 1024, 2048, 512
+    found = estimate(DENSE, m, n, k)
+    assert H100.energy is not None
+    assert found.energy is not None
+    assert found.energy_j is not None
+    scale, parts = H100.energy.scale(1830), found.energy.parts
+    columns = m / 64 * n / 8 * k / 16  # of 64 x 8 and of 32 bytes along K
+    assert parts["matrix instructions"] == pytest.approx(columns * (18.16 + 7.43 / 32) * scale)
+    copied = m / 128 * n / 256 * k * (128 + 256) * 2
+    assert parts["L2"] == pytest.approx((copied * 17.4 + m * n * 2 * 65.3) / 1e3 * scale)
+    assert parts["device memory"] == pytest.approx(((m + n) * k * 2 * 99.7 + m * n * 2 * 65.5) / 1e3 * scale)
+    assert parts["rest"] == pytest.approx(143 * found.time_us * 1e3)
+    assert found.energy_j == pytest.approx(sum(parts.values()) / 1e9)
+    assert found.power_w == pytest.approx(found.energy_j / found.time_us * 1e6)
+    zeros = estimate(DENSE, m, n, k, activity=0.0)
+    assert zeros.energy_j is not None
+    assert zeros.energy_j < 0.6 * found.energy_j
+    assert zeros.cycles == found.cycles
+
+
+def test_large_random_gemms_by_wgmma_meet_the_power_limit() -> None:
+    found = estimate(DENSE, 8192, 8192, 8192)
+    assert found.power_w is not None
+    assert found.power_w > 700
+    assert found.limited_clock_mhz is not None
+    assert 1200 < found.limited_clock_mhz < 1830
+    assert found.limited_time_us is not None
+    assert found.time_us < 1515 < found.limited_time_us < 1.15 * 1515  # cuBLAS on an H100
+    zeros = estimate(DENSE, 8192, 8192, 8192, activity=0.0)
+    assert zeros.limited_clock_mhz is None
+
+
+def test_wgmma_energies_are_those_of_the_measured_loops() -> None:
+    """Instructions of two widths, as an H200 took them (measurements/hopper/results/energy.csv)."""
+    assert H100.energy is not None
+    dense, sparse = (H100.energy.find_wgmma("f16", kind) for kind in (False, True))
+    assert dense is not None
+    assert sparse is not None
+    assert dense.of(256) == pytest.approx((98.7, 588.7), rel=0.01)
+    assert dense.of(64) == pytest.approx((26.4, 155.5), rel=0.04)
+    assert dense.of(256, a_in_registers=True) == pytest.approx((97.4, 581.2), rel=0.01)
+    assert sparse.of(64) == pytest.approx((30.4, 163.5), rel=0.08)
+    assert H100.energy.find_wgmma("e2m1", False) is None
+    assert H100.energy.shared_byte < H100.energy.copied_byte < H100.energy.l2_load_byte
+
+
+def test_other_chips_take_the_energies_of_wgmma() -> None:
+    for name in ("h200", "h800_pcie"):
+        chip = load_config(name)
+        assert chip.energy is not None
+        assert H100.energy is not None
+        assert chip.energy.wgmma == H100.energy.wgmma
+    a100 = load_config("a100").energy
+    assert a100 is not None
+    assert H100.energy is not None
+    assert a100.shared_byte == pytest.approx(tuple(1.43 * each for each in H100.energy.shared_byte))
+    older = replace(H100.energy, l2_copy_byte=None, l2_shared_byte=None, wgmma=())
+    assert older.shared_byte == older.copied_byte == older.l2_load_byte
+    assert estimate(DENSE, 512, 512, 512, replace(H100, energy=older)).energy is None
+
+
 def test_values_explain_what_was_measured() -> None:
     """Contents of an f16 instruction, drawn again here, against the energies that an H100 took for them."""
     rng = np.random.default_rng(7)
@@ -114,7 +180,7 @@ def test_values_explain_what_was_measured() -> None:
 @pytest.mark.parametrize("name", config_names())
 def test_other_chips_say_that_their_energies_are_assumed(name: str) -> None:
     config = load_config(name)
-    if name != "h100_sxm" and config.energy is not None:
+    if name not in ("h100_sxm", "h200") and config.energy is not None:  # the same chip, and both were measured
         assert config.status("energy") == "assumed"
         assert config.energy.clock_mhz == config.chip.clock_mhz
 
@@ -124,6 +190,7 @@ def test_other_chips_say_that_their_energies_are_assumed(name: str) -> None:
     [
         ("weights = [0.19, ", "weights = [0.5, ", "four parts of 1"),
         ("load = [0.164, 0.163]", "load = 0.164", "a list of 2"),
+        ("columns = [3.048, 18.16]", "columns = [3.048]", "a list of 2"),
         ("static_w = 143", "static_W = 143", "did you mean 'static_w'"),
         ("[energy]\nclock_mhz = 1980", '[energy]\nlike = "b200"\nclock_mhz = 1980', "unknown key"),
     ],

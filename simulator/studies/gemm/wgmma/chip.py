@@ -13,8 +13,10 @@ from simulator.compiler.tcgen05 import Cost
 from simulator.compiler.wgmma import product_cost
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import ProductFacts
+from simulator.simulation.energy import Spent, between
 from simulator.simulation.launch.module import Function, Module
 from simulator.state.shared import LINE_BYTES
+from simulator.studies.gemm.energy import outside
 from simulator.studies.gemm.held import lost
 from simulator.studies.gemm.persistent import PersistentKernel
 from simulator.studies.gemm.remembered import remembered
@@ -185,6 +187,24 @@ class WgmmaKernel(PersistentKernel):
             "path to L2": path,
         }
         return {name: cycles * self.rounds * self.iterations / self.cycles for name, cycles in per.items()}
+
+    def energy(self, activity: float) -> Spent | None:
+        """As in `PersistentKernel`: products, what L2 and device memory bring, and D on its way out."""
+        table, tile = self.chip.energy, self.tile
+        product = None if table is None else table.find_wgmma(tile.type, tile.sparse)
+        if table is None or product is None:
+            return None
+        moved = self.device_bytes - self.stored_bytes, self.stored_bytes
+        copied, stored = between(table.shared_byte, activity), between(table.l2_store_byte, activity)
+        products = self.tiles * self.iterations * self._products
+        parts = {
+            "matrix instructions": products * between(product.of(tile.bn), activity),
+            "L2": (self.copied_bytes * copied + self.stored_bytes * stored) / 1e3,
+            "shared memory": self.stored_bytes * between(table.store_byte, activity) / 1e3,
+            "device memory": outside(table, moved, activity),
+        }
+        scale = table.scale(self.chip.chip.clock_mhz)
+        return Spent({name: nj * scale for name, nj in parts.items()}, activity)
 
     @property
     def tables(self) -> tuple[str, ...]:
