@@ -264,7 +264,7 @@ def _persistent(kernel: PersistentKernel, asked: tuple[int, int, int]) -> Estima
     stage = tile.bytes_a + tile.bytes_b + tile.bytes_extra
     read = kernel.tiles * tile.group * kernel.iterations * stage * kernel.multicast
     shares |= {
-        "L2 reads": chip.l2.read_cycles(read) / cycles,
+        "L2 reads": kernel.l2_cycles(read) / cycles,
         "stores": tile.bytes_d * kernel.m * kernel.n / chip.l2.write_bytes / cycles,
         "device memory": dram / cycles,
         "waves": 1 - prod(sizes[:2]) / tile.bm / tile.bn * tile.group / (kernel.rounds * chip.chip.sms),

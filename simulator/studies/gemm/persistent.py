@@ -114,6 +114,11 @@ class PersistentKernel(ABC):
         assert self.chip.l2 is not None
         return round(self.chip.l2.read_bytes / self.multicast)
 
+    def l2_cycles(self, size: float) -> float:
+        """Cycles in which L2 can serve reads of so many bytes, of all SMs."""
+        assert self.chip.l2 is not None
+        return self.chip.l2.read_cycles(size)
+
     @property
     def device_bytes(self) -> int:
         """Bytes that device memory brings and takes: operands once if they fit into L2, else what each round touches;

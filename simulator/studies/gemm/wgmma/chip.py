@@ -14,6 +14,7 @@ from simulator.compiler.wgmma import product_cost
 from simulator.errors import ConfigError
 from simulator.execute.dynamic_info import ProductFacts
 from simulator.simulation.launch.module import Function, Module
+from simulator.state.shared import LINE_BYTES
 from simulator.studies.gemm.held import lost
 from simulator.studies.gemm.persistent import PersistentKernel
 from simulator.studies.gemm.remembered import remembered
@@ -153,7 +154,14 @@ class WgmmaKernel(PersistentKernel):
     def read_bytes(self) -> int:
         """As in `PersistentKernel`; SMs share lines, which L2 serves faster than lines of their own."""
         assert self.chip.l2 is not None
-        return self.chip.l2.shared_read_bytes or self.chip.l2.read_bytes
+        return self.chip.l2.shared_read_bytes
+
+    def l2_cycles(self, size: float) -> float:
+        """As in `PersistentKernel`, at the rate of `read_bytes`."""
+        l2 = self.chip.l2
+        assert l2 is not None
+        request = l2.request_bytes if l2.bulk_request_bytes is None else l2.bulk_request_bytes
+        return size * (1 + request / LINE_BYTES) / self.read_bytes
 
     @property
     def cycles(self) -> int:
@@ -166,7 +174,8 @@ class WgmmaKernel(PersistentKernel):
         few, many = self.runs
         path = (self.run(many, 1).memory_busy - self.run(few, 1).memory_busy) / (many - few)
         cost, tile = self._product, self.tile
-        landed = (tile.bytes_a + tile.bytes_b + tile.bytes_e) / 128
+        assert self.chip.wgmma is not None  # `check_wgmma`
+        landed = (tile.bytes_a + tile.bytes_b + tile.bytes_e) / LINE_BYTES / self.chip.wgmma.copied_lines
         per = {
             "tensor": self._products * cost.tensor,
             "shared memory": self._products * cost.operands + landed,
