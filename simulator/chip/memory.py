@@ -190,7 +190,7 @@ class L2Table:
         request_bytes: bytes of that bandwidth that a request takes beside what it reads: one for each line of 128 bytes
             that an access touches.
         bulk_request_bytes: the same of a bulk copy, where that differs.
-        shared_read_gbs: GB/s that bulk copies read of lines that many SMs ask for; None: as of others.
+        shared_reads: times `read_gbs` that bulk copies read of lines that many SMs ask for.
         burst_bytes: bytes of that bandwidth that an SM may take beyond its share at once, since the others do not ask
             in the same cycles; its share has room for them again when it has asked for less.
         write_burst_bytes: bytes that an SM may write at once beyond its share where SMs are out of step.
@@ -202,7 +202,7 @@ class L2Table:
     capacity: Annotated[int, Between(1, 1 << 40, "bytes")]
     request_bytes: Annotated[int, Between(0, 1024, "bytes")] = 0
     bulk_request_bytes: Annotated[int, Between(0, 1024, "bytes")] | None = None
-    shared_read_gbs: GigabytesPerSecond | None = None
+    shared_reads: Annotated[float, Between(1, 64, "times")] = 1.0
     burst_bytes: Annotated[int, Between(0, 1_048_576, "bytes")] = 0
     write_burst_bytes: Annotated[int, Between(0, 1_048_576, "bytes")] = 0
     copies: Annotated[int, Between(1, 16)] = 1
@@ -211,8 +211,7 @@ class L2Table:
         """L2 in cycles of SMs at this clock."""
         read = bytes_a_cycle(self.read_gbs, clock_mhz, "read_gbs")
         write = bytes_a_cycle(self.write_gbs, clock_mhz, "write_gbs")
-        shared = 0 if self.shared_read_gbs is None else bytes_a_cycle(self.shared_read_gbs, clock_mhz)
-        return L2(**vars(self), read_bytes=read, write_bytes=write, shared_read_bytes=shared)
+        return L2(**vars(self), read_bytes=read, write_bytes=write)
 
 
 @dataclass(frozen=True)
@@ -221,12 +220,15 @@ class L2(L2Table):
 
     Attributes:
         read_bytes, write_bytes: bytes in a cycle of the SMs that all of them together read from it and write to it.
-        shared_read_bytes: those that bulk copies read of lines that many SMs ask for; 0: as of others.
     """
 
     read_bytes: int = 0
     write_bytes: int = 0
-    shared_read_bytes: int = 0
+
+    @property
+    def shared_read_bytes(self) -> int:
+        """Bytes in a cycle that bulk copies of all SMs read of lines that many of them ask for."""
+        return round(self.shared_reads * self.read_bytes)
 
     def read_cycles(self, size: float, lines: float | None = None) -> float:
         """Cycles in which it can serve reads of `size` bytes in `lines` lines (None: whole ones), of all SMs."""

@@ -22,9 +22,9 @@ its share of L2: the first CTAs of an SM in step, those that follow in their pla
 sparse (2:4; tf32 1:2, 4-bit types 4:8 in pairs) unless --dense is given. Matrices are filled up to whole tiles.
 
 Chips with tcgen05 (b200, b300, jetson_thor) multiply by tcgen05.mma: bulk copies into swizzled shared memory, D in
-Tensor Memory, persistent CTAs, alone (tiles of 128 rows) or in pairs (256 rows). Hopper (h100_sxm, h800_pcie) by wgmma:
-tensor maps, persistent CTAs in which one warpgroup loads and two multiply. All others, and --path mma, by mma and
-mma.sp: cp.async, ldmatrix, D in registers. docs/gemm.md has all.
+Tensor Memory, persistent CTAs, alone (tiles of 128 rows) or in pairs (256 rows). Hopper (h100_sxm, h200, h800_pcie) by
+wgmma: tensor maps, persistent CTAs in which one warpgroup loads and two multiply. All others, and --path mma, by mma
+and mma.sp: cp.async, ldmatrix, D in registers. docs/gemm.md has all.
 
 Times are those of one of many launches in a stream, as libraries are timed, and beside them those of a single launch
 from the host ([launch] gap_ns and overhead_ns of the config).
@@ -121,6 +121,8 @@ def _kernel(options: argparse.Namespace) -> str:
     choose_config(options)
     target = options.config.target
     tile, _ = product.shape(options, options.m, options.n, options.k)
+    if options.trace and options.kernel:
+        raise UnreadableError("--trace and --kernel", "one of them")
     if isinstance(tile, WgmmaTile) is not bool(options.kernel):
         reason = f"--{'kernel' if options.kernel else 'trace'} of {tile}"
         legal = "--kernel for kernels by wgmma, --trace for all others (--path chooses)"

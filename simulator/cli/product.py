@@ -145,8 +145,9 @@ def _multiply(options: argparse.Namespace) -> str:
         raise IsaError("", -1, "a product of one matrix, or of none", "--a FILE and --b FILE")
     if options.relu and options.gelu:
         raise IsaError("", -1, "--relu and --gelu", "one of them")
-    if options.trace:
-        raise IsaError("", -1, "--trace with matrices", "--trace without --a")
+    for name in ("trace", "kernel"):
+        if getattr(options, name):
+            raise IsaError("", -1, f"--{name} with matrices", f"--{name} without --a")
     if options.type == "tf32":
         options.type = "f32"  # the library's name
     if options.output:

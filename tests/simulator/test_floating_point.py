@@ -131,8 +131,8 @@ def test_errors_restore_the_environment() -> None:
 
 NO_ARITHMETIC = {
     "Module", "Program", "Report", "Timeline", "Picture", "Accuracy", "Errors", "Roofline", "Point", "Estimate", "Tile",
-    "Tcgen05Tile", "FormLayout", "Operand", "Selection", "Product", "Scales", "AlgorithmSelection", "Search", "Sweep",
-    "MatrixDescriptor",
+    "Tcgen05Tile", "WgmmaTile", "FormLayout", "Operand", "Selection", "Product", "Scales", "AlgorithmSelection",
+    "Search", "Sweep", "MatrixDescriptor",
 }  # fmt: skip
 """Classes whose methods read, name or print."""
 NO_COMPUTATION = {
@@ -140,8 +140,9 @@ NO_COMPUTATION = {
     "read_results",
     "sample_size", "single_bits", "wilson", "kernel_trace", "parse_tcgen05_tile", "parse_tile", "tcgen05_trace",
     "tile_for", "tiles_of", "form_layout", "read_metadata", "select", "compressed_size", "heatmap", "pareto", "read",
-    "read_spec", "sweep_of", "tornado", "write_heatmap", "write_pareto", "write_tornado", "groups",
-    "validate",  # whose groups are computed in a guarded function, also in other processes
+    "chosen_path", "parse_wgmma_tile", "wgmma_kernel", "read_spec", "sweep_of", "tornado",
+    "write_heatmap", "write_pareto", "write_tornado",
+    "groups", "validate",  # whose groups are computed in a guarded function, also in other processes
 }  # fmt: skip
 SESSION = {"fresh", "copies", "code_of", "operation", "without_results", "instruction_at"}
 MMA_TARGET = {"words", "describe"}

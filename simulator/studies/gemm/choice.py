@@ -100,7 +100,10 @@ def tile_for(
     if chosen == "wgmma":
         if kind:
             raise IsaError(kind, -1, "a kind for a kernel of wgmma, which has none", "no kind")
-        return parse_wgmma_tile(text or WGMMA_TILES[0], name, cluster=cluster or (1, 1), **own, **how)
+        try:
+            return parse_wgmma_tile(text or WGMMA_TILES[0], name, cluster=cluster or (1, 1), **own, **how)
+        except IsaError as error:
+            raise _or_mma(error, text, name, chip, how) if not path else error from None
     tile = parse_tcgen05_tile(text or TCGEN05_TILES[0], name, kind=kind, cluster=cluster or (0, 0), **how)
     if cluster is not None or chip is None:
         return tile
@@ -136,6 +139,17 @@ def chosen_path(
     if own == "wgmma" and (name not in OUTPUTS or kind or warps or accumulator == "f16"):
         return "mma"
     return own
+
+
+def _or_mma(error: IsaError, text: str, type: str, chip: Config | None, how: dict[str, Any]) -> IsaError:
+    """The error of a tile that wgmma does not have; it names the path that does."""
+    given = {key: how[key] for key in ("stages", "sparse", "accumulator")}
+    try:
+        _mma_tile(text or MMA_TILES[0], type, chip, given)
+    except IsaError:
+        return error
+    legal = f'{error.legal}; or path "mma", which has this tile'
+    return IsaError(error.text, error.position, error.reason, legal)
 
 
 def _mma_tile(text: str, type: str, chip: Config | None, how: dict[str, Any]) -> Tile:

@@ -100,11 +100,13 @@ class Plan:
         matmul: the descriptor.
         selection: the algorithm.
         config: for the time; None: values alone.
+        path: for the time, the instruction that multiplies, as of `search`.
     """
 
     matmul: MatmulDescriptor
     selection: AlgorithmSelection = AlgorithmSelection()
     config: str | Path | Config | None = None
+    path: str = ""
 
     def __post_init__(self) -> None:
         self.selection.check(self.matmul.target)
@@ -158,7 +160,8 @@ class Plan:
             gelu_scale=gelu_scale,
             sparse=what.sparse,
             split_k=self.selection.split_k,
-            tile=tiles_of(self.config)[self.selection.config_id],
+            tile=self._tiles[self.selection.config_id],
+            path=self.path,
             config=self.config,
             target=what.target,
             scales=scales,
@@ -167,6 +170,13 @@ class Plan:
         )
         of_mode = self.selection.notes(what.target, what.a.type, what.shape[1])
         return what.d.write(found.d), replace(found, notes=(*found.notes, *of_mode))
+
+    @property
+    def _tiles(self) -> tuple[str, ...]:
+        """The tiles of the kernels that multiply, by their config ids."""
+        accumulator = "f16" if self.matmul.compute == "16f" else ""
+        path = chosen_path(self.config, self.matmul.a.type, path=self.path, accumulator=accumulator)
+        return tiles_of(self.config, path)
 
     def _bias(self, memory: NDArray[np.generic], stride: int) -> NDArray[np.generic]:
         """[batch, m] of a piece of memory."""
@@ -184,10 +194,12 @@ class Search:
     Attributes:
         choices: (selection, cost).
         refused: (tile, why) of those that the chip cannot run.
+        tiles: those of the kernels, by their config ids.
     """
 
     choices: tuple[tuple[AlgorithmSelection, Cost], ...]
     refused: tuple[tuple[str, str], ...]
+    tiles: tuple[str, ...] = TILES
 
     @property
     def best(self) -> AlgorithmSelection:
@@ -202,7 +214,7 @@ class Search:
             [
                 {
                     "config_id": selection.config_id,
-                    "tile": TILES[selection.config_id],
+                    "tile": self.tiles[selection.config_id],
                     "split_k": selection.split_k,
                     "cycles": time.cycles,
                     "time_us": time.time_us,
@@ -248,6 +260,9 @@ def search(
     """
     how: dict[str, Any] = {"accumulator": accumulator, "warps": warps, "kind": kind, "path": path}
     every = tiles_of(config, chosen_path(config, type, **how))
+    for tile in tiles or ():
+        if tile not in every:
+            raise IsaError(tile, -1, f"tile {tile} has no config id", ", ".join(every))
     choices: list[tuple[AlgorithmSelection, Cost]] = []
     failed: list[tuple[str, str]] = []
     for tile in tiles or every:
@@ -263,4 +278,4 @@ def search(
     if not choices:
         raise last
     choices.sort(key=lambda choice: choice[1].cycles)
-    return Search(tuple(choices), tuple(failed))
+    return Search(tuple(choices), tuple(failed), every)

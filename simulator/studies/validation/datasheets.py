@@ -21,6 +21,7 @@ _HOPPER = (
 )
 NOTES = {
     "h100_sxm": _HOPPER,
+    "h200": _HOPPER,
     "h800_pcie": f"{_HOPPER}; and the peak is at 1,620 MHz, the config's clock the highest",
     "b200": "the config's clock is that of f16; the datasheet rounds tf32 down",
     "b300": "the datasheet's figures are those of the B200 but for FP4; the config's clock is what 2,330 TFLOPS need",

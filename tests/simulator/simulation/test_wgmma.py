@@ -102,6 +102,41 @@ def test_warpgroups_go_their_own_ways(operands: tuple[NDArray[np.uint8], NDArray
     assert (matrix(d, 1) == 2 * expected).all()
 
 
+def test_accumulators_live_through_a_loop(operands: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> None:
+    """The first product overwrites D by a predicate, later ones add to it: no other register of the loop may have the
+    numbers of D's."""
+    a, b = operands
+    others = "".join(f"mad.lo.u32 %q{n}, %r1, {n}, %r20; " for n in range(40))
+    used = "".join(f"xor.b32 %r21, %r21, %q{n}; " for n in range(40))
+    body = (
+        f".reg .b32 %q<40>, %d<4>; mov.u32 %r20, 0; mov.u32 %r21, 0; setp.ne.u32 %p4, %r1, %r1; LOOP: {others} {used}"
+        f"{PRODUCT.replace(', 1;', ', %p4;').replace('%r1', '%d')} setp.eq.u32 %p4, %r1, %r1; add.u32 %r20, %r20, 1;"
+        "setp.lt.u32 %p5, %r20, 3; @%p5 bra LOOP; setp.eq.u32 %p6, %r21, 12345; @%p6 trap;"
+        "mov.u32 %r10, %d0; mov.u32 %r11, %d1; mov.u32 %r12, %d2; mov.u32 %r13, %d3;"
+    )
+    assert (matrix(run(body, data=stored(a, b))) == 3 * (a.astype(np.uint32) @ b.T.astype(np.uint32))).all()
+
+
+def test_named_barriers_have_a_time() -> None:
+    """The number is in a register. A warp that syncs begins its work when the other, which works before, arrives; one
+    that arrives goes on, and works at the same time."""
+    adds = "add.u32 %r3, %r3, 1; " * 200
+
+    def cycles(meeting: str, adds: str) -> int:
+        text = (
+            ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k() { .reg .pred %p<2>; .reg .b32 %r<4>;\n"
+            "mov.u32 %r1, %tid.x; mov.u32 %r2, 1; mov.u32 %r3, 1; setp.ge.u32 %p1, %r1, 32; @%p1 bra B;\n"
+            f"{meeting} %r2, 64; {adds} bra E; B: {adds} bar.sync %r2, 64;\n"
+            "E: setp.eq.u32 %p1, %r3, 0; @%p1 trap; ret; }"
+        )
+        timing = simulator.Module(text).get_function("k")(1, 64, (), config="h100_sxm", workers=1).timing
+        assert timing is not None
+        return timing.cycles
+
+    two, one = (cycles(meeting, adds) - cycles(meeting, "") for meeting in ("bar.sync", "bar.arrive"))
+    assert two == pytest.approx(2 * one, rel=0.05)
+
+
 def test_guards_hold_warpgroups_back(operands: tuple[NDArray[np.uint8], NDArray[np.uint8]]) -> None:
     a, b = operands
     d = run(f"setp.ge.u32 %p4, %r1, 128; @%p4 {PRODUCT}", data=stored(a, b))

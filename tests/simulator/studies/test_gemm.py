@@ -352,7 +352,7 @@ def test_types_take_the_time_of_their_own_instructions() -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    arguments = ["gemm", "--m", "256", "--n", "256", "--k", "512", "--tile", "64x64x64"]
+    arguments = ["gemm", "--m", "256", "--n", "256", "--k", "512", "--tile", "64x64x64", "--path", "mma"]
     assert main([*arguments, "--format", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["ctas"] == 16

@@ -27,7 +27,7 @@ Tcsim = Callable[..., tuple[int, str, str]]
 def test_stages_are_searched_beside_tiles(tcsim: Tcsim) -> None:
     """Three stages leave room for two CTAs of 128x128 on an SM, which are faster than any tile with as many stages as
     fit; two stages of 256x64 are close."""
-    code, out, err = tcsim("gemm", "--dense", "--tile", "best", "--format", "json")
+    code, out, err = tcsim("gemm", "--dense", "--path", "mma", "--tile", "best", "--format", "json")
     kernels, simulated = map(int, re.findall(r"\d+", err)[:2])
     assert kernels > 30
     assert simulated < 13  # for which a user waits some seconds
@@ -58,7 +58,7 @@ def test_no_kernel_is_much_faster(size: tuple[str, str, bool, int, int, int]) ->
     m, n, k = sizes
     chip = load_config(name)
     every: dict[AnyTile, int] = {}
-    for text, stages in product(tiles_of(chip), STAGES):
+    for text, stages in product(tiles_of(chip, "mma"), STAGES):
         try:
             tile = parse_tile(text, kind, sparse=sparse, stages=stages)
             check_chip(tile, chip)
@@ -66,7 +66,7 @@ def test_no_kernel_is_much_faster(size: tuple[str, str, bool, int, int, int]) ->
             continue
         every[tile] = kernel_cycles(tile, m, n, k, chip)
         assert candidate(tile, m, n, k, chip).least <= every[tile]
-    found = fastest(kind, m, n, k, chip, sparse=sparse)
+    found = fastest(kind, m, n, k, chip, sparse=sparse, path="mma")
     assert found.candidates == len(every)
     assert found.simulated < len(every) / 2
     assert found.cycles == every[found.tile]
@@ -75,8 +75,11 @@ def test_no_kernel_is_much_faster(size: tuple[str, str, bool, int, int, int]) ->
 
 def test_stages_that_are_given_are_kept() -> None:
     for stages in (2, 4):
-        assert fastest("f16", 256, 256, 256, stages=stages).tile.stages == stages
-    with pytest.raises(IsaError, match="stages"):
+        assert fastest("f16", 256, 256, 256, stages=stages, path="mma").tile.stages == stages
+    for path, stages in (("mma", 9), ("wgmma", 13)):
+        with pytest.raises(IsaError, match=f"{stages} stages"):
+            fastest("f16", 256, 256, 256, stages=stages, path=path)
+    with pytest.raises(ConfigError, match="bytes of shared memory; legal: at most 232,448: fewer stages"):
         fastest("f16", 256, 256, 256, stages=9)
 
 

@@ -100,12 +100,13 @@ def test_the_time_at_the_power_limit_stands_beside_the_headline(tcsim: Callable[
     launch = chip.launch.gap_ns / 1e3
     assert answer.limited_time_us == pytest.approx((answer.time_us - launch) / factor + launch)
     assert (free.limited_clock_mhz, free.limited_time_us, free.limited_tflops) == (None, None, None)
-    size = ["--m", "512", "--n", "1024", "--k", "512", "--tile", "64x64", "--stages", "3"]
+    size = ["--m", "512", "--n", "1024", "--k", "512", "--tile", "64x64", "--stages", "3", "--path", "mma"]
     options = ["gemm", *size, *(text for one in sets for text in ("--set", one))]
     data = json.loads(tcsim(*options, "--format", "json")[1])
     assert data["limited_time_us"] == answer.limited_time_us
     assert f"at the power limit about {answer.limited_time_us:,.1f} us" in tcsim(*options)[1]
-    spec = {"m": 512, "n": 1024, "k": 512, "tile": "64x64", "stages": 3, "energy.limit_w": 120, "energy.static_w": 60}
+    spec = {"m": 512, "n": 1024, "k": 512, "tile": "64x64", "stages": 3, "path": "mma"}
+    spec |= {"energy.limit_w": 120, "energy.static_w": 60}
     assert run(spec, workers=1)["limited_time_us"][0] == answer.limited_time_us
     report = simulator.run("digits/f16", chip, arithmetic="none")
     assert report.limited_time_us is not None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isa.errors import IsaError
-from simulator.studies.gemm import Tcgen05Tile, Tile
+from simulator.studies.gemm import Tcgen05Tile, Tile, tiles_of
 from simulator.studies.sparselt.cost import TILES, cost, tile_for
 from simulator.studies.sparselt.descriptors import MatmulDescriptor, MatrixDescriptor
 from simulator.studies.sparselt.multiply import matmul
@@ -92,7 +92,7 @@ def test_time_has_its_parts_and_the_best_tile_is_found() -> None:
     assert more.cost.reduction_cycles > 0
     assert more.cost.epilogue_cycles > 0
     assert more.cycles == more.cost.kernel.cycles + more.cost.reduction_cycles + more.cost.epilogue_cycles
-    found = search("f16", 256, 128, 128, tiles=TILES[:2], split_k=(1,))
+    found = search("f16", 256, 128, 128, tiles=tiles_of("h100_sxm")[:2], split_k=(1,))
     assert found.choices[0][1].cycles <= found.choices[-1][1].cycles
     assert set(found.to_frame().columns) >= {"config_id", "tile", "cycles", "time_us"}
     with pytest.raises(IsaError):
@@ -104,7 +104,8 @@ def test_a_product_is_timed_with_the_instructions_of_its_type() -> None:
     shapes = {}
     for kind, compute in (("f32", "32f"), ("f16", "16f"), ("s8", "32i")):
         left = prune(a, kind, "strip")
-        found = matmul(left, b, type=kind, compute=compute, config="h100_sxm", tile="64x64", exact=False).cost
+        how = {"config": "h100_sxm", "tile": "64x64", "path": "mma"}
+        found = matmul(left, b, type=kind, compute=compute, exact=False, **how).cost  # type: ignore[arg-type]
         assert found is not None
         assert found.kernel == cost(found.kernel.tile, 32, 32, 64, "h100_sxm").kernel
         assert isinstance(found.kernel.tile, Tile)

@@ -39,7 +39,7 @@ from simulator.studies.sweep.shapes import read_layers
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
-GEMM: dict[str, Any] = {"m": 256, "n": [128, 256], "k": 64, "tile": "64x64", "sparse": [True, False]}
+GEMM: dict[str, Any] = {"m": 256, "n": [128, 256], "k": 64, "tile": "64x64", "path": "mma", "sparse": [True, False]}
 GEMM |= {"chip.clock_mhz": [1000, 1755]}
 SIZES = {"m": 64, "n": 64, "k": 64}
 
@@ -77,6 +77,7 @@ def test_what_the_engine_remembers_differs_where_the_engine_sees_a_difference() 
         "n": 64,
         "k": 64,
         "tile": "64x64",
+        "path": "mma",
         "tensor.sparse_full_k.interval": [8, 16],
         "shared.latency": ["x1", "x2"],
     }
@@ -118,6 +119,7 @@ def test_ranges_zipped_axes_and_a_million_points() -> None:
         "m": {"from": 64, "to": 64_000, "step": 64},
         "n": {"from": 64, "to": 1024, "count": 5, "log": True},
         "k": 512,
+        "path": "mma",
         "zip": [{"sm.warps": [48, 64], "chip.sms": [100, 132]}],
         "axes": {"chip": {"clock_mhz": {"from": 1000, "to": 1990, "step": 10}}},
     }
@@ -143,8 +145,10 @@ def test_ranges_zipped_axes_and_a_million_points() -> None:
         ({"tensor.sparse_ful.interval": 4}, "did you mean 'tensor.sparse_full'?"),
         ({"chip.clock_mhz": [1000, 0]}, "above 0 and up to 10,000 (MHz)"),
         ({"m": 0}, "an integer from 1 to 16,777,216"),
-        ({"stages": [4, 9]}, "one of 2, 3, 4, 5, 6"),
-        ({"tile": "100x100"}, "16, 32 or 64 rows for each warp along M"),
+        ({"stages": [4, 13]}, "one of 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"),
+        ({"path": "cuda"}, "one of mma, wgmma, tcgen05"),
+        ({"tile": "100x100"}, "100 rows; legal: 128, 256"),
+        ({"tile": "100x100", "path": "mma"}, "16, 32 or 64 rows for each warp along M"),
         ({"tile": "large"}, "BMxBN"),
         ({"config": "h100"}, "did you mean 'h100_sxm'?"),
         ({"n": {"from": 8, "to": 4}}, "a step towards the end"),
@@ -193,7 +197,7 @@ def test_bad_use_is_one_line(
 def test_a_killed_sweep_continues_to_the_same_bytes(tmp_path: Path) -> None:
     """SIGKILL to all its processes; one finished part is cut short as well, and is not believed."""
     spec = tmp_path / "points.toml"
-    spec.write_text("m = 128\nn = 128\nk = { from = 64, to = 768, step = 64 }\n")
+    spec.write_text("path = 'mma'\nm = 128\nn = 128\nk = { from = 64, to = 768, step = 64 }\n")
     command = [sys.executable, "-m", "simulator", "sweep", str(spec), "--workers", "2"]
     whole, output = tmp_path / "whole.csv", tmp_path / "killed.csv"
     process = subprocess.Popen(
@@ -270,7 +274,7 @@ def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_a_cluster_that_loses_a_worker_gives_the_same_table(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    spec = {"m": 64, "n": 64, "tile": "64x64", "k": {"from": 64, "to": 1536, "step": 64}}
+    spec = {"m": 64, "n": 64, "tile": "64x64", "path": "mma", "k": {"from": 64, "to": 1536, "step": 64}}
     plain, output = tmp_path / "plain.csv", tmp_path / "dask.csv"
     execute(spec, plain, workers=1)
     with distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from simulator.simulation.launch.module import Function
 from simulator.simulation.session import Session
 from simulator.studies.sweep import forecast, read_spec, run
 from simulator.studies.sweep.planning import _all_runs
@@ -21,17 +22,22 @@ Tcsim = Callable[..., tuple[int, str, str]]
 def simulations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts what the engine simulates, under "made"."""
     counter: Counter[str] = Counter()
-    simulate = Session.time
 
-    def counted(self: Session, *args: Any, **named: Any) -> Any:
-        counter["made"] += 1
-        return simulate(self, *args, **named)
+    def count(place: type, name: str) -> None:
+        simulate = getattr(place, name)
 
-    monkeypatch.setattr(Session, "time", counted)
+        def counted(*args: Any, **named: Any) -> Any:
+            counter["made"] += 1
+            return simulate(*args, **named)
+
+        monkeypatch.setattr(place, name, counted)
+
+    count(Session, "time")
+    count(Function, "timing")
     return counter
 
 
-MMA = {"m": [256, 4096], "n": 64, "k": 64, "tile": "64x64", "sparse": [True, False]}
+MMA = {"m": [256, 4096], "n": 64, "k": 64, "tile": "64x64", "path": "mma", "sparse": [True, False]}
 SWEEPS: dict[str, dict[str, Any]] = {
     "what only multiplies waves, and what the engine does not see": MMA
     | {"alu.latency": 5, "hbm.bytes": ["x1", "x2"], "relative": {"sparse": False}},
@@ -39,6 +45,14 @@ SWEEPS: dict[str, dict[str, Any]] = {
         "trace": "digits/f16",
         "alu.latency": [3, 5, 6],
         "shared.latency": [31, 34, 35, 36, 37, 38],
+        "hbm.bytes": ["x1", "x2"],
+    },
+    "wgmma": {
+        "m": [256, 512],
+        "n": 8448,
+        "k": 256,
+        "tile": "128x64",
+        "stages": 2,
         "hbm.bytes": ["x1", "x2"],
     },
     "tcgen05": {
@@ -73,7 +87,8 @@ def test_a_search_for_the_best_kernel_is_about_as_long_as_told(simulations: Coun
 
 def test_every_process_makes_the_runs_of_its_points() -> None:
     """Eight points that all need the same runs take two processes as long as one, but for what is remembered."""
-    sweep = read_spec({"m": 64, "n": 64, "k": 64, "tile": "64x64", "hbm.bytes": [f"x{i}" for i in range(1, 9)]})
+    of_mma = {"m": 64, "n": 64, "k": 64, "tile": "64x64", "path": "mma"}
+    sweep = read_spec(of_mma | {"hbm.bytes": [f"x{i}" for i in range(1, 9)]})
     found = forecast(sweep)
     assert set(found.points_of_runs) == {8}
     assert found.on(1) == pytest.approx(found.seconds)

@@ -156,7 +156,7 @@ class WgmmaKernel(PersistentKernel):
     def read_bytes(self) -> int:
         """As in `PersistentKernel`; SMs share lines, which L2 serves faster than lines of their own."""
         assert self.chip.l2 is not None
-        return self.chip.l2.shared_read_bytes or self.chip.l2.read_bytes
+        return self.chip.l2.shared_read_bytes
 
     @property
     def l2_cycles(self) -> float:

@@ -38,13 +38,15 @@ def tensor_maps(tile: WgmmaTile, m: int, n: int, k: int) -> tuple[TensorMap, Ten
 
 
 def metadata_image(tile: WgmmaTile, codes: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Metadata as the kernel loads them: uint32 [tile of M, iteration, 64 rows, thread, register].
+    """Metadata as the kernel loads them: uint32 [tile of M, iteration, 64 rows, thread, register], whole clusters of
+    tiles.
 
     Args:
-        codes: uint32 [row of A, chunk of K]; what is missing to whole tiles is filled up.
+        codes: uint32 [row of A, chunk of K]; what is missing is filled up.
     """
     chunks = tile.bk // tile.metadata.sparsity.chunk
-    codes = np.pad(codes, ((0, -len(codes) % tile.bm), (0, -codes.shape[1] % chunks)), constant_values=_PAD)
+    missing = -len(codes) % (tile.bm * tile.cluster_m), -codes.shape[1] % chunks
+    codes = np.pad(codes, [(0, count) for count in missing], constant_values=_PAD)
     each = chunks // STEPS
     parts = codes.reshape(len(codes) // tile.bm, tile.bm // BOX_ROWS, BOX_ROWS, -1, STEPS, each)
     parts = parts.transpose(0, 3, 1, 4, 2, 5)  # [tile, iteration, 64 rows, step, row, chunk]
