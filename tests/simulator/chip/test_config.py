@@ -13,7 +13,7 @@ from isa import mma_form, mma_forms, parse_target
 from isa.forms.tcgen05_rows import KIND_ROWS
 from simulator import ConfigError, load_config
 from simulator.chip.config import Config, config_names
-from simulator.chip.energy import TensorEnergy
+from simulator.chip.energy import TensorEnergy, WgmmaEnergy
 from simulator.chip.layers import with_own_energies
 from simulator.chip.reader import STATUSES
 from simulator.chip.tables import POLICIES, TensorClass
@@ -31,9 +31,14 @@ def optional_tables(config: Config) -> set[str]:
     return {name for name in names if getattr(config, name) is not None}
 
 
-def own_energies(config: Config) -> tuple[TensorEnergy, ...]:
-    """Rows of [[energy.tensor]] in the config's own file or its base; others scale those of another config."""
-    return config.energy.tensor if config.energy is not None and with_own_energies(config.name) is not None else ()
+def own_energies(config: Config) -> set[str]:
+    """Names of the sources of [[energy.tensor]] and [[energy.wgmma]] in the config's own file or its base; others scale
+    those of another config."""
+    if config.energy is None or with_own_energies(config.name) is None:
+        return set()
+    rows: dict[str, Sequence[TensorEnergy | WgmmaEnergy]]
+    rows = {"tensor": config.energy.tensor, "wgmma": config.energy.wgmma}
+    return {f"energy {table} {row.name}" for table, tables in rows.items() for row in tables}
 
 
 @over("name", config_names())
@@ -44,7 +49,7 @@ def test_shipped_configs_have_all_tables_with_sources(name: str) -> None:
     assert (config.name, config.target) == (name, parse_target(config.target))
     assert set(config.sources) - set(OPTIONAL) == {
         *TABLES, *(f"tensor {c.name}" for c in config.tensor), *tcgen05_tables(config), *optional_tables(config),
-        *(f"energy tensor {c.name}" for c in own_energies(config)),
+        *own_energies(config),
     }  # fmt: skip
     for table, source in config.sources.items():
         assert config.status(table) in STATUSES
