@@ -114,7 +114,7 @@ MISTAKES = (
     # numbers
     _said("gemm --m 10000000000000000000000", "m = 10,000,000,000,000,000,000,000; legal: 1 to 16,777,216"),
     _said("gemm --k -5", "k = -5; legal: 1 to 16,777,216"),
-    _said("gemm --tile 0x0x0", "0 rows for 2 warps"),
+    _said("gemm --tile 0x0x0", "0 rows; legal: 128, 256"),
     _said("gemm --tile 7", "'7' is not a tile; legal: BMxBN or BMxBNxBK"),
     _said(f"gemm --m {DIGITS}", "invalid int value: '999", "..."),
     _said(f"run digits/f16 --set sm.warps={DIGITS}", "sm.warps"),
@@ -130,7 +130,7 @@ MISTAKES = (
     _said("run digits/e4m3 --config a100", "e4m3.trace:86", "sm_80", "sm_89"),
     _said("run digits/f16 --config rtx4090", "163,840", "101,376, such as digits/f16_99kb"),
     _said("gemm --type e4m3 --config a100", "sm_80"),
-    _said("gemm --type f16 --warps 2x2 --config b200", "warps along M and N for a kernel of tcgen05.mma"),
+    _said("gemm --type f16 --warps 2x2 --config b200", "warps along M and N for a kernel of tcgen05"),
     _said("validate --config a100 --headline", "a100 has no times for tcgen05"),
     _said("launch divergence.json --machine-code x.sass", "--machine-code without --config"),
     _said("convert matrix.npy --from torch.matrix --to marlin --type f16", "--output is missing"),

@@ -90,7 +90,7 @@ class Threads:
             self._yielded = rank
         at = self.at
         if self._yielded is not None:
-            at = self._may_go_on()
+            at = self._may_go_on(self._yielded)
             rank = self._served = self._other(at, self._yielded)
             self._yielded = None
         members = at == rank
@@ -108,14 +108,13 @@ class Threads:
             lanes = members[rows]
         return Group(rank, limit, rows, None if lanes.all() else lanes, members, quantum)
 
-    def _may_go_on(self) -> NDArray[np.int32]:
-        """int32 [row, lane]: the ranks of the threads that may have a turn out of order: those of each warp that are
-        the furthest back, so that its threads meet again, and now and then the others, for whom these may wait."""
+    def _may_go_on(self, rank: int) -> NDArray[np.int32]:
+        """int32 [row, lane]: the ranks of the threads that may have a turn in place of those of this rank: those of each
+        warp that are the furthest back, so that its threads meet again; the others, for whom these may wait, now and
+        then, and where there is nobody else."""
         self._parting = (self._parting + 1) % PARTING
-        if not self._parting:
-            return self.at
         last: NDArray[np.int32] = np.where(self.at == self.at.min(axis=1, keepdims=True), self.at, DONE)
-        return last
+        return last if self._parting and ((last < AWAY) & (last != rank)).any() else self.at
 
     def _other(self, at: NDArray[np.int32], rank: int) -> int:
         """The rank of threads, of those at the ranks `at`, that have a turn in place of those of this rank, each in its

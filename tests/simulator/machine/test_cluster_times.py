@@ -39,7 +39,7 @@ def _error(name: str) -> float:
         "pipe_dense_f16_f32_n64_s2_w1_plain_m2_c2_p1_cta", "pipe_dense_f16_f32_n64_s3_w1_plain_m4_c4_p1_cta",
         "multicast_r128_m2_s1_c2", "multicast_r256_m4_s2_c4", "cluster_barrier_2_w4_c2",
         "cluster_barrier_relaxed_4_w4_c4", "sent_bulk_1024", "sent_store_8", "chase_remote",
-        "traffic_store_remote_v4_w4", "load_linear_r8_b128_s4_none_t8192_c1_x1",
+        "traffic_store_remote_v4_w4", "load_linear_r256_b128_s4_none_t8192_c1_x1",
     ],
 )  # fmt: skip
 def test_loops_take_as_long_as_measured(name: str) -> None:
