@@ -14,7 +14,7 @@ from simulator.compiler.timed_code import Job, Periodic, TimedOperation
 from simulator.compiler.wgmma import product_cost
 from simulator.errors import ConfigError
 from simulator.execute import dynamic_info as known
-from simulator.execute.dynamic_info import Fact, cycle
+from simulator.execute.dynamic_info import Fact
 
 Executions = Sequence[Fact] | Periodic[Fact]
 """What one warp's executions of an operation do: all of them in order, or those that repeat."""
@@ -103,3 +103,16 @@ def _check_memory(fact: Fact, config: Config, line: int) -> None:
 
 def _where(line: int) -> str:
     return f"line {line}: " if line else ""
+
+
+def cycle(facts: Sequence[Fact]) -> tuple[Fact, ...]:
+    """The shortest tuple c with facts[r] == c[r % len(c)] for every r; `facts` must not be empty."""
+    assert facts
+    # Prefix function of Knuth, Morris and Pratt: the longest proper border of the sequence gives its shortest period.
+    border = [0] * len(facts)
+    for place in range(1, len(facts)):
+        length = border[place - 1]
+        while length and facts[place] != facts[length]:
+            length = border[length - 1]
+        border[place] = length + (facts[place] == facts[length])
+    return tuple(facts[: len(facts) - border[-1]])

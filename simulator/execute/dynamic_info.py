@@ -8,7 +8,7 @@ warp that runs it, the facts of its executions as a cycle:
     facts: dict[int, tuple[Fact, ...]]       # warp -> facts; execution r (0, 1, ...) of that warp has facts[r %
         len(facts)]
 
-`cycle` makes the shortest such tuple of a recorded sequence. Loops whose operations have short cycles are skipped when
+`simulator.compiler.jobs.cycle` makes the shortest such tuple of a sequence. Loops with short cycles are skipped when
 the state of the SM repeats; a sequence without a period is right too, but is simulated to its end. Warps are numbered
 over all CTAs of the trace: warp w of CTA c is c * (warps of a CTA) + w. An instruction that a predicate turns off, or
 that takes no unit's time, is `Idle`.
@@ -24,6 +24,7 @@ that takes no unit's time, is `Idle`.
 | tcgen05.ld, tcgen05.st | MoveFacts | the sub-core's path to Tensor Memory | after issue; ld's registers come later |
 | tcgen05.wait::ld, ::st | MoveWaitFacts | none | when the warp's own ld, or st, are complete |
 | tcgen05.alloc; dealloc | AllocateFacts; FreeFacts | none | when so many columns are free; after issue |
+| bar.sync, bar.arrive in launches | BarrierFacts | the barriers of the CTA | when all are there; after issue |
 | mbarrier.init | InitFacts | none | after issue |
 | mbarrier.arrive | ArriveFacts | none | after issue |
 | mbarrier.try_wait (test_wait in a loop) | WaitFacts | none | when the phase of that parity is complete |
@@ -50,7 +51,6 @@ that has a program and has not ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -392,16 +392,3 @@ def meeting(first: int, phase: int) -> Barrier:
         first: number of the cluster's first CTA in the grid.
     """
     return CLUSTER[0], 1 + (first << _PHASE_BITS) + phase
-
-
-def cycle(facts: Sequence[Fact]) -> tuple[Fact, ...]:
-    """The shortest tuple c with facts[r] == c[r % len(c)] for every r; `facts` must not be empty."""
-    assert facts
-    # Prefix function of Knuth, Morris and Pratt: the longest proper border of the sequence gives its shortest period.
-    border = [0] * len(facts)
-    for place in range(1, len(facts)):
-        length = border[place - 1]
-        while length and facts[place] != facts[length]:
-            length = border[length - 1]
-        border[place] = length + (facts[place] == facts[length])
-    return tuple(facts[: len(facts) - border[-1]])

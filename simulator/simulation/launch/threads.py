@@ -109,8 +109,8 @@ class Threads:
         return Group(rank, limit, rows, None if lanes.all() else lanes, members, quantum)
 
     def _may_go_on(self, rank: int) -> NDArray[np.int32]:
-        """int32 [row, lane]: the ranks of the threads that may have a turn in place of those of this rank: those of each
-        warp that are the furthest back, so that its threads meet again; the others, for whom these may wait, now and
+        """int32 [row, lane]: the ranks of the threads that may have a turn in place of those of this rank: of each warp
+        those that are the furthest back, so that its threads meet again; the others, for whom these may wait, now and
         then, and where there is nobody else."""
         self._parting = (self._parting + 1) % PARTING
         last: NDArray[np.int32] = np.where(self.at == self.at.min(axis=1, keepdims=True), self.at, DONE)

@@ -18,7 +18,7 @@ from simulator import ConfigError, load_config
 from simulator.chip.config import Config
 from simulator.chip.tables import Loop
 from simulator.compiler.compile import compile_code
-from simulator.compiler.jobs import asynchronous
+from simulator.compiler.jobs import asynchronous, cycle
 from simulator.compiler.schedule import schedule
 from simulator.compiler.tcgen05 import cost, mma_cost, sources
 from simulator.compiler.timed_code import Periodic, StallReason, TimedCode, TimedLoop, TimedOperation, nesting
@@ -36,7 +36,6 @@ from simulator.execute.dynamic_info import (
     MoveWaitFacts,
     ShiftFacts,
     WaitFacts,
-    cycle,
 )  # fmt: skip
 from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
