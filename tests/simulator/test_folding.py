@@ -68,7 +68,7 @@ def test_where_columns_go() -> None:
         "roofline digits/s8",
         "config",
         "config h100_sxm operands sm",
-        "gemm --type f16 --tile 64x64x64 --m 64 --n 64 --k 128",
+        "gemm --path mma --type f16 --tile 64x64x64 --m 64 --n 64 --k 128",
         "faults cost --tile 64x64x64 --type f16",
         "faults forms --target sm_75",
         "accuracy --type f16 --k 16 --count 4 --targets sm_90",

@@ -24,7 +24,7 @@ from tests.support.paths import GOLDEN
 Tcsim = Callable[..., tuple[int, str, str]]
 MMA = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
 CAPTURE = f"{GOLDEN}/launches/direct_one_warp.json"
-TILE = "--tile 64x64x64 --m 64 --n 64 --k 128"
+TILE = "--path mma --tile 64x64x64 --m 64 --n 64 --k 128"
 # A command of each verb that is right and quick; one option is then added, or replaced, with a value of WRONG.
 RIGHT = {
     "run": "digits/s8 --arithmetic none",

@@ -121,7 +121,7 @@ class WgmmaKernel(PersistentKernel):
     @property
     def _products(self) -> int:
         """Instructions of a CTA in an iteration of a tile."""
-        return STEPS * self.tile.blocks * (CONSUMERS if self.tile.schedule == "cooperative" else 1)
+        return STEPS * self.tile.blocks_m * (CONSUMERS if self.tile.schedule == "cooperative" else 1)
 
     @property
     def tensor_cycles(self) -> float:

@@ -96,8 +96,8 @@ class _Writer:
         yield ".reg .b32 %thread, %warp, %lane, %smem, %rank, %cluster, %clusters, %rank_m, %rank_n;"
         yield ".reg .b32 %iterations, %down, %across, %raster, %work, %works, %m, %n, %stage, %phase, %i, %t<12>;"
         yield ".reg .b32 %own, %previous, %store, %box, %peer; .reg .b64 %A, %B, %D, %E, %a, %b, %e, %descriptor;"
-        yield f".reg .b32 %d<{tile.accumulators}>, %e0_<{max(tile.blocks * tile.words_e, 1)}>;"
-        yield f".reg .b32 %e1_<{max(tile.blocks * tile.words_e, 1)}>, %o<4>;"
+        yield f".reg .b32 %d<{tile.accumulators}>, %e0_<{max(tile.blocks_m * tile.words_e, 1)}>;"
+        yield f".reg .b32 %e1_<{max(tile.blocks_m * tile.words_e, 1)}>, %o<4>;"
         yield from (
             f"mov.b64 %{name.upper()}, {name}; cvta.param.u64 %{name.upper()}, %{name.upper()};" for name in "abd"
         )
@@ -202,7 +202,7 @@ class _Writer:
     def multiply(self) -> Iterator[str]:
         """Multiplies and stores the tiles of a warpgroup."""
         tile = self.tile
-        rows = 0 if self.turns else tile.blocks * BOX_ROWS
+        rows = 0 if self.turns else tile.blocks_m * BOX_ROWS
         yield "shr.u32 %own, %warp, 2; sub.u32 %own, %own, 1; and.b32 %t9, %thread, 127;  // thread of the warpgroup"
         yield f"setp.lt.u32 %arrives, %t9, {self.sharing};"
         if tile.cluster > 1:
@@ -266,7 +266,7 @@ class _Writer:
         if tile.sparse:
             size = 4 * tile.words_e
             yield f"mad.lo.u32 %t3, %t9, {size}, %t1; mad.lo.u32 %t3, %own, {rows // BOX_ROWS * 128 * size}, %t3;"
-            for block in range(tile.blocks):
+            for block in range(tile.blocks_m):
                 words = ", ".join(f"%e{copy}_{block * tile.words_e + i}" for i in range(tile.words_e))
                 at = CONTROL + tile.bytes_a + tile.bytes_b + block * 128 * size
                 yield f"ld.shared.v{tile.words_e}.b32 {{{words}}}, [%t3+{at}];"
@@ -287,7 +287,7 @@ class _Writer:
         tile, each = self.tile, self.tile.bn // 2
         k = step * STEP_BYTES * (2 if tile.sparse else 1)  # bytes of a row of B
         b_at = k // ROW * tile.bn * ROW + k % ROW
-        for block in range(tile.blocks):
+        for block in range(tile.blocks_m):
             a_at = block * BOX_ROWS * ROW + step * STEP_BYTES
             d = ", ".join(f"%d{block * each + i}" for i in range(each))
             yield f"add.u64 %A, %a, {a_at >> 4}; add.u64 %B, %b, {b_at >> 4};"
@@ -326,7 +326,7 @@ class _Writer:
         tile, columns = self.tile, ROW // self.tile.bytes_d
         yield f"mul.lo.u32 %t5, %m, {tile.bm}; mad.lo.u32 %t5, %own, {rows}, %t5; mul.lo.u32 %t6, %n, {tile.bn};"
         yield f"add.u32 %t7, %own, {_STORES}; setp.ne.u32 %p3, %t9, 0;"
-        boxes = tile.blocks * tile.bn // columns
+        boxes = tile.blocks_m * tile.bn // columns
         for number in range(boxes):
             block, column = divmod(number, tile.bn // columns)
             place = number % BOXES * BOX_BYTES

@@ -164,14 +164,14 @@ class WgmmaTile:
     # Who does what
 
     @property
-    def blocks(self) -> int:
+    def blocks_m(self) -> int:
         """Instructions along M that a warpgroup has in a step."""
         return self.bm // BOX_ROWS // (CONSUMERS if self.schedule == "cooperative" else 1)
 
     @property
     def accumulators(self) -> int:
         """Registers of a thread for D."""
-        return self.blocks * self.bn // 2
+        return self.blocks_m * self.bn // 2
 
     @property
     def warps(self) -> int:
