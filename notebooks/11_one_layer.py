@@ -283,7 +283,8 @@ check("11.2", answer)
 # ```python
 # half, full = {}, {}
 # for config in ("h100_sxm", "rtx4090"):
-#     how = {"sparse": None, "type": "f16", "config": config, "tile": "64x64", "path": "mma"}
+#     how = {"sparse": None, "type": "f16", "config": config}
+#     how |= {"tile": "64x64", "path": "mma"}
 #     half[config] = sparselt.matmul(pruned, x, compute="16f", **how)
 #     full[config] = sparselt.matmul(pruned, x, **how)
 #     cycles = f"{full[config].cycles:6,} -> {half[config].cycles:6,} cycles"

@@ -19,7 +19,8 @@ from simulator import sweep
 from simulator.lessons import check
 
 plt.rcParams.update({"figure.dpi": 80, "font.size": 9})
-base = {"type": "f16", "path": "mma", "tile": "128x128", "stages": 3, "m": 2048, "n": 2048}
+base = {"type": "f16", "path": "mma", "tile": "128x128", "stages": 3}
+base |= {"m": 2048, "n": 2048}
 sizes = sweep.run(
     base
     | {
@@ -45,9 +46,9 @@ plt.show()
 #
 # `sweep.run` takes a dictionary. A value is the same for all points, a list is crossed with every other list: here 2
 # chips times 4 lengths K of a GEMM of 2048 x 2048 x K. `relative` runs each point again with these values in place of
-# its own (here: dense), and `speedup` is that time over the point's. Both chips multiply by `mma` here (`path`), which
-# libraries do on the RTX 4090; on the H100 they take `wgmma` ([docs/gemm.md](../docs/gemm.md)). `bound` is the part of the chip that was busy
-# longest.
+# its own (here: dense), and `speedup` is that time over the point's. `bound` is the part of the chip that was busy
+# longest. Both chips multiply by `mma` here (`path`), as libraries do on the RTX 4090; on the H100 they take `wgmma`
+# ([docs/gemm.md](../docs/gemm.md)).
 
 # %%
 print(sizes[["config", "k", "time_us", "speedup", "bound"]].round(2).to_string())
