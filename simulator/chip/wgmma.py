@@ -38,7 +38,7 @@ class Wgmma:
     registers_interval: tuple[Cycles, Cycles]
     latency: tuple[Cycles, Cycles]
     sparse_latency: tuple[Cycles, Cycles]
+    queue: Queue
+    copied_lines: Lines
     integer_latency: Added = 0
     late_columns: tuple[Width, Width] = (256, 256)
-    queue: Queue = 6
-    copied_lines: Lines = 1024
