@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simulator.chip.config import Config
+from simulator.errors import ConfigError
 from simulator.simulation.energy import Spent
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tile import touched_in_blocks
@@ -21,6 +22,16 @@ from simulator.studies.gemm.wgmma.tile import WgmmaTile
 from simulator.timing.result import Timing
 
 PersistentTile = Tcgen05Tile | WgmmaTile
+
+
+def check_room(tile: PersistentTile, chip: Config) -> None:
+    """ConfigError for a chip with too little shared memory for a CTA, or too few SMs for a cluster."""
+    if tile.shared_bytes > chip.sm.shared_bytes:
+        reason = f"{tile} needs {tile.shared_bytes:,} bytes of shared memory"
+        raise ConfigError(chip.path, "sm.shared_bytes", reason, f"at most {chip.sm.shared_bytes:,}: fewer stages")
+    if tile.cluster > chip.chip.sms:
+        reason = f"a cluster of {tile.cluster} CTAs on {chip.chip.sms} SMs"
+        raise ConfigError(chip.path, "chip.sms", reason, "a smaller cluster")
 
 
 @dataclass(frozen=True)

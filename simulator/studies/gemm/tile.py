@@ -46,6 +46,18 @@ def check_sizes(**sizes: int) -> None:
         integer(size, 1, LARGEST, f"{name} =")
 
 
+def tile_sizes(text: str, example: str) -> tuple[int, int, int | None]:
+    """BM, BN and BK from text such as `example`; None for a BK that is not given.
+
+    Raises:
+        IsaError: no text of this form.
+    """
+    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})(?:x(\d{1,4}))?", text_of(text, "a tile", example))
+    if match is None:
+        raise IsaError(text, 0, f"'{text}' is not a tile", f"BMxBN or BMxBNxBK, e.g. {example}")
+    return int(match[1]), int(match[2]), int(match[3]) if match[3] else None
+
+
 SCALES = {"mxf8f6f4": "1X ue8m0", "mxf4": "2X ue8m0", "mxf4nvf4": "4X ue4m3"}
 """Kinds with block scales: the vector size that is used, and the type of the factors."""
 
@@ -367,12 +379,9 @@ def parse_tile(
     Raises:
         IsaError: no such tile.
     """
-    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})(?:x(\d{1,4}))?", text_of(text, "a tile", "128x128x64"))
-    if match is None:
-        raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBN or BMxBNxBK, e.g. 128x128x64")
-    bm, bn = int(match[1]), int(match[2])
+    bm, bn, bk = tile_sizes(text, "128x128x64")
     bits = instruction(type_name, accumulator, sparse=sparse, kind=kind).a_type.bits
-    bk = int(match[3]) if match[3] else ROWS[1] * 8 // bits
+    bk = ROWS[1] * 8 // bits if bk is None else bk
     if warps is None:
         warps_m, warps_n = max(bm // 64, 1), max(bn // 64, 1)
         while warps_m * warps_n < 4:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from simulator.chip.config import Config
 from simulator.errors import ConfigError
 from simulator.simulation.session import Session
-from simulator.studies.gemm.persistent import PersistentKernel
+from simulator.studies.gemm.persistent import PersistentKernel, check_room
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile
 from simulator.studies.gemm.tcgen05.trace import tcgen05_trace
@@ -32,12 +32,7 @@ def check_tcgen05(tile: Tcgen05Tile, chip: Config) -> None:
     if rates is None:
         reason = f"{chip.name} has no rate for '{tile.opcode}'"
         raise ConfigError(chip.path, "tcgen05.sparse" if tile.sparse else "tcgen05.kind", reason, "a table for it")
-    if tile.shared_bytes > chip.sm.shared_bytes:
-        reason = f"{tile} needs {tile.shared_bytes:,} bytes of shared memory"
-        raise ConfigError(chip.path, "sm.shared_bytes", reason, f"at most {chip.sm.shared_bytes:,}: fewer stages")
-    if tile.cluster > chip.chip.sms:
-        reason = f"a cluster of {tile.cluster} CTAs on {chip.chip.sms} SMs"
-        raise ConfigError(chip.path, "chip.sms", reason, "a smaller cluster")
+    check_room(tile, chip)
 
 
 @remembered(keep=16_384)

@@ -9,7 +9,6 @@ next is multiplied.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -23,6 +22,7 @@ from isa.shared_memory.tile import Tile as SharedTile
 from isa.tensor_memory.metadata import TILE_CHUNKS, TmemMetadata, tmem_metadata
 from isa.tensor_memory.scales import BLOCK, TmemScales, k_per_factor, scale_factors, tmem_scales
 from isa.types import ElementType
+from simulator.studies.gemm.tile import tile_sizes
 
 KIND_OF = {
     "f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4", "e3m2": "f8f6f4",
@@ -359,15 +359,13 @@ def parse_tcgen05_tile(
     Raises:
         IsaError: no such tile.
     """
-    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})(?:x(\d{1,4}))?", text)
-    if match is None:
-        raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBN or BMxBNxBK, e.g. 256x128x128")
+    bm, bn, bk = tile_sizes(text, "256x128x128")
     if type not in KIND_OF:
         raise IsaError(type, -1, f"tcgen05.mma does not multiply {type}", ", ".join(KIND_OF))
-    bm, bn = int(match[1]), int(match[2])
     name = kind or KIND_OF[type]
     element = operand_element(type, name) if name in SCALED and name in kinds_of(type) else type
-    bk = int(match[3]) if match[3] else ROW // 16 * packing(element).per_unit * (2 if sparse else 1)
+    if bk is None:
+        bk = ROW // 16 * packing(element).per_unit * (2 if sparse else 1)
     if stages is not None:
         return Tcgen05Tile(type, bm, bn, bk, stages, sparse, kind, accumulator, *cluster)
     least = Tcgen05Tile(type, bm, bn, bk, 2, sparse, kind, accumulator, *cluster)

@@ -18,7 +18,7 @@ from simulator.simulation.launch.module import Function, Module
 from simulator.state.shared import LINE_BYTES
 from simulator.studies.gemm.energy import outside
 from simulator.studies.gemm.held import lost
-from simulator.studies.gemm.persistent import PersistentKernel
+from simulator.studies.gemm.persistent import PersistentKernel, check_room
 from simulator.studies.gemm.remembered import remembered
 from simulator.studies.gemm.wgmma.kernel import wgmma_kernel
 from simulator.studies.gemm.wgmma.operands import tensor_maps
@@ -65,15 +65,10 @@ def check_wgmma(tile: WgmmaTile, chip: Config) -> None:
     """
     tile.check_target(chip.target)
     product_cost(chip, ProductFacts(tile.bn, tile.sparse, False, not tile.element.is_float))
-    if tile.shared_bytes > chip.sm.shared_bytes:
-        reason = f"{tile} needs {tile.shared_bytes:,} bytes of shared memory"
-        raise ConfigError(chip.path, "sm.shared_bytes", reason, f"at most {chip.sm.shared_bytes:,}: fewer stages")
+    check_room(tile, chip)
     if tile.registers * 32 * tile.warps > chip.sm.registers:
         reason = f"{tile} needs {tile.registers * 32 * tile.warps:,} registers"
         raise ConfigError(chip.path, "sm.registers", reason, f"a chip with more than {chip.sm.registers:,}")
-    if tile.cluster > chip.chip.sms:
-        reason = f"a cluster of {tile.cluster} CTAs on {chip.chip.sms} SMs"
-        raise ConfigError(chip.path, "chip.sms", reason, "a smaller cluster")
 
 
 @lru_cache(maxsize=64)

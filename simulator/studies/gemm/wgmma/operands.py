@@ -20,8 +20,7 @@ def tensor_maps(tile: WgmmaTile, m: int, n: int, k: int) -> tuple[TensorMap, Ten
     """
     bytes_of, stored = tile.element.bits // 8, k // 2 if tile.sparse else k
     rows_a, rows_b = tile.bm // tile.cluster_n, tile.bn // tile.cluster_m
-    whole = 2 * tile.columns_a // tile.columns_a if tile.sparse else 1
-    if k % whole:
+    if tile.sparse and k % 2:
         raise IsaError(str(k), -1, f"k = {k} for a sparse A", "an even number")
     map_type = {"e4m3": "u8", "e5m2": "u8", "s8": "u8", "tf32": "f32"}.get(tile.type, tile.type)
     d_type = tile.output

@@ -9,7 +9,6 @@ memory through shared memory by a tensor map. The names of both schedules are CU
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -18,6 +17,7 @@ from isa import IsaError, Target, decode
 from isa.fragments.metadata import Metadata, metadata_operand
 from isa.fragments.warpgroup import ROWS, WARPS, metadata_of_warpgroup
 from isa.types import MATRIX_TYPES, ElementType
+from simulator.studies.gemm.tile import tile_sizes
 
 OUTPUTS = {
     "f16": ("f16", "f32"), "bf16": ("bf16", "f32"), "tf32": ("f32",), "e4m3": ("f16", "bf16", "f32"),
@@ -290,13 +290,10 @@ def parse_wgmma_tile(
     Raises:
         IsaError: no such tile.
     """
-    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})(?:x(\d{1,4}))?", text)
-    if match is None:
-        raise IsaError(text, 0, f"'{text}' is not a tile", "BMxBN or BMxBNxBK, e.g. 128x256x64")
+    bm, bn, given = tile_sizes(text, "128x256x64")
     if type not in OUTPUTS:
         raise IsaError(type, -1, f"no kernel multiplies {type} by wgmma", ", ".join(OUTPUTS))
-    bm, bn = int(match[1]), int(match[2])
-    bk = int(match[3]) if match[3] else ROW * 8 // MATRIX_TYPES[type].bits * (2 if sparse else 1)
+    bk = ROW * 8 // MATRIX_TYPES[type].bits * (2 if sparse else 1) if given is None else given
     schedule = schedule or ("pingpong" if bm in (64, 192) else "cooperative")
 
     def tile(stages: int) -> WgmmaTile:
