@@ -11,12 +11,17 @@ from simulator.simulation.launch.threads import Group, all_lanes
 from simulator.state.registers import WARP_SIZE
 
 
+def source_of(item: Item) -> str:
+    """ "file:line" of the source of an item; "" where the module does not say."""
+    return f"{item.source[0]}:{item.source[1]}" if item.source else ""
+
+
 def blamed(error: Error, kernel: Kernel, item: Item, state: LaunchState, group: Group) -> LaunchError:
     """The error of an instruction as one of the launch: with the line, the thread, and what the thread did.
 
     The warp and the lane are found by executing the instruction again for each warp, then for each lane, alone.
     """
-    source = f"{item.source[0]}:{item.source[1]}" if item.source else ""
+    source = source_of(item)
     thread, met = _thread(error, item, state, group)
     reason = f"'{item.text}': {met.reason}"
     return LaunchError(reason, met.legal, line=item.line, source=source, thread=thread, rule=met.rule)

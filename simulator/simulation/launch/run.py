@@ -21,7 +21,7 @@ from simulator.execute.operands import Writer, place_of
 from simulator.execute.pending import PendingWait
 from simulator.program.kernel import Exit, Item, Kernel, Operation
 from simulator.simulation.launch.barriers import ClusterBarriers, LaunchBarriers
-from simulator.simulation.launch.blame import blamed
+from simulator.simulation.launch.blame import blamed, source_of
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.threads import Group, Threads, all_lanes
 from simulator.simulation.launch.watch import Watch
@@ -362,12 +362,11 @@ class Run:
 
     def error(self, item: Item, reason: str, legal: str = "", *, row: int | None = None, rule: str = "") -> LaunchError:
         """The error of an item, with its line and the warp."""
-        source = f"{item.source[0]}:{item.source[1]}" if item.source else ""
         thread = ""
         if row is not None:
             x, y, z = self.state.batch.cta_of(row)
             thread = f"CTA ({x}, {y}, {z}), warp {row % self.state.warps}"
-        return LaunchError(reason, legal, line=item.line, source=source, thread=thread, rule=rule)
+        return LaunchError(reason, legal, line=item.line, source=source_of(item), thread=thread, rule=rule)
 
 
 def _lanes(lanes: Lanes) -> str:

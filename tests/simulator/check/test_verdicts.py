@@ -13,7 +13,8 @@ import pytest
 
 from isa.undefined import RULES
 from simulator.check import launches
-from simulator.check.launches import LaunchCheck, LaunchFinding, check_launch
+from simulator.check.launch_finding import LaunchCheck, LaunchFinding
+from simulator.check.launches import check_launch
 from simulator.check.rules import CHECK_RULES, LAUNCH_RULES, launch_markdown, launch_rule
 from simulator.cli import check as verb
 from simulator.program.capture import write_capture

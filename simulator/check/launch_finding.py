@@ -1,0 +1,147 @@
+"""What the check of a launch finds: the findings, each with its line, both sides and the rule, and the verdict."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+
+from simulator.tables import Table
+
+
+@dataclass(frozen=True)
+class Side:
+    """The earlier one of two accesses that nothing orders.
+
+    Attributes:
+        line: of the PTX.
+        source: "file:line" of the source, or "".
+        instruction: as it stands in the module.
+        thread: CTA, warp and lane, in words.
+        access: "reads", "writes", "updates" (an atomic operation), in words.
+        where: the bytes that both access, by their variable or buffer, in words.
+    """
+
+    line: int
+    source: str
+    instruction: str
+    thread: str
+    access: str
+    where: str
+
+
+@dataclass(frozen=True)
+class LaunchFinding:
+    """Something that a launch may not rely on.
+
+    Attributes:
+        rule: its name, as in `simulator.check.rules.LAUNCH_RULES`, or that of an error.
+        line: of the PTX; 0 for none.
+        source: "file:line" of the source, or "".
+        instruction: as it stands in the module.
+        thread: which thread met it first, in words.
+        what: what happens.
+        fix: what to change.
+        count: how often it happened.
+        serious: whether it counts: the result depends on it. Else it is a note: a bank conflict only costs time.
+        other: of a race, the other side: the access that came first.
+        states: the rule in words.
+        section: where the rule is stated.
+        also: further lines of the PTX with the same cause.
+    """
+
+    rule: str
+    line: int
+    source: str
+    instruction: str
+    thread: str
+    what: str
+    fix: str
+    count: int = 1
+    serious: bool = True
+    other: Side | None = None
+    states: str = ""
+    section: str = ""
+    also: tuple[int, ...] = ()
+
+
+def _times(count: int, word: str) -> str:
+    return f"{count} {word}{'s' if count > 1 else ''}"
+
+
+@dataclass(frozen=True)
+class LaunchCheck:
+    """The findings of a launch.
+
+    Attributes:
+        name: of the capture.
+        kernel: that ran.
+        ctas: how many CTAs were watched, of how many.
+        findings: the serious ones first, by line.
+        compared: whether the results of all CTAs were compared with those of the capture.
+    """
+
+    name: str
+    kernel: str
+    ctas: tuple[int, int]
+    findings: tuple[LaunchFinding, ...]
+    compared: bool = True
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found that counts, in the CTAs that were watched and in the results of all."""
+        return not any(finding.serious for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """What was found, and in how much."""
+        watched, whole = self.ctas
+        count = sum(finding.serious for finding in self.findings)
+        found = [
+            _times(number, word)
+            for number, word in ((count, "finding"), (len(self.findings) - count, "note"))
+            if number
+        ]
+        head = " and ".join(found) or ("clean" if watched == whole else "nothing found")
+        scope = _times(whole, "CTA") if watched == whole else f"{watched} of {whole} CTAs"
+        wrong = any(finding.rule == "wrong-result" for finding in self.findings)
+        results = f"results of all {'are wrong' if wrong else 'as in the capture'}"
+        return f"{head} ({scope} of {self.kernel} watched; {results if self.compared else 'no results compared'})"
+
+    def table(self) -> str:
+        """The findings as text."""
+        if not self.findings:
+            return f"{self.name}: {self.verdict}\n"
+        lines = []
+        for first, *others in self._alike():
+            place = f"line {first.line}" + (f" ({first.source})" if first.source else "") if first.line else "result"
+            times = f", {first.count} times" if first.count > 1 and first.rule != "wrong-result" else ""
+            note = "" if first.serious else "note: "
+            lines.append(f"{self.name}: {place}: {note}{first.rule}: {first.what}{times}")
+            if first.instruction:
+                lines.append(f"  at    {first.instruction}")
+            if others:
+                more = ", ".join(str(each.line) for each in others)
+                lines.append(f"  also  line{'s' if len(others) > 1 else ''} {more}, from the same line of the source")
+            if first.thread:
+                lines.append(f"  by    {first.thread}")
+            lines += [f"  fix   {first.fix}", ""] if first.fix else [""]
+        return "\n".join([*lines, self.verdict, ""])
+
+    def _alike(self) -> list[list[LaunchFinding]]:
+        """The findings, those together that break the same rule on the same line of the source."""
+        groups: dict[object, list[LaunchFinding]] = {}
+        for finding in self.findings:
+            alike = (finding.rule, finding.source, finding.fix) if finding.source else id(finding)
+            groups.setdefault(alike, []).append(finding)
+        return list(groups.values())
+
+    def json(self) -> str:
+        """One object; `findings` has one row each."""
+        head = {"launch": self.name, "kernel": self.kernel, "ctas": self.ctas, "compared": self.compared}
+        rows = [asdict(finding) for finding in self.findings]
+        return json.dumps(head | {"clean": self.clean, "findings": rows}, indent=1) + "\n"
+
+    def csv(self) -> str:
+        """One row for each finding."""
+        columns = ("launch", *(field.name for field in fields(LaunchFinding)))
+        return Table(columns, [(self.name, *asdict(finding).values()) for finding in self.findings]).csv()
