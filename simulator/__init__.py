@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulator import faults as faults
     from simulator import layout as layout
     from simulator.arithmetic.exact_gemm import exact_gemm
+    from simulator.check.verify import Verification, verify
     from simulator.chip.config import config_names, load_config
     from simulator.errors import (
         ConfigError,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     )
     from simulator.execute.call import mma, mma_sp
     from simulator.program import Program
-    from simulator.program.capture import CaptureError
+    from simulator.program.capture import Capture, CaptureError, read_capture
+    from simulator.program.capture_writer import write_capture
     from simulator.simulation.launch.captured import launch
     from simulator.simulation.launch.errors import LaunchError
     from simulator.simulation.launch.module import Module
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AddressError",
+    "Capture",
     "CaptureError",
     "ConfigError",
     "DeadlockError",
@@ -71,6 +74,7 @@ __all__ = [
     "Timeline",
     "TraceError",
     "UndefinedBehavior",
+    "Verification",
     "ViewError",
     "__version__",
     "accuracy",
@@ -87,11 +91,14 @@ __all__ = [
     "load_config",
     "mma",
     "mma_sp",
+    "read_capture",
     "roofline",
     "run",
     "sparselt",
     "sweep",
     "validation",
+    "verify",
+    "write_capture",
 ]
 
 _MODULE_OF = {
@@ -113,7 +120,9 @@ _MODULE_OF = {
     "mma": "simulator.execute.call",
     "mma_sp": "simulator.execute.call",
     "Program": "simulator.program",
-    "CaptureError": "simulator.program.capture",
+    **dict.fromkeys(("Capture", "CaptureError", "read_capture"), "simulator.program.capture"),
+    "write_capture": "simulator.program.capture_writer",
+    **dict.fromkeys(("Verification", "verify"), "simulator.check.verify"),
     "launch": "simulator.simulation.launch.captured",
     "LaunchError": "simulator.simulation.launch.errors",
     "Module": "simulator.simulation.launch.module",

@@ -61,7 +61,7 @@ def build(folder: Path, captures: Sequence[Path]) -> None:
         capture = read_capture(path)
         if not capture.has_data:
             continue
-        _assemble(capture.ptx, folder / f"{path.stem}.cubin")
+        _assemble(Path(capture.ptx), folder / f"{path.stem}.cubin")
         said = json.loads(path.read_text())
         shutil.copyfile(path.parent / said["data"], folder / f"{path.stem}.npz")
         params = [(kind, value.hex() if kind == "bytes" else value) for kind, value in capture.params]

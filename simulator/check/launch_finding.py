@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 
 from simulator.tables import Table
@@ -64,6 +65,18 @@ class LaunchFinding:
     also: tuple[int, ...] = ()
 
 
+HIDDEN = ("benign-race", "unused-unwritten")  # rules of notes that are shown on request alone
+
+
+def _alike(findings: Sequence[LaunchFinding]) -> list[list[LaunchFinding]]:
+    """The findings, those together that break the same rule on the same line of the source."""
+    groups: dict[object, list[LaunchFinding]] = {}
+    for finding in findings:
+        alike = (finding.rule, finding.source, finding.fix) if finding.source else id(finding)
+        groups.setdefault(alike, []).append(finding)
+    return list(groups.values())
+
+
 def _times(count: int, word: str) -> str:
     return f"{count} {word}{'s' if count > 1 else ''}"
 
@@ -78,6 +91,7 @@ class LaunchCheck:
         ctas: how many CTAs were watched, of how many.
         findings: the serious ones first, by line.
         compared: whether the results of all CTAs were compared with those of the capture.
+        reference: what they were compared with, in words, as in "results as ...".
     """
 
     name: str
@@ -85,6 +99,7 @@ class LaunchCheck:
     ctas: tuple[int, int]
     findings: tuple[LaunchFinding, ...]
     compared: bool = True
+    reference: str = "in the capture"
 
     @property
     def clean(self) -> bool:
@@ -101,18 +116,27 @@ class LaunchCheck:
             for number, word in ((count, "finding"), (len(self.findings) - count, "note"))
             if number
         ]
-        head = " and ".join(found) or ("clean" if watched == whole else "nothing found")
+        if count:
+            head = " and ".join(found)
+        else:
+            head = ", ".join(["clean" if watched == whole else f"no findings in {self.name}", *found])
         scope = _times(whole, "CTA") if watched == whole else f"{watched} of {whole} CTAs"
         wrong = any(finding.rule == "wrong-result" for finding in self.findings)
-        results = f"results of all {'are wrong' if wrong else 'as in the capture'}"
+        results = f"results of all {'are wrong' if wrong else f'as {self.reference}'}"
         return f"{head} ({scope} of {self.kernel} watched; {results if self.compared else 'no results compared'})"
 
-    def table(self) -> str:
+    def shown(self, notes: bool = False) -> tuple[LaunchFinding, ...]:
+        """The findings that are shown; with `notes` also those that are no mistake, such as races of equal values."""
+        return tuple(each for each in self.findings if notes or each.rule not in HIDDEN)
+
+    def table(self, notes: bool = False) -> str:
         """The findings as text."""
-        if not self.findings:
-            return f"{self.name}: {self.verdict}\n"
+        shown = self.shown(notes)
+        if not shown:
+            watched, whole = self.ctas
+            return f"{self.name}: {self.verdict}\n" if watched == whole else f"{self.verdict}\n"
         lines = []
-        for first, *others in self._alike():
+        for first, *others in _alike(shown):
             place = f"line {first.line}" + (f" ({first.source})" if first.source else "") if first.line else "result"
             times = f", {first.count} times" if first.count > 1 and first.rule != "wrong-result" else ""
             note = "" if first.serious else "note: "
@@ -127,21 +151,13 @@ class LaunchCheck:
             lines += [f"  fix   {first.fix}", ""] if first.fix else [""]
         return "\n".join([*lines, self.verdict, ""])
 
-    def _alike(self) -> list[list[LaunchFinding]]:
-        """The findings, those together that break the same rule on the same line of the source."""
-        groups: dict[object, list[LaunchFinding]] = {}
-        for finding in self.findings:
-            alike = (finding.rule, finding.source, finding.fix) if finding.source else id(finding)
-            groups.setdefault(alike, []).append(finding)
-        return list(groups.values())
-
-    def json(self) -> str:
+    def json(self, notes: bool = False) -> str:
         """One object; `findings` has one row each."""
         head = {"launch": self.name, "kernel": self.kernel, "ctas": self.ctas, "compared": self.compared}
-        rows = [asdict(finding) for finding in self.findings]
+        rows = [asdict(finding) for finding in self.shown(notes)]
         return json.dumps(head | {"clean": self.clean, "findings": rows}, indent=1) + "\n"
 
-    def csv(self) -> str:
+    def csv(self, notes: bool = False) -> str:
         """One row for each finding."""
         columns = ("launch", *(field.name for field in fields(LaunchFinding)))
-        return Table(columns, [(self.name, *asdict(finding).values()) for finding in self.findings]).csv()
+        return Table(columns, [(self.name, *asdict(finding).values()) for finding in self.shown(notes)]).csv()

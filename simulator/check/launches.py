@@ -19,6 +19,8 @@ from isa.undefined import RULES
 from simulator.check.findings import Finding
 from simulator.check.launch_finding import LaunchCheck, LaunchFinding
 from simulator.check.launch_order import OrderFindings, has_order
+from simulator.check.memory_model.follow import follow, memories_of
+from simulator.check.race_findings import findings_of, names_of
 from simulator.check.rules import launch_rule
 from simulator.check.wrong_result import wrong_result
 from simulator.execute.policy import Policy
@@ -44,13 +46,21 @@ TOGETHER = 16  # CTAs in lock step: histories take room
 CONFLICTS = 1.25  # wavefronts above the least number from which on a line is told
 
 
-def check_launch(capture: str | Path | Capture, ctas: int = CTAS, budget: int = 200_000_000) -> LaunchCheck:
+def check_launch(
+    capture: str | Path | Capture,
+    ctas: int = CTAS,
+    budget: int = 200_000_000,
+    *,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+) -> LaunchCheck:
     """Checks a captured launch: watches CTAs, and compares the results of all.
 
     Args:
         capture: path of its JSON file, or one that has been read.
         ctas: how many CTAs to watch at least, spread over the grid; more, up to all, in a launch that is short.
         budget: warp instructions after which it is given up.
+        rtol, atol: how far results may be from those of the capture, as of `numpy.allclose`; 0: bit for bit.
 
     Raises:
         CaptureError, IsaError: a capture or module that cannot be read.
@@ -58,7 +68,7 @@ def check_launch(capture: str | Path | Capture, ctas: int = CTAS, budget: int = 
     if not isinstance(capture, Capture):
         capture = read_capture(capture)
     module = Module(capture.ptx)
-    kernel = link(module.parsed, module.find(capture.entry), allocate=False)
+    kernel = link(module.parsed, module.find(capture.entry), allocate=False, fmad=capture.fmad)
     placed = place(capture)
     options = Options(
         dynamic_shared=capture.dynamic_shared,
@@ -73,12 +83,12 @@ def check_launch(capture: str | Path | Capture, ctas: int = CTAS, budget: int = 
     findings, watched, ran, stopped = _watched(setup, ctas)
     compared = not stopped and bool(capture.after)
     if compared and watched == setup.geometry.ctas and may_part(kernel):  # as they would run by themselves
-        findings += wrong_result(capture, setup, options, ran)
+        findings += wrong_result(capture, setup, options, ran, rtol=rtol, atol=atol)
     elif compared:
         again = prepare(kernel, capture.grid, capture.block, place(capture).memory, params, options)
         try:
             ran = int(execute(again, cores()).counts.sum())
-            findings += wrong_result(capture, again, options, ran)
+            findings += wrong_result(capture, again, options, ran, rtol=rtol, atol=atol)
         except LaunchError as error:  # of a CTA that was not watched
             findings, compared = [_error(error, kernel), *findings], False
     ordered = tuple(sorted(findings, key=lambda finding: (not finding.serious, finding.line)))
@@ -111,11 +121,12 @@ def _watched(setup: Setup, least: int) -> tuple[list[LaunchFinding], int, int, b
     least_needed: Counter[int] = Counter()
     ended: list[LaunchFinding] = []
     order = OrderFindings(setup.kernel) if has_order(setup.kernel) else None
+    memories = memories_of(setup)
     for ctas, needed in _portions(setup, least):
         if ended or (not needed and setup.budget - budget >= WATCHED):
             break
-        state = setup.state(ctas, checked=True, timed=True)
-        watch = Watch(state)
+        state = setup.state(ctas, timed=True)
+        watch = Watch(state, follow(state, memories).values)
         log = OrderLog(state, setup.kernel) if order is not None else None
         run = Run(code, state, budget, watch=watch)
         try:
@@ -135,6 +146,7 @@ def _watched(setup: Setup, least: int) -> tuple[list[LaunchFinding], int, int, b
         least_needed.update(watch.least)
     findings = [_finding(setup.kernel, rule, place, each, thread) for (rule, place), (each, thread) in met.items()]
     findings += _conflicts(setup.kernel, wavefronts, least_needed)
+    findings += findings_of(memories, names_of(setup))
     if order is not None:
         findings += [_ordered(setup.kernel, found, note) for found, note in order.findings()]
     return ended + findings, watched, setup.budget - budget, bool(ended)

@@ -153,11 +153,13 @@ class LaunchRule(NamedTuple):
         rule: what must hold.
         fix: what to do; "" where the finding itself says it.
         exit: the exit code of a check that finds nothing else.
+        section: where PTX states it; "" for what is no rule of PTX.
     """
 
     rule: str
     fix: str = ""
     exit: int = 1
+    section: str = ""
 
     @property
     def counts(self) -> bool:
@@ -171,6 +173,7 @@ _ORDERED = (
 )  # fmt: skip
 _DEALLOCATION = "tcgen05.dealloc of the same address and number of columns before the program ends"
 _METADATA = "metadata whose codes PTX defines, read from the right place"
+_RACES = "PTX ISA 9.0, 8.7 (data races)"
 LAUNCH_RULES: dict[str, LaunchRule] = {
     "wrong-result": LaunchRule(
         "every byte of the outputs is the capture's, in all CTAs", "look at the operands of these instructions"
@@ -179,9 +182,22 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
         "a register, or a byte of shared memory, is written before it is read", "write it first"
     ),
     "shared-memory-race": LaunchRule(
-        "what orders two warps stands between their accesses to the same bytes of shared memory",
+        "something orders the accesses of two threads to the same bytes of shared memory, unless both read",
         "a barrier (or a wait for the copies) between the accesses",
+        section=_RACES,
     ),
+    "global-memory-race": LaunchRule(
+        "something orders the accesses of two threads to the same bytes of global memory, unless both read",
+        "an atomic operation, or release and acquire",
+        section=_RACES,
+    ),
+    "benign-race": LaunchRule(
+        "of threads that write the same bytes without order, all write the same value", exit=0, section=_RACES
+    ),
+    "unused-unwritten": LaunchRule(
+        "what is read has been written; nobody sees the value that was read here", "write it first", exit=0
+    ),
+    "declared-bounds": LaunchRule("an access lies within the rows and columns that its array was declared with"),
     "peer-exited": LaunchRule("a CTA of a cluster exits after others have used its shared memory"),
     "out-of-bounds": LaunchRule("an access lies within one buffer"),
     "shared-memory-bounds": LaunchRule("an access lies within the shared memory of the CTA"),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +13,14 @@ from simulator.cli import DONE, NO
 from simulator.cli.answer import UnreadableError, answer
 from simulator.cli.completion_option import add_completion
 from simulator.cli.config_option import add_set, choose_config
+from simulator.cli.kernel_options import ARGUMENTS, add_kernel, chosen_launch
 from simulator.cli.timeline_option import add_timeline, asked_timeline, timeline_files, write_timeline
 from simulator.cli.verbs import positive
 
 if TYPE_CHECKING:
+    from simulator.program.capture import Capture
     from simulator.simulation.launch.report import LaunchReport
     from simulator.simulation.launch.timing import LaunchTiming
-
-_DIGITS = 16  # of an extent of an array that any memory could hold
 
 DESCRIPTION = """\
 Runs a kernel as the chip runs it, bit for bit: PTX as nvcc, Triton or CUTLASS print it (mma, mma.sp, ldmatrix,
@@ -34,41 +33,29 @@ Exit code 0 done, 1 the result is not that of the capture, or --completion found
 2 what cannot be read or run: the line says which line of the PTX, CTA and warp met it, whatever the number of workers.
 """
 
-EPILOG = """\
-arguments of a kernel, in the order of its parameters; a name in front is optional (A=a.npy):
-  a.npy                     the array of a file: its address is passed
-  out:float16:2048x2048     an array of zeros; --output writes it
-  0.125, 64, -1, 0x10       a number of the parameter's type
-  bytes:00ff...             a structure by value, two digits a byte
-
+EPILOG = f"""\
+{ARGUMENTS}
 examples:
   tcsim launch capture.json
   tcsim launch spmm.ptx --entry spmm_f16 --grid 16,32 --block 128 --shared 61440 \\
         --arg A=a.npy --arg E=e.npy --arg B=b.npy --arg D=out:float16:2048x2048 --arg 2048 --output d.npz
+  tcsim launch spmm.ptx ... --save-capture captures    the same as a capture: captures/spmm.json, .ptx, .npz
   tcsim launch capture.json --completion latest
   tcsim launch capture.json --config h100_sxm --gantt gantt.svg --timeline-cycles 2000:2600
 """
 
 MACHINE_CODE = "for the time: the kernel as ptxas wrote it: text of `nvdisasm -c -gp`, or a cubin made with -lineinfo"
-TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64")
-_NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `tcsim launch` to its parser."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
     parser.add_argument("source", metavar="SOURCE")
-    parser.add_argument("--entry", help="the kernel's name, or a part of it (default: the only one)")
-    parser.add_argument("--grid", type=_dim, metavar="X[,Y[,Z]]", help="CTAs")
-    parser.add_argument("--block", type=_dim, metavar="X[,Y[,Z]]", help="threads of a CTA")
-    parser.add_argument(
-        "--cluster", type=_dim, metavar="X[,Y[,Z]]", help="CTAs of a cluster (default: as the kernel demands, or one)"
-    )
-    parser.add_argument("--shared", type=_bytes, default=0, metavar="BYTES", help="dynamic shared memory of a CTA")
-    parser.add_argument(
-        "--arg", action="append", default=[], metavar="VALUE", help="an argument of the kernel, see below"
-    )
+    add_kernel(parser)
     parser.add_argument("--output", metavar="FILE.npz", help="write the arrays that the kernel may have written")
+    parser.add_argument(
+        "--save-capture", metavar="FOLDER", help="keep the launch and its results as a capture: a folder, or FILE.json"
+    )
     parser.add_argument(
         "--config", help="the chip whose time is told and whose arithmetic is used (default: values alone)"
     )
@@ -81,10 +68,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--undefined", choices=POLICIES, default="hardware", help="what to do about undefined behaviour"
     )
     add_completion(parser)
-    parser.add_argument(
-        "--fmad", action=argparse.BooleanOptionalAction, default=True,
-        help="contract mul and add that have no rounding into fma, as ptxas does (default)",
-    )  # fmt: skip
     parser.add_argument("--cold", action="store_true", help="for the time: data begin in device memory, not in L2")
     parser.add_argument(
         "--registers", type=positive, metavar="N", help="of a thread, as ptxas -v prints (default: estimated)"
@@ -98,22 +81,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_timeline(parser)
 
 
-def _dim(text: str) -> tuple[int, ...]:
-    parts = text.split(",")
-    if not 1 <= len(parts) <= 3 or not all(part.strip().isdecimal() and int(part) for part in parts):
-        raise argparse.ArgumentTypeError(f"'{text}'; legal: one to three numbers above 0, such as 16,32")
-    return tuple(map(int, parts))
-
-
-def _bytes(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of bytes; legal: 0 or more")
-    return int(text)
-
-
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim launch` with parsed options; returns the exit code."""
-    return answer(lambda: _launch(options), [options.output, *timeline_files(options)])
+    written = [options.output, *_capture_files(options), *timeline_files(options)]
+    return answer(lambda: _launch(options), written)
+
+
+def _capture_files(options: argparse.Namespace) -> list[str | None]:
+    """What --save-capture writes, as far as its name says it. The PTX beside a capture may be the one that runs."""
+    path = options.save_capture
+    return [path, str(Path(path).with_suffix(".npz"))] if path and path.endswith(".json") else [path]
 
 
 def _launch(options: argparse.Namespace) -> tuple[str, int]:
@@ -129,82 +106,36 @@ def _launch(options: argparse.Namespace) -> tuple[str, int]:
         how["machine_code"] = options.machine_code
     if options.budget:
         how["budget"] = options.budget
-    from simulator.files import write_arrays
-
-    report = _captured(options, how) if options.source.endswith(".json") else _called(options, how)
+    capture, report = _ran(options, how)
     if timeline is not None:
         write_timeline(options, timeline)
-    if options.output:
-        write_arrays(options.output, report.arrays)
+    _write(options, capture, report)
     text = json.dumps(_as_dict(report), indent=1) + "\n" if options.format == "json" else _text(report)
     wrong = report.differences or (report.completion is not None and not report.completion.clean)
     return text, NO if wrong else DONE
 
 
-def _captured(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
+def _ran(options: argparse.Namespace, how: dict[str, Any]) -> tuple[Capture, LaunchReport]:
+    """Runs the launch."""
     from simulator.simulation.launch.captured import launch
 
-    given = [name for name in ("entry", "grid", "block", "cluster", "shared", "arg") if getattr(options, name)]
-    if given:
-        raise UnreadableError(f"--{given[0]} with a captured launch, which says that itself", "a capture alone")
-    return launch(options.source, options.config, fmad=options.fmad, **how)
+    capture = chosen_launch(options.source, options)
+    if options.source.endswith(".json"):
+        return capture, launch(capture, options.config, **how)
+    report = launch(capture, options.config, target=None, **how)  # a config's chip, or the module's
+    return capture, report.with_arrays(report.arrays)  # nothing says what they must hold
 
 
-def _called(options: argparse.Namespace, how: dict[str, Any]) -> LaunchReport:
-    from simulator.simulation.launch.module import Module
+def _write(options: argparse.Namespace, capture: Capture, report: LaunchReport) -> None:
+    """Writes the results, and the launch itself."""
+    from simulator.files import write_arrays
 
-    for name in ("grid", "block"):
-        if not getattr(options, name):
-            raise UnreadableError(f"a PTX file without --{name}", f"--{name} X[,Y[,Z]], or a captured launch")
-    function = Module(Path(options.source), fmad=options.fmad).get_function(options.entry)
-    names = [parameter.name for parameter in function.kernel.parameters]
-    values, outputs, called = [], {}, []
-    for index, text in enumerate(options.arg):
-        named = _NAMED.fullmatch(text)
-        name, said = (named[1], named[2]) if named else (names[index] if index < len(names) else f"arg{index}", text)
-        value, is_output = _value(said)
-        values.append(value)
-        called.append(name)
-        if is_output:
-            outputs[name] = value
-    how |= {"shared_mem": options.shared, "cluster": options.cluster, "config": options.config, "names": called}
-    report = function(options.grid, options.block, values, **how)
-    return report.with_arrays(outputs or dict(report.arrays))
+    if options.output:
+        write_arrays(options.output, report.arrays)
+    if options.save_capture:
+        from simulator.program.capture_writer import write_capture
 
-
-def _value(text: str) -> tuple[Any, bool]:
-    """The value of an argument, and whether it is an array of results."""
-    import numpy as np
-
-    from simulator.inputs import ArrayFile
-    from simulator.memory_room import check_room
-    from simulator.program.capture import MOST_BYTES
-
-    if text.startswith("out:"):
-        kind, _, shape = text[4:].partition(":")
-        if kind not in TYPES or not re.fullmatch(r"\d+(x\d+)*", shape):
-            raise UnreadableError(f"argument '{text}'", "out:TYPE:SHAPE, such as out:float16:2048x2048")
-        extents = [int(extent) for extent in shape.split("x") if len(extent) < _DIGITS]
-        size = math.prod(extents) * np.dtype(kind).itemsize
-        if len(extents) < shape.count("x") + 1 or size > MOST_BYTES:
-            raise UnreadableError(f"argument '{text[:60]}' is too large", f"an array of at most {MOST_BYTES:,} bytes")
-        check_room(size, f"argument '{text}'", times=2)  # the array, and the buffer of the launch
-        return np.zeros(extents, kind), True
-    if text.startswith("bytes:"):
-        try:
-            return bytes.fromhex(text[6:]), False
-        except ValueError:
-            raise UnreadableError(
-                f"argument '{text[:40]}' is not hexadecimal", "bytes:00ff..., two digits a byte"
-            ) from None
-    if text.endswith(".npy"):
-        return np.ascontiguousarray(ArrayFile(text, "a file written by numpy.save").read()), False
-    for read in (lambda: int(text, 0), lambda: float(text)):
-        try:
-            return read(), False
-        except ValueError:
-            continue
-    raise UnreadableError(f"argument '{text}'", "a number, a .npy file, out:TYPE:SHAPE, or bytes:HEX")
+        write_capture(replace(capture, after=report.arrays, target=report.target), options.save_capture)
 
 
 def _as_dict(report: LaunchReport) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from simulator.cli.answer import UnreadableError, answer
+from simulator.cli.answer import answer
 from simulator.cli.config_option import add_config, choose_config
+from simulator.cli.kernel_options import ARGUMENTS, add_kernel, check_unused, chosen_launch, is_launch
 from simulator.cli.launch import MACHINE_CODE
 
 DESCRIPTION = """\
@@ -17,12 +18,14 @@ to issue; a wait for a barrier, an mbarrier, the completion of tcgen05.ld or st,
 instruction before.
 """
 
-EPILOG = """\
+EPILOG = f"""\
+{ARGUMENTS}
 examples:
   tcsim stalls digits/f16                          every line, in the order of the trace
   tcsim stalls digits/f16 --worst 10               the lines that take most of the warps' time
   tcsim stalls digits/f16 --by warp --format csv
   tcsim stalls capture.json --worst 10             of a captured launch, by lines of its PTX (docs/kernels.md)
+  tcsim stalls k.ptx --grid 16 --block 128 --arg A=a.npy --arg D=out:float32:64x64
 """
 
 
@@ -32,8 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trace",
         metavar="TRACE",
-        help="a file, the name of a trace that comes with tcsim, or a captured launch: NAME.json",
+        help="a file, the name of a trace that comes with tcsim, a captured launch (NAME.json), or a PTX file",
     )
+    add_kernel(parser)
     add_config(parser)
     parser.add_argument(
         "--by", choices=("line", "warp", "sub-core", "sm"), default="line", help="what the rows are for (default line)"
@@ -59,13 +63,13 @@ def _stalls(options: argparse.Namespace) -> str:
 
     choose_config(options)
     timeline = Timeline(0, 0)
-    if str(options.trace).endswith(".json"):
+    if is_launch(options.trace, options):
         from simulator.simulation.launch.captured import launch
 
-        launch(options.trace, options.config, timeline=timeline, workers=1, machine_code=options.machine_code)
-    elif options.machine_code is not None:
-        raise UnreadableError("--machine-code with a trace", "a captured launch: NAME.json")
+        how = {"workers": 1, "machine_code": options.machine_code}
+        launch(chosen_launch(options.trace, options), options.config, timeline=timeline, **how)
     else:
+        check_unused(options, ("machine_code",), "a trace", "a captured launch, NAME.json, or a PTX file")
         from simulator.simulation.run import run
 
         run(options.trace, options.config, arithmetic="none", timeline=timeline)

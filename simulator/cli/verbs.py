@@ -24,6 +24,7 @@ VERBS = {
     "tmem": "what Tensor Memory holds at each moment of a run: D, A, metadata, scale factors; map, table, picture",
     "roofline": "how far traces are from the limits of the tensor cores and of memory: table and plot",
     "check": "report races, missing waits and fences, and undefined cases of a trace or a kernel, with the fix",
+    "verify": "whether two PTX kernels do the same in one launch: results and findings; for tests of compilers",
     "decode": "explain a PTX instruction or judge a PTX file, and say what is wrong",
     "forms": "list the matrix instructions: operands, metadata, PTX versions, targets",
     "layout": "show which bits of which lane's register hold each element of an operand: tables, pictures",

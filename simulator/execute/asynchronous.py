@@ -107,6 +107,7 @@ class Machine(Protocol):
 
     line: int
     active: Lanes | None
+    order: Any  # simulator.execute.memory_order.MemoryOrder, or None
 
     def note_undefined(self, name: str, count: int, where: str) -> None:
         """Notes an undefined case."""

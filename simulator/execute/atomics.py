@@ -167,6 +167,8 @@ def atomic(instruction: Instruction, form: Form) -> Executor:
             for number in range(count):
                 values = [value[row, number, lane] for value in given]
                 at = where[row, lane] - base + number * bits // 8
+                if state.order is not None:
+                    state.order.updates(_space(each), where - base + number * bits // 8, bits // 8, warps, chosen)
                 old[row, number, lane] = in_order(memory, at, values, update, kind, bits)
         if write is not None:
             write(machine, warps, _halves(old) if pattern == QUAD else old)
@@ -179,6 +181,11 @@ def atomic(instruction: Instruction, form: Form) -> Executor:
         return Outcome(facts=fetched(machine, sort, filled(machine, where), count * bits // 8, kept=False))
 
     return run
+
+
+def _space(named: str) -> str:
+    """A space of a generic or a named address as the memory order knows it."""
+    return "shared" if named == "shared" else "global"
 
 
 class _Global:

@@ -246,6 +246,9 @@ def store_asynchronously(instruction: Instruction, form: Form) -> Executor:
             act(state, row)
             for place, column in zip(registers, now, strict=True):
                 columns[place.sort][place.number] = column
+            if state.order is not None:
+                key, phase = (holder.number, offset), holder.mbarriers.at(offset).phase
+                state.order.signals(key, phase, warp, own.tolist(), orders=True)
             arrived(state, warp, barrier, size * len(own))
 
         signal = Signal((holder.number, offset), holder.mbarriers.at(offset), size * len(own))
@@ -294,6 +297,9 @@ def fill(instruction: Instruction, form: Form) -> Executor:
                 raise AddressError(f"{form.name} of {size} bytes", f"a multiple of {_FILL_UNIT}")
             units = address + np.arange(0, size, _FILL_UNIT, dtype=np.int64)[None]
             zeros, actor = np.zeros((*units.shape, _FILL_UNIT), np.uint8), machine.actors(warps[row : row + 1])
+            if size and machine.order is not None:
+                whole = np.ones(units.shape, np.bool_)
+                machine.order.writes("shared", units, zeros, warps[row : row + 1], whole)
             if size:
                 raced(machine, state.shared.write(units, zeros, actor))
         machine.note(instruction, warps)

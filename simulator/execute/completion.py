@@ -121,6 +121,8 @@ class Completion:
             if places is not None:
                 marks[places] = op.number
         self._by_number[op.number] = op
+        if self.machine.order is not None:
+            self.machine.order.begins(op)
         self.pending.setdefault(kind, []).append(op)
         if signal is not None:
             self.signals.setdefault(signal.key, []).append(op)
@@ -148,6 +150,8 @@ class Completion:
     def commit(self, kind: str, rows: Warps, lanes: Lanes) -> None:
         """Threads [row, lane] of rows close their group."""
         self._commits[kind][rows] += lanes
+        if kind == PRODUCT and self.machine.order is not None:
+            self.machine.order.products_committed(rows[lanes.any(axis=1)])
 
     def wait(
         self, kind: str, rows: Warps, lanes: Lanes, left: int = 0, *, every: bool = False, reads: bool = False
@@ -169,9 +173,13 @@ class Completion:
             if reads:
                 self._fetch(op, chosen & ~op.fetched)
                 self._unmark(op, chosen)
+                self._tell(op, chosen)
             else:
                 self._complete(op, chosen)
+                self._tell(op, chosen)
                 self._retire(op, chosen)
+        if kind == PRODUCT and self.machine.order is not None:
+            self.machine.order.products_waited(rows[lanes.any(axis=1)], left)
 
     # mbarriers
 
@@ -195,8 +203,20 @@ class Completion:
             if op.done.all() and op.ended <= phase:
                 if op.signal is not None and op.signal.arrivals:
                     for copy, mine in self._before_arrival(op):
+                        self._tell(copy, mine & copy.done & ~copy.waited, key, phase)
                         self._retire(copy, mine & copy.done & ~copy.waited)
+                self._tell(op, ~op.waited, key, phase)
                 self._retire(op, ~op.waited)
+
+    def _tell(self, op: Pending, chosen: Mask, key: Key | None = None, phase: int = 0) -> None:
+        """Tells who follows the memory order that elements have been waited for: by their group, or by a phase."""
+        order = self.machine.order
+        if order is None or not chosen.any():
+            return
+        if key is None:
+            order.waited(op, chosen)
+        else:
+            order.completed(op, chosen, key, phase)
 
     def _before_arrival(self, arrival: Pending) -> list[tuple[Pending, Mask]]:
         """What an arrival covers: the copies of the threads of cp.async.mbarrier.arrive that they began before it, or

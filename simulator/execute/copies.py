@@ -50,6 +50,8 @@ def load_global(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = filled(machine, read_addresses(machine, warps))
+        if machine.order is not None:
+            machine.order.reads("global", where, size, warps, machine.threads(warps))
         write(machine, warps, machine.memory.read(where, size))
         machine.note(instruction, warps)
         return Outcome(facts=fetched(machine, FetchKind.LOAD, where, size, kept=kept))
@@ -70,6 +72,8 @@ def store_global(instruction: Instruction, form: Form) -> Executor:
         where, data, lanes = read_addresses(machine, warps), read(machine, warps), machine.active
         chosen, given = (where, data) if lanes is None else (where[lanes], data[lanes])
         for offset, piece in pieces:
+            if machine.order is not None:
+                machine.order.writes("global", where + offset, data[..., piece], warps, machine.threads(warps))
             machine.memory.write(chosen + offset, given[..., piece])
         machine.note(instruction, warps)
         return Outcome(facts=fetched(machine, FetchKind.STORE, where, size))
@@ -181,6 +185,8 @@ def _hand_over(
     source: _Source,
 ) -> None:
     """Lets copies happen when `completion` says so: one element for each thread."""
+    if machine.order is not None:
+        machine.order.reads("global", source.origin, source.width, warps, source.reading)
     row, lane = np.nonzero(lanes)
     to, own, given = where[row, lane], warps[row], source.of((row, lane))
 

@@ -23,6 +23,7 @@ from simulator.execute.completion import Completion
 from simulator.execute.dynamic_info import Fact
 from simulator.execute.events import Event, Listener, Region, mask_of
 from simulator.execute.holder import Holder
+from simulator.execute.memory_order import MemoryOrder
 from simulator.execute.mma import Arithmetic
 from simulator.execute.pending import PendingWait
 from simulator.state import RegisterFile, SharedMemory
@@ -74,6 +75,7 @@ class CtaState:
         batched: whether it is that of many CTAs, whose events name the warps of their regions, and no ordinary accesses
             to shared memory (`simulator.state.watched` tells of those).
         completion: when asynchronous operations complete; None: at issue, and nobody asks whether they are waited for.
+        order: who follows which thread accesses which bytes, and what orders threads; None: nobody.
     """
 
     registers: RegisterFile
@@ -101,6 +103,7 @@ class CtaState:
     carries: bool = False
     checked: bool = True
     completion: Completion | None = None
+    order: MemoryOrder | None = None
     batched: ClassVar[bool] = False
 
     @cached_property
@@ -290,8 +293,10 @@ class CtaState:
             return offset
         return int(self.mapped(np.array([offset], np.uint32), np.array([rank], np.uint32))[0])
 
-    def uses(self, address: int, warp: int, *, changes: bool, looks: bool = False) -> None:
-        """Notes that a warp uses an mbarrier. Nothing: checks of traces are told by `note`.
+    def uses(
+        self, address: int, warp: int, lanes: NDArray[np.int64], *, changes: bool, looks: bool = False
+    ) -> None:
+        """Notes that threads of a warp use an mbarrier. Nothing: checks of traces are told by `note`.
 
         Args:
             changes: whether it begins the life of the object.

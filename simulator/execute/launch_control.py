@@ -48,6 +48,8 @@ def request(instruction: Instruction, form: Form) -> Executor:
                     raise AddressError(f"{form.name} at {where:#x}", f"a multiple of {RESPONSE_BYTES}")
                 unit, actor = np.array([[in_window(where)]], np.int64), np.array([thread.row], np.intp)
                 raced(machine, state.shared.write(unit, answered, machine.actors(actor)))
+                if state.order is not None:
+                    state.order.defined(unit, answered.size, actor)
                 facts[thread.row] = arrived(state, thread.row, barrier, RESPONSE_BYTES)
         machine.note(instruction, warps)
         return Outcome(facts=by_warp(warps, facts))

@@ -24,7 +24,7 @@ from simulator.execute.policy import Policy
 from simulator.state.columns import Columns, LaunchShared
 from simulator.state.device_memory import DeviceMemory
 from simulator.state.local_memory import LocalMemory
-from simulator.state.mbarrier import SIZE, Clocks, Mbarriers
+from simulator.state.mbarrier import Clocks, Mbarriers
 from simulator.state.registers import WARP_SIZE, Lanes, Numbering, Warps
 from simulator.state.shared import AddressError
 from simulator.state.tensor_memory import Allocation, TensorMemory
@@ -204,16 +204,14 @@ class LaunchState(CtaState):
         with_cells = [cta for cta in vars(self).get("holders", ()) if "tmem" in vars(cta)]
         return [(cta, allocation) for cta in with_cells for allocation in cta.tmem.allocations]
 
-    def uses(self, address: int, warp: int, *, changes: bool, looks: bool = False) -> None:
+    def uses(
+        self, address: int, warp: int, lanes: NDArray[np.int64], *, changes: bool, looks: bool = False
+    ) -> None:
         """As in `CtaState`: a use of an mbarrier races with the instruction that begins its life."""
         self.arrivals += not looks
-        assert isinstance(self.shared, LaunchShared)
-        offset = self.holder(address, warp)[1]
-        if self.clustered:
-            offset = address & ((1 << 32) - 1)
-        races = self.shared.touch("write" if changes else "read", offset, SIZE, warp)
-        if races:
-            self.note_undefined("shared-memory-race", races, f"{races} bytes")
+        if self.order is not None:
+            holder, offset = self.holder(address, warp)
+            self.order.uses_mbarrier((holder.number, offset), warp, lanes.tolist(), begins=changes)
 
     def release(self, warp: int) -> list[Clocks]:
         """As in `CtaState`."""
@@ -233,20 +231,13 @@ class LaunchState(CtaState):
     @property
     def reads_inactive(self) -> bool:
         """As in `CtaState`: kernels shuffle with `__activemask()` at ragged ends, and drop what they get there."""
-        return not self.checked
+        return self.order is None
 
     def places(self, warps: Warps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Offsets [row, ...] in the shared memory of each row's CTA as places in `shared.data`, which holds those of
         all CTAs."""
         assert isinstance(self.shared, LaunchShared)
         return self.shared.places(offsets, warps)
-
-    def check_written(self, warps: Warps, where: NDArray[np.int64], size: int) -> None:
-        """Notes bytes of shared memory that are read and that nothing has written."""
-        assert isinstance(self.shared, LaunchShared)
-        count = self.shared.unwritten(where, size, warps)
-        if count:
-            self.note_undefined("read-before-write", count, f"{count} bytes of shared memory")
 
     def check_whole(self, instruction: Instruction) -> None:
         """Nothing: threads of a kernel may part, and a group counts for the warp of its threads."""
@@ -353,7 +344,6 @@ def launch_state(
     shared_bytes: int = 0,
     local_bytes: int = 0,
     dynamic_shared: int = 0,
-    checked: bool = False,
     timed: bool = False,
     arithmetic: str = "chip",
     undefined: str = "hardware",
@@ -367,7 +357,6 @@ def launch_state(
 
     Args:
         shared_bytes: of a CTA, static and dynamic.
-        checked: whether races and bytes under way in shared memory are looked for.
         timed: whether executors say what an access costs.
         asynchronous: when asynchronous operations complete, whose waits and fences are looked for then.
         unstarted: the CTAs that have not started; None: there are none.
@@ -376,7 +365,7 @@ def launch_state(
     kind = LaunchShared if asynchronous is None else WatchedShared
     state = LaunchState(
         Columns(batch.rows, numbering),
-        kind(shared_bytes, len(batch.ctas), geometry.warps, checked, int(np.prod(geometry.cluster))),
+        kind(shared_bytes, len(batch.ctas), geometry.warps, int(np.prod(geometry.cluster))),
         geometry.warps,
         target,
         arithmetic=arithmetic,
@@ -384,7 +373,7 @@ def launch_state(
         slots=slots,
         memory=memory,
         timed=timed,
-        checked=checked,
+        checked=False,
         batch=batch,
         local=LocalMemory(local_bytes, batch.rows),
         params=params,

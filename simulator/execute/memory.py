@@ -29,6 +29,8 @@ def load_matrices(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = read_addresses(machine, warps)[:, :rows]
+        if machine.order is not None:
+            machine.order.reads("shared", where, 16, warps, machine.threads(warps)[:, :rows], whole=True)
         data, races = machine.shared.read(where, 16, machine.actors(warps))
         raced(machine, races + _under_way(machine, where, 16, warps))
         if machine.checked:
@@ -54,6 +56,8 @@ def store_matrices(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = read_addresses(machine, warps)[:, :rows]
         data = np.ascontiguousarray(fragment.gather(read(machine, warps)).astype("<u2")).view(np.uint8)
+        if machine.order is not None:
+            machine.order.writes("shared", where, data, warps, machine.threads(warps)[:, :rows])
         races = machine.shared.write(where, data, machine.actors(warps))
         raced(machine, races + _under_way(machine, where, 16, warps))
         machine.note(instruction, warps, writes=region(machine, where, 16))
@@ -97,6 +101,8 @@ def load(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where = read_addresses(machine, warps)
         machine.check_own(form, where, warps)
+        if machine.order is not None:
+            machine.order.reads("shared", where, size, warps, machine.threads(warps))
         if machine.active is None or not machine.checked:
             where = filled(machine, where)
             data, races = machine.shared.read(where, size, machine.actors(warps))
@@ -122,6 +128,8 @@ def store(instruction: Instruction, form: Form) -> Executor:
     def run(machine: CtaState, warps: Warps) -> Outcome:
         where, data = read_addresses(machine, warps), read(machine, warps)
         machine.check_own(form, where, warps)
+        if machine.order is not None:
+            machine.order.writes("shared", where, data, warps, machine.threads(warps))
         if machine.active is None:
             races = machine.shared.write(where, data, machine.actors(warps))
         else:

@@ -15,6 +15,7 @@ from isa.ptx.instruction import Instruction
 from simulator.execute.copies import fetched, kept_in_l1
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import FetchKind
+from simulator.execute.fences import scope_named
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, load, loader, store, storer_of_pieces, write_some
 from simulator.execute.operands import addresses, reader, writer
@@ -73,10 +74,14 @@ def launched(machine: CtaState, form: Form) -> LaunchState:
 
 
 def _read_global(machine: LaunchState, where: Addresses, size: int, warps: Warps) -> Bytes:
+    if machine.order is not None:
+        machine.order.reads("global", where, size, warps, machine.threads(warps))
     return machine.memory.read(filled(machine, where), size)
 
 
 def _read_shared(machine: LaunchState, where: Addresses, size: int, warps: Warps) -> Bytes:
+    if machine.order is not None:
+        machine.order.reads("shared", where, size, warps, machine.threads(warps))
     return machine.shared.read(filled(machine, where), size, machine.actors(warps))[0]
 
 
@@ -98,10 +103,14 @@ def _read_param(machine: LaunchState, where: Addresses, size: int, warps: Warps)
 
 def _write_global(machine: LaunchState, where: Addresses, data: Bytes, warps: Warps) -> None:
     lanes = machine.active
+    if machine.order is not None:
+        machine.order.writes("global", where, data, warps, machine.threads(warps))
     machine.memory.write(where if lanes is None else where[lanes], data if lanes is None else data[lanes])
 
 
 def _write_shared(machine: LaunchState, where: Addresses, data: Bytes, warps: Warps) -> None:
+    if machine.order is not None:
+        machine.order.writes("shared", where, data, warps, machine.threads(warps))
     if machine.active is None:
         machine.shared.write(where, data, machine.actors(warps))
     else:
@@ -257,8 +266,11 @@ def is_own(instruction: Instruction, form: Form) -> Executor:
 def nothing(instruction: Instruction, form: Form) -> Executor:
     """Instructions that change no values here: hints for caches, waits, how many registers a thread has, and fences, as
     the order of accesses is that of execution."""
+    fences, scope = form.name == "membar", scope_named(form)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
+        if fences and machine.order is not None:
+            machine.order.fenced(warps, machine.threads(warps), scope)
         machine.note(instruction, warps)
         return NOTHING
 

@@ -122,7 +122,7 @@ def initialise(instruction: Instruction, form: Form) -> Executor:
                     "one thread: @%p0 mbarrier.init",
                     rule="aligned-threads",
                 )
-            machine.uses(party.address, party.warp, changes=True)
+            machine.uses(party.address, party.warp, party.lanes, changes=True)
             if offset in cta.mbarriers.live:
                 machine.note_undefined("mbarrier-reinitialised", 1, f"shared[{offset}]")
             cta.mbarriers.init(offset, party.numbers[0])
@@ -148,7 +148,7 @@ def invalidate(instruction: Instruction, form: Form) -> Executor:
                     "one thread: @%p0 mbarrier.inval",
                     rule="aligned-threads",
                 )
-            machine.uses(party.address, party.warp, changes=False)
+            machine.uses(party.address, party.warp, party.lanes, changes=False)
             cta.mbarriers.inval(offset)
         machine.note(instruction, warps, writes=_region(machine, parties))
         return Outcome(facts=(Idle(),) * len(warps))
@@ -169,7 +169,7 @@ def count_transactions(instruction: Instruction, form: Form) -> Executor:
         for party in parties:
             cta, offset = machine.holder(party.address, party.warp)
             many = party.numbers[0] * len(party.lanes)
-            machine.uses(party.address, party.warp, changes=False)
+            machine.uses(party.address, party.warp, party.lanes, changes=False)
             change(cta.mbarriers, offset, many)
             facts.append((party, ExpectFacts((cta.number, offset), many if expects else -many)))
         machine.note(instruction, warps, writes=_region(machine, parties))
@@ -186,6 +186,7 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
         reader(instruction.by_role.get(name, Immediate(default))) for name, default in (("count", 1), ("tx_count", 0))
     )
     drop, complete = "arrive_drop" in form.name, "noComplete" not in form.qualifiers
+    orders = "relaxed" not in form.qualifiers
     state = instruction.by_role.get("state", Sink())
     write = None if isinstance(state, Sink) else writer(state, 64)
 
@@ -204,7 +205,10 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
         for party in parties:
             cta, offset = machine.holder(party.address, party.warp)
             number, expected = party.numbers
-            machine.uses(party.address, party.warp, changes=False)
+            machine.uses(party.address, party.warp, party.lanes, changes=False)
+            if machine.order is not None:
+                phase = cta.mbarriers.at(offset).phase
+                machine.order.signals((cta.number, offset), phase, party.warp, party.lanes.tolist(), orders=orders)
             many, steps = len(party.lanes), [(party.lanes[i : i + 1], 1) for i in range(len(party.lanes))]
             plain = complete and not expected and number * many <= cta.mbarriers.at(offset).pending
             if (
@@ -241,7 +245,7 @@ def arrive_after_copies(instruction: Instruction, form: Form) -> Executor:
         facts: list[tuple[_Party, Fact]] = []
         for party in parties:
             cta, offset = machine.holder(party.address, party.warp)
-            machine.uses(party.address, party.warp, changes=False)
+            machine.uses(party.address, party.warp, party.lanes, changes=False)
             barrier = cta.mbarriers.at(offset)
             if machine.checked:
                 barrier.carried += [(barrier.phase, places) for places in machine.copies.take(party.warp)]
@@ -271,6 +275,10 @@ def _arrive_later(machine: CtaState, completion: Completion, form: Form, party: 
 
 
 def _arrived(machine: CtaState, party: _Party) -> None:
+    if machine.order is not None:
+        cta, offset = machine.holder(party.address, party.warp)
+        phase = cta.mbarriers.at(offset).phase
+        machine.order.signals((cta.number, offset), phase, party.warp, party.lanes.tolist(), orders=True)
     machine.arrive(party.address, party.warp, len(party.lanes))
 
 
@@ -334,7 +342,7 @@ def wait(instruction: Instruction, form: Form) -> Executor:
         phases = []
         for party in _parties(machine, warps, read_addresses(machine, warps), phase_parity):
             cta, offset = machine.holder(party.address, party.warp)
-            machine.uses(party.address, party.warp, changes=False, looks=True)
+            machine.uses(party.address, party.warp, party.lanes, changes=False, looks=True)
             barrier, phase = cta.mbarriers.at(offset), cta.mbarriers.awaited(offset, party.numbers[0])
             if machine.completion is not None:
                 machine.completion.looked_at((cta.number, offset), barrier, phase)
@@ -353,6 +361,9 @@ def wait(instruction: Instruction, form: Form) -> Executor:
                 done[phase.party.row, 0, phase.party.lanes] = phase.done
                 if phase.done and acquires:
                     machine.sees(phase.party.warp, phase.barrier, phase.phase)
+                if phase.done and machine.order is not None:
+                    key, party = (phase.cta.number, phase.offset), phase.party
+                    machine.order.sees(key, phase.phase, party.warp, party.lanes.tolist(), orders=acquires)
                 if phase.done and machine.completion is not None:
                     machine.completion.seen((phase.cta.number, phase.offset), phase.phase)
             before, machine.active = machine.active, active

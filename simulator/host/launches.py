@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from isa.errors import Error
 from simulator.chip.config import Config
+from simulator.host.checking import ProgramCheck
 from simulator.host.errors import Status, status_of, stays
 from simulator.host.kernels import Modules
 from simulator.host.memory import Arena
-from simulator.program.capture import write_capture
+from simulator.program.capture_record import BufferSpec, Capture
+from simulator.program.capture_writer import write_capture
 from simulator.program.kernel import Kernel
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.launching import Options, run_launch
@@ -100,15 +102,16 @@ class Launcher:
         timed: whether each launch is timed on it.
         capture: a folder that keeps every launch; None: none is kept.
         workers, budget, completion: as `Options`.
+        check: checks every launch before it runs; None: nobody does.
     """
 
     def __init__(
         self, config: Config, modules: Modules, arena: Arena, *, timed: bool, capture: Path | None, workers: int,
-        budget: int | None = None, completion: str = "issue",
+        budget: int | None = None, completion: str = "issue", check: ProgramCheck | None = None,
     ) -> None:  # fmt: skip
         self.config, self.modules, self.arena = config, modules, arena
         self.timed, self.folder, self.workers = timed, capture, workers
-        self.budget, self.completion = budget or BUDGET, completion
+        self.budget, self.completion, self.check = budget or BUDGET, completion, check
         self.done: list[Launched] = []
 
     def run(self, request: Request) -> Launched:
@@ -122,8 +125,10 @@ class Launcher:
             for image in kernel.images:
                 self.arena.variable(request.module, image)
             memory = self.arena.memory(request.module)
-            if self.folder is not None:
+            if self.folder is not None or self.check is not None:
                 before = _contents(memory, request.parameters)
+            if self.check is not None:
+                self.check.add(len(self.done), self._captured(request, before, memory))
             report = self._run(kernel, memory, request)
         except Error as error:
             status, message = status_of(error), str(error)
@@ -174,19 +179,33 @@ class Launcher:
     ) -> Path:
         """Writes the launch as a capture; returns its file."""
         assert self.folder is not None
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"launch{len(self.done):04}.json"
         after = {name: memory[name].data for name in before if not failed}
         after = {name: data for name, data in after.items() if not np.array_equal(before[name], data)}
+        return write_capture(replace(self._captured(request, before, memory), after=after), self.folder)
+
+    def _captured(self, request: Request, before: dict[str, NDArray[np.uint8]], memory: DeviceMemory) -> Capture:
+        """The launch as a capture, of its buffers as they were before it."""
         kernel = self.modules.kernel(request.module, request.name)
-        params = [{"bytes": request.parameters[p.offset : p.offset + p.bytes].hex()} for p in kernel.parameters]
-        write_capture(
-            path, self.modules.texts[request.module], request.name, request.grid, request.block, params, before, after,
-            target=str(self.config.target), dynamic_shared=request.shared,
-            cluster=request.cluster if any(request.cluster) else None, cooperative=request.cooperative,
-            addresses={name: memory[name].address for name in before},
-        )  # fmt: skip
-        return path
+        params = [("bytes", request.parameters[each.offset : each.offset + each.bytes]) for each in kernel.parameters]
+        specs = {
+            name: BufferSpec(name, data.size, "uint8", data.shape, memory[name].address)
+            for name, data in before.items()
+        }
+        return Capture(
+            path=Path(f"launch{len(self.done):04}"),
+            ptx=self.modules.texts[request.module],
+            entry=request.name,
+            target=str(self.config.target),
+            grid=request.grid,
+            block=request.block,
+            cluster=request.cluster if any(request.cluster) else None,
+            dynamic_shared=request.shared,
+            params=tuple(params),
+            buffers=specs,
+            before=before,
+            after={},
+            cooperative=request.cooperative,
+        )
 
 
 def _mistake(error: Exception) -> str:

@@ -17,6 +17,7 @@ from simulator.host.program import check, located
 
 if TYPE_CHECKING:
     from simulator.chip.config import Config
+    from simulator.host.checking import ProgramCheck
     from simulator.host.launches import Launched
 
 DEFAULT = "h100_sxm"
@@ -29,10 +30,12 @@ class Result:
     Attributes:
         code: its exit code; 128 and the signal's number where a signal ended it, as shells have it.
         launches: of its kernels, in order.
+        check: what was found in its launches; None if they were not checked.
     """
 
     code: int
     launches: tuple[Launched, ...]
+    check: ProgramCheck | None = None
 
 
 def run(
@@ -45,6 +48,7 @@ def run(
     verbose: bool = False,
     completion: str = "issue",
     budget: int | None = None,
+    checked: bool = False,
 ) -> Result:
     """Runs a program that nvcc compiled with `-cudart shared` against a simulated GPU.
 
@@ -58,6 +62,7 @@ def run(
         completion: when asynchronous operations complete, as `Options` of launches; other than at issue, missing waits
             and fences are told on stderr.
         budget: warp instructions after which a launch is given up; None: as `Options`.
+        checked: whether each launch is checked before it runs, as by `tcsim check`.
 
     Raises:
         HostError: no program, or one that would not run here.
@@ -69,6 +74,7 @@ def run(
     check(program)
     library = _library()
     from simulator.chip.config import load_config
+    from simulator.host.checking import ProgramCheck
     from simulator.host.kernels import Modules
     from simulator.host.launches import Launcher
     from simulator.host.memory import Arena
@@ -77,9 +83,11 @@ def run(
     chip = load_config(config)
     modules, arena = Modules(chip), Arena()
     folder = Path(capture) if capture is not None else None
+    checks = ProgramCheck() if checked else None
     launcher = Launcher(
-        chip, modules, arena, timed=timed, capture=folder, workers=workers, budget=budget, completion=completion
-    )
+        chip, modules, arena, timed=timed, capture=folder, workers=workers, budget=budget, completion=completion,
+        check=checks,
+    )  # fmt: skip
     ours, theirs = socket.socketpair()
     paths = [str(library.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     added = {"TCSIM_EXEC_SOCKET": str(theirs.fileno()), "TCSIM_EXEC_MEMORY": str(arena.fd)}
@@ -97,7 +105,7 @@ def run(
             if process.poll() is None:
                 process.kill()
                 process.wait()
-    return Result(code if code >= 0 else 128 - code, tuple(launcher.done))
+    return Result(code if code >= 0 else 128 - code, tuple(launcher.done), checks)
 
 
 def _library() -> Path:

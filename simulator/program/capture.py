@@ -1,5 +1,5 @@
-"""Reads and writes captured launches: a JSON file that says how a kernel was launched, beside its PTX and an npz of its
-buffers before and after. docs/kernels.md has the format.
+"""Reads captured launches: a JSON file that says how a kernel was launched, beside its PTX and an npz of its buffers
+before and after. docs/kernels.md has the format.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,105 +14,34 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.errors import Error
-from simulator.errors import placed
-from simulator.files import complete, write_arrays
 from simulator.inputs import ArrayFile, InputError, read_text
+from simulator.program import capture_writer
 from simulator.program.capture_maps import CapturedMap, read_map
+from simulator.program.capture_record import (
+    KINDS,
+    MOST_BYTES,
+    TYPES,
+    BufferSpec,
+    Capture,
+    CaptureError,
+    Dim,
+    misfit,
+)
 
-Dim = tuple[int, int, int]
-SCALARS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "f32", "f64")
-KINDS = ("buffer", "bytes", *SCALARS)
-MOST_BYTES = 1 << 36
+__all__ = [
+    "KINDS",
+    "MOST_BYTES",
+    "TYPES",
+    "BufferSpec",
+    "Capture",
+    "CaptureError",
+    "Dim",
+    "read_capture",
+    "write_capture",
+]
+
 MOST_COUNTED = 1 << 63
 _SHOWN = 60  # characters of a wrong value in an error
-TYPES = (
-    "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64",
-    "complex64", "complex128", "bool",
-)  # fmt: skip
-
-
-class CaptureError(Error, ValueError):
-    """A captured launch cannot be read.
-
-    Attributes:
-        path: the file.
-        key: the entry that is wrong, as a dotted path; "" for the whole file.
-        reason, legal: as in `Error`.
-    """
-
-    def __init__(self, path: str, key: str, reason: str, legal: str = "") -> None:
-        super().__init__(path, key, reason, legal)
-        self.path, self.key, self.reason, self.legal = path, key, reason, legal
-
-    def __str__(self) -> str:
-        place = f"{self.path}: {self.key}" if self.key else self.path
-        return placed(place, self.reason, self.legal)
-
-
-@dataclass(frozen=True)
-class BufferSpec:
-    """A buffer of a captured launch.
-
-    Attributes:
-        name, bytes: its name and size.
-        type, shape: of the array that it holds.
-        address: where it must lie; None for anywhere.
-        zero: whether it begins with zeros.
-        output: whether the kernel may have written it.
-    """
-
-    name: str
-    bytes: int
-    type: str
-    shape: tuple[int, ...]
-    address: int | None = None
-    zero: bool = False
-    output: bool = False
-
-
-@dataclass(frozen=True)
-class Capture:
-    """A captured launch.
-
-    Attributes:
-        path: of the JSON file.
-        ptx: path of the PTX.
-        entry: the kernel's name.
-        target: what it was compiled for.
-        grid, block: CTAs, threads of a CTA.
-        cluster: CTAs of a cluster; None where the file does not say, or says one, which is what recorders write where
-            the launch has no such attribute.
-        dynamic_shared: dynamic shared memory of a CTA in bytes.
-        params: for each parameter (kind, value): ("buffer", name), ("bytes", bytes), or a type and a number.
-        buffers: by name.
-        before, after: by name, the arrays of the buffers; `after` of the outputs alone. Empty if the capture has no
-            data.
-        tensor_maps: what they say, and where they lie.
-        counters: what the chip counted; empty if nothing.
-        cooperative: whether the CTAs of the grid meet.
-    """
-
-    path: Path
-    ptx: Path
-    entry: str
-    target: str
-    grid: Dim
-    block: Dim
-    cluster: Dim | None
-    dynamic_shared: int
-    params: tuple[tuple[str, Any], ...]
-    buffers: Mapping[str, BufferSpec]
-    before: Mapping[str, NDArray[Any]]
-    after: Mapping[str, NDArray[Any]]
-    tensor_maps: Sequence[CapturedMap] = ()
-    counters: Mapping[str, float] = field(default_factory=dict)
-    cooperative: bool = False
-
-    @property
-    def has_data(self) -> bool:
-        """Whether it says what the buffers held."""
-        return bool(self.before or self.after)
 
 
 def read_capture(path: str | Path) -> Capture:
@@ -181,7 +109,15 @@ class _Reader:
             self.tensor_maps(buffers, params),
             self.counters(),
             self.flag("cooperative", "cooperative", self.content),
+            fmad=self.flag("fmad", "fmad", {"fmad": True} | self.content),
+            names=self.names(len(params)),
         )
+
+    def names(self, count: int) -> tuple[str, ...]:
+        names = self.content.get("names") or []
+        if not isinstance(names, list) or (names and len(names) != count) or not all(type(n) is str for n in names):
+            self.fail("names", _cut(names), f"a list of {count} names, one for each parameter")
+        return tuple(names)
 
     def tensor_maps(
         self, buffers: Mapping[str, BufferSpec], params: Sequence[tuple[str, Any]]
@@ -266,7 +202,20 @@ class _Reader:
         if address is not None:
             address = self.number(f"{key}.address", address, 1 << 57)
         flags = {name: self.flag(f"{key}.{name}", name, entry) for name in ("zero", "output")}
-        return BufferSpec(name, size, kind, tuple(shape), address, **flags)
+        return BufferSpec(
+            name, size, kind, tuple(shape), address, **flags, declared=self.declared(key, entry, size, kind)
+        )
+
+    def declared(self, key: str, entry: Mapping[str, Any], size: int, kind: str) -> tuple[int, int, int] | None:
+        given = entry.get("declared")
+        if given is None:
+            return None
+        if not isinstance(given, list) or len(given) != 3:
+            self.fail(f"{key}.declared", _cut(given), "[rows, columns, leading dimension], in elements")
+        rows, columns, leading = (self.number(f"{key}.declared[{i}]", n, MOST_BYTES, 1) for i, n in enumerate(given))
+        if reason := misfit(rows, columns, leading, size // np.dtype(kind).itemsize):
+            self.fail(f"{key}.declared", reason, "rows x columns within the buffer")
+        return rows, columns, leading
 
     def flag(self, key: str, name: str, entry: Mapping[str, Any]) -> bool:
         value = entry.get(name, False)
@@ -350,28 +299,18 @@ def write_capture(
     Raises:
         CaptureError: what `read_capture` would refuse.
     """
-    path = Path(path)
-    members = {f"in|{name}": array for name, array in before.items()}
-    members |= {f"out|{name}": array for name, array in after.items()}
-    buffers: dict[str, dict[str, Any]] = {}
+    content: dict[str, Any] = {
+        "entry": entry, "target": target, "grid": list(grid), "block": list(block),
+        "cluster": list(cluster or ()) or None, "dynamic_shared": dynamic_shared, "params": list(params),
+        "tensor_maps": [], "buffers": {}, "counters": dict(counters or {}) or None,
+        **({"cooperative": True} if cooperative else {}),
+    }  # fmt: skip
     for name in dict.fromkeys((*before, *after)):
         array = np.asarray(before.get(name, after.get(name)))
-        kind = array.dtype.name if array.dtype.name in TYPES else f"uint{8 * array.dtype.itemsize}"
-        buffers[name] = {"bytes": array.nbytes, "type": kind, "shape": list(array.shape)}
+        entry_of = {"bytes": array.nbytes, "type": capture_writer.type_of(array), "shape": list(array.shape)}
         if addresses and name in addresses:
-            buffers[name]["address"] = addresses[name]
+            entry_of["address"] = addresses[name]
         if name in after:
-            buffers[name] |= {"output": True, "zero": name not in before}
-    content = {
-        "name": path.stem, "ptx": f"{path.stem}.ptx", "entry": entry, "target": target, "grid": list(grid),
-        "block": list(block), "cluster": list(cluster or ()) or None, "dynamic_shared": dynamic_shared,
-        "params": list(params), "tensor_maps": [], "buffers": buffers, "data": f"{path.stem}.npz",
-        "counters": dict(counters or {}) or None, **({"cooperative": True} if cooperative else {}),
-    }  # fmt: skip
-    with complete(path.with_suffix(".ptx")) as stream:
-        stream.write(ptx.encode())
-    plain = {key: np.ascontiguousarray(array) for key, array in members.items()}
-    write_arrays(path.with_suffix(".npz"), {key: array.view(f"u{array.itemsize}") for key, array in plain.items()})
-    with complete(path) as stream:
-        stream.write((json.dumps(content, indent=1) + "\n").encode())
-    return read_capture(path)
+            entry_of |= {"output": True, "zero": name not in before}
+        content["buffers"][name] = entry_of
+    return read_capture(capture_writer.write_files(Path(path), ptx, content, before, after))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.state.registers import WARP_SIZE, Lanes, Numbering, RegisterFile, Sort, Warps
-from simulator.state.shared import LINE_BYTES, AddressError, Addresses, History, SharedMemory, differing
+from simulator.state.shared import LINE_BYTES, AddressError, Addresses, SharedMemory
 from simulator.state.typed_views import gather, scatter
 from simulator.state.windows import RANK_BIT
 
@@ -72,26 +72,30 @@ class Columns(RegisterFile):
             columns[number] = new
 
 
+def stride_of(size: int) -> int:
+    """Bytes from one CTA's shared memory of `size` bytes to the next: whole lines, so that banks stay what they are."""
+    return -(-size // LINE_BYTES) * LINE_BYTES
+
+
 class LaunchShared(SharedMemory):
     """The shared memories of a batch of CTAs, of `size` bytes each.
 
     Attributes:
         data: uint8 [CTA * stride], flat.
-        stride: bytes from one CTA's memory to the next: whole lines, so that banks stay what they are.
-        histories: for each CTA who touched each byte last; empty where races are not looked for.
-        written: bool [byte]: which bytes have been written; empty where nobody asks.
+        stride: bytes from one CTA's memory to the next.
+        lenient: whether accesses outside of it, and misaligned ones, read zeros and write nothing, for who looks for
+            all of them (`simulator.check.memory_model`).
         cluster: CTAs of a cluster, which stand side by side. Of more than one, addresses have the rank of the CTA from
             `RANK_BIT` on, and may name another CTA than the warp's own.
         ended: gives bool [CTA]: those of which no thread is left, or none that does more than exit.
     """
 
-    def __init__(self, size: int, ctas: int, warps_each: int, checked: bool, cluster: int = 1) -> None:
+    def __init__(self, size: int, ctas: int, warps_each: int, cluster: int = 1) -> None:
         self.size, self.warps_each, self.cluster = size, warps_each, cluster
         self.ended: Callable[[], NDArray[np.bool_]] = lambda: np.zeros(ctas, np.bool_)
-        self.stride = -(-size // LINE_BYTES) * LINE_BYTES
+        self.stride = stride_of(size)
         self.data: NDArray[np.uint8] = np.zeros(self.stride * ctas, np.uint8)
-        self.histories = [History(size, warps_each) for _ in range(ctas)] if checked else []
-        self.written = np.zeros(self.data.size if checked else 0, np.bool_)
+        self.lenient = False
 
     def base(self, warps: Warps) -> Addresses:
         """int64 [warp, 1]: where the memory of each warp's CTA begins in `data`."""
@@ -108,75 +112,39 @@ class LaunchShared(SharedMemory):
         return found
 
     def read(self, addresses: Addresses, width: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
-        """Bytes uint8 [warp, access, width] at `addresses` [warp, access] of each warp's CTA, and how many of them race
-        with another warp's write."""
+        """Bytes uint8 [warp, access, width] at `addresses` [warp, access] of each warp's CTA, and 0: who looks for races
+        (`simulator.check.memory_model`) does so by himself."""
+        if self.lenient and not (good := self.inside(addresses, width)).all():
+            data = gather(self.data, self.places(np.where(good, addresses, 0), warps), width)
+            return np.where(good[..., None], data, np.uint8(0)), 0
         self._check(addresses, width, warps)
-        data = gather(self.data, self.places(addresses, warps), width)
-        return data, sum(races for _, races in self._accessed("read", addresses, width, warps))
+        return gather(self.data, self.places(addresses, warps), width), 0
 
     def write(self, addresses: Addresses, values: NDArray[np.uint8], warps: Warps) -> int:
-        """Writes uint8 [warp, access, width]; returns how many bytes race with another warp's access."""
+        """Writes uint8 [warp, access, width]; returns 0, as `read`."""
         width = values.shape[-1]
-        self._check(addresses, width, warps)
-        places = self.places(addresses, warps)
-        every = places[..., None] + np.arange(width) if self.histories or self.written.size else places
-        suspects = self._accessed("write", addresses, width, warps)
-        races = 0
-        for own, found in suspects:
-            races += found.races + differing(self.data, every[own], values[own], found.before)
-        scatter(self.data, places, values)
-        if self.written.size:
-            self.written[every] = True
-        for own, found in suspects:
-            races += differing(self.data, every[own], values[own], found.beside)
-        return races
-
-    def unwritten(self, addresses: Addresses, width: int, warps: Warps) -> int:
-        """How many bytes of an access nothing has written."""
-        if not self.written.size:
+        if self.lenient and not (good := self.inside(addresses, width)).all():
+            scatter(self.data, self.places(np.where(good, addresses, 0), warps)[good], values[good])
             return 0
-        return int((~self.written[self.places(addresses, warps)[..., None] + np.arange(width)]).sum())
+        self._check(addresses, width, warps)
+        scatter(self.data, self.places(addresses, warps), values)
+        return 0
+
+    def inside(self, addresses: Addresses, width: int) -> NDArray[np.bool_]:
+        """bool [...]: which accesses lie in the memory of a CTA of the cluster, at a multiple of their width."""
+        offset, rank = addresses & _WITHIN, addresses >> RANK_BIT
+        found: NDArray[np.bool_] = (addresses >= 0) & (offset + width <= self.size) & (offset % width == 0)
+        return found & (rank < self.cluster)
 
     def synchronise(self, warps: Warps) -> None:
-        """Notes that these warps have passed a barrier together, those of each CTA by themselves."""
-        for cta, own in self._by_cta(warps) if self.histories else ():
-            self.histories[cta].synchronise(warps[own] % self.warps_each)
+        """Nothing: `simulator.check.memory_model` follows the order of threads."""
 
     def release(self, warp: int) -> list[NDArray[np.int32]]:
-        """The clocks of what a warp has done and seen so far, for other warps of its CTA to `acquire`; none where races
-        are not looked for."""
-        if not self.histories:
-            return []
-        return [self.histories[warp // self.warps_each].release(warp % self.warps_each)]
+        """Nothing, as `synchronise`."""
+        return []
 
     def acquire(self, warp: int, released: Sequence[NDArray[np.int32]]) -> None:
-        """Lets a warp see what others of its CTA released."""
-        for clocks in released:
-            self.histories[warp // self.warps_each].acquire(warp % self.warps_each, clocks)
-
-    def touch(self, kind: str, offset: int, width: int, warp: int) -> int:
-        """Notes that a warp reads or writes ("read", "write") an object; returns how many bytes race."""
-        accessed = self._accessed(kind, np.array([[offset]]), width, np.array([warp], np.intp))
-        if kind == "read":
-            return sum(races for _, races in accessed)
-        return sum(found.races + int(found.before.sum()) for _, found in accessed)
-
-    def _by_cta(self, warps: Warps) -> list[tuple[int, NDArray[np.intp]]]:
-        ctas = warps // self.warps_each
-        return [(int(cta), np.flatnonzero(ctas == cta)) for cta in np.unique(ctas)]
-
-    def _accessed(self, kind: str, addresses: Addresses, width: int, warps: Warps) -> list[tuple[Warps, Any]]:
-        """What the histories say of a read or a write, where races are looked for: for each CTA the places of its warps
-        among these, and what `History.read` or `write` returns of them."""
-        found = []
-        for cta, every in self._by_cta(warps) if self.histories else ():
-            own = every
-            if self.cluster > 1:  # accesses of other CTAs are not looked at
-                mine = addresses[every] >> RANK_BIT == cta % self.cluster
-                own = every[mine.all(axis=tuple(range(1, mine.ndim)))]
-            places = (addresses[own] & _WITHIN if self.cluster > 1 else addresses[own])[..., None] + np.arange(width)
-            found.append((own, getattr(self.histories[cta], kind)(places, warps[own] % self.warps_each)))
-        return found
+        """Nothing, as `synchronise`."""
 
     def _check(self, addresses: Addresses, width: int, warps: Warps | None = None) -> None:
         if not addresses.size:

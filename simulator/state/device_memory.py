@@ -53,13 +53,17 @@ class DeviceMemory(GlobalMemory):
         buffers: by their addresses, ascending.
         unwritten: told the buffer and the offset [access] of bytes that are read and that nothing has written; None
             where nobody wants to know.
+        starts: int64 [buffer]: the addresses of their first bytes.
+        lenient: whether accesses outside of all buffers, and misaligned ones, read zeros and write nothing, for who
+            looks for all of them (`simulator.check.memory_model`).
     """
 
     def __init__(self) -> None:
         super().__init__(0)
         self.buffers: list[Buffer] = []
         self.unwritten: Callable[[Buffer, NDArray[np.int64]], None] | None = None
-        self._starts = np.zeros(0, np.int64)
+        self.starts = np.zeros(0, np.int64)
+        self.lenient = False
 
     def place(
         self,
@@ -90,7 +94,7 @@ class DeviceMemory(GlobalMemory):
         buffer = Buffer(name, address, size, np.zeros(padded(size), np.uint8) if storage is None else storage, constant)
         self.buffers.append(buffer)
         self.buffers.sort(key=lambda each: each.address)
-        self._starts = np.array([each.address for each in self.buffers], np.int64)
+        self.starts = np.array([each.address for each in self.buffers], np.int64)
         return buffer
 
     def copied(self) -> DeviceMemory:
@@ -112,6 +116,10 @@ class DeviceMemory(GlobalMemory):
         """Bytes uint8 [..., width] at `addresses` [...]; AddressError outside of every buffer or where misaligned."""
         if not addresses.size:
             return np.zeros((*addresses.shape, width), np.uint8)
+        if self.lenient and not (good := self.inside(addresses, width)).all():
+            found = np.zeros((*addresses.shape, width), np.uint8)
+            found[good] = self.read(addresses[good], width)
+            return found
         self._check_alignment(addresses, width)
         buffer = self._holder(addresses, width)
         if buffer is not None:
@@ -127,6 +135,9 @@ class DeviceMemory(GlobalMemory):
         """Writes uint8 [..., width]; of several writes of one byte the last in order stays (PTX leaves open which)."""
         width = values.shape[-1]
         if not addresses.size:
+            return
+        if self.lenient and not (good := self.inside(addresses, width)).all():
+            self.write(addresses[good], values[good])
             return
         self._check_alignment(addresses, width)
         buffer = self._holder(addresses, width)
@@ -148,6 +159,19 @@ class DeviceMemory(GlobalMemory):
             if self._holder(addresses, width) is None:
                 self._parts(addresses, width)
 
+    def inside(self, addresses: Addresses, width: int) -> NDArray[np.bool_]:
+        """bool [...]: which accesses lie in a buffer, at a multiple of their width."""
+        aligned = addresses % width == 0 if width & (width - 1) == 0 else np.ones(addresses.shape, np.bool_)
+        if self._holder(addresses, width) is not None:
+            return np.asarray(aligned)
+        index = np.searchsorted(self.starts, addresses, side="right") - 1
+        ends = np.array([0, *(buffer.end for buffer in self.buffers)], np.int64)
+        return np.asarray(aligned & (addresses + width <= ends[index + 1]))
+
+    def whereabouts(self, address: int) -> str:
+        """Where an address lies that is in no buffer, told by the nearest one."""
+        return self._whereabouts(address, bisect_right(self.buffers, address, key=lambda buffer: buffer.address) - 1)
+
     # Which buffer
 
     def _holder(self, addresses: Addresses, width: int) -> Buffer | None:
@@ -161,7 +185,7 @@ class DeviceMemory(GlobalMemory):
 
     def _parts(self, addresses: Addresses, width: int) -> list[tuple[Buffer, NDArray[np.bool_]]]:
         """The accesses of each buffer; AddressError for one that lies in none."""
-        index = np.searchsorted(self._starts, addresses, side="right") - 1
+        index = np.searchsorted(self.starts, addresses, side="right") - 1
         parts: list[tuple[Buffer, NDArray[np.bool_]]] = []
         for number in np.unique(index).tolist():
             chosen = index == number

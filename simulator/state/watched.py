@@ -57,14 +57,14 @@ class WatchedShared(LaunchShared):
 
     watcher: Watcher
 
-    def __init__(self, size: int, ctas: int, warps_each: int, checked: bool, cluster: int = 1) -> None:
-        super().__init__(size, ctas, warps_each, checked, cluster)
+    def __init__(self, size: int, ctas: int, warps_each: int, cluster: int = 1) -> None:
+        super().__init__(size, ctas, warps_each, cluster)
         count = self.data.size
         self.asynchronous = ""
         self.owed, self.lent, self.stored = (np.zeros(count, np.int32) for _ in range(3))
         self.before = np.zeros(count, np.uint8)
         self._writer, self._clock = np.zeros(count, np.int16), np.zeros(count, np.int32)
-        self._orders = self.histories or [History(0, warps_each) for _ in range(ctas)]
+        self._orders = [History(0, warps_each) for _ in range(ctas)]
         self._range = np.tile(np.array([size, 0], np.int64), (ctas, 1))  # of bytes that are `stored`
 
     # Accesses
@@ -74,6 +74,8 @@ class WatchedShared(LaunchShared):
         if not self.asynchronous:
             self.watcher.begins()
         data, races = super().read(addresses, width, warps)
+        if self.lenient:
+            addresses = np.where(self.inside(addresses, width), addresses, 0)
         places = self._bytes(addresses, width, warps)
         if not self.asynchronous:
             self.touch_owed(places)
@@ -88,6 +90,11 @@ class WatchedShared(LaunchShared):
         """As in `LaunchShared`."""
         if not addresses.size:
             return 0
+        if self.lenient and not (good := self.inside(addresses, values.shape[-1])).all():
+            if not good.any():
+                return 0
+            row = np.nonzero(good)[0]
+            return self.write(addresses[good][:, None], values[good][:, None], warps[row])
         self._check(addresses, values.shape[-1], warps)
         places = self._bytes(addresses, values.shape[-1], warps)
         if self.asynchronous:
@@ -165,6 +172,10 @@ class WatchedShared(LaunchShared):
             self._range[cta] = self.size, 0
 
     # Order
+
+    def _by_cta(self, warps: Warps) -> list[tuple[int, NDArray[np.intp]]]:
+        ctas = warps // self.warps_each
+        return [(int(cta), np.flatnonzero(ctas == cta)) for cta in np.unique(ctas)]
 
     def synchronise(self, warps: Warps) -> None:
         """As in `LaunchShared`."""

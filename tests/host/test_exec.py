@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -176,3 +178,57 @@ def test_the_driver_makes_wide_maps_and_refuses_those_of_blackwell_on_a_hopper(
     out, err = capfd.readouterr()
     assert out == f"0 0 {atoms} 0, address 7f0000000200, same\n", err
     assert ("the driver of a Hopper refuses it" in err) == bool(atoms)
+
+
+RACE = """
+#include <cstdio>
+__global__ void exchange(const float *x, float *y, bool waits) {
+    __shared__ float s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    if (waits) __syncthreads();
+    y[threadIdx.x] = s[threadIdx.x ^ 32];
+}
+int main(int count, char **) {
+    float *x, *y, back = 0;
+    cudaMalloc(&x, 256), cudaMalloc(&y, 256), cudaMemset(x, 0, 256);
+    for (int i = 0; i < 4; i++) exchange<<<1, 64>>>(x, y, count > 1 || i == 0);
+    int code = cudaMemcpy(&back, y, 4, cudaMemcpyDeviceToHost);
+    printf("ended\\n");
+    return code;
+}
+"""
+
+
+def test_every_launch_is_checked_and_what_repeats_is_told_once(
+    tcsim: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    source = tmp_path / "race.cu"
+    source.write_text(RACE)
+    program = str(compiled(tmp_path / "race", "-cudart", "shared", "-lineinfo", *COMPILE, source=source))
+    assert tcsim("exec", "--", program)[0] == 0
+    assert tcsim("exec", "--check", "--", program, "wait")[0] == 0
+    result = run([program], workers=1, checked=True)
+    assert result.code == 0
+    assert result.check is not None
+    races = [each for each in result.check.findings if each.finding.rule == "shared-memory-race"]
+    assert races
+    assert all(each.launches == [1, 2, 3] for each in races)
+    assert "race.cu:7" in result.check.table()
+    assert "in    3 launches of _Z8exchange" in result.check.table()
+    assert "4 launches checked" in result.check.verdict
+    assert not list(tmp_path.glob("*.json"))
+    findings = tmp_path / "findings.json"
+    assert tcsim("exec", "--check", "--findings", str(findings), "--", program)[0] == 1
+    data = json.loads(findings.read_text())
+    assert (data["launches"], data["clean"]) == (4, False)
+    code, _, err = tcsim("exec", "--findings", str(findings), "--", program)
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def test_a_launch_that_fails_is_a_finding_and_the_program_is_told(
+    programs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result, out, err = ran(programs, "failure", capfd, checked=True)
+    assert (result.code, out) == (0, "failure passed\n"), err
+    assert result.check is not None
+    assert {each.finding.rule for each in result.check.findings} == {"out-of-bounds"}

@@ -9,6 +9,7 @@ be legal, with an answer. `python -m tests.whole.test_user_errors` prints how ma
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -36,6 +37,7 @@ RIGHT = {
     "config": "h100_sxm chip.sms",
     "roofline": "digits/s8",
     "check": "digits/s8",
+    "verify": f"{CAPTURE} {GOLDEN}/launches/direct_one_warp.ptx",
     "decode": "bar.sync 0;",
     "forms": "--type tf32",
     "layout": f"{MMA} --operand d",
@@ -151,6 +153,8 @@ def ended(tcsim: Tcsim, chosen: list[list[str]], folder: Path) -> tuple[Counter[
             path = next(folder.rglob(name), None)
             if path is not None and path.is_file():
                 path.unlink()
+            elif path is not None:
+                shutil.rmtree(path)
     return codes, wrong
 
 

@@ -39,6 +39,8 @@ def _allocate(instruction: Instruction, form: Form) -> Executor:
                 cells = np.frombuffer(np.uint32(base).tobytes(), np.uint8)
                 place = np.array([[machine.shared_offset(address)]])
                 machine.shared.write(place, cells[None, None], machine.actors(np.array([warp])))
+                if machine.order is not None:
+                    machine.order.defined(place, cells.size, np.array([warp], np.intp))
                 waiting.remove(request)
             return not waiting
 
@@ -103,7 +105,7 @@ def _commit(instruction: Instruction, form: Form) -> Executor:
             targets = [address] if masks is None else machine.multicast(address, warp, int(masks[row, lane]))
             places = [machine.holder(target, warp) for target in targets]
             for target in targets:
-                machine.uses(target, warp, changes=False)
+                machine.uses(target, warp, np.array([lane]), changes=False)
             if later.completion_of(machine) is not None:
                 later.commit(machine, form, warp, lane, targets)
             else:

@@ -156,6 +156,7 @@ class Kernel:
         directives: what the entry says of its launches and of its tuning: "reqntid", "reqnctapercluster", ... with
             their numbers.
         fmad: whether products and sums have become fused multiply-adds.
+        shared_variables: static variables in shared memory, by their offsets: (offset, bytes, name).
     """
 
     name: str
@@ -173,6 +174,7 @@ class Kernel:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     directives: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     fmad: bool = True
+    shared_variables: tuple[tuple[int, int, str], ...] = ()
 
     @property
     def unsupported(self) -> tuple[Unsupported, ...]:

@@ -82,6 +82,7 @@ def link(module: Module, entry: str, *, allocate: bool = True, fmad: bool = True
         names=names,
         fmad=fmad,
         directives=function.directives,
+        shared_variables=tuple(sorted(layout.shared_variables)),
     )
     return allocated(kernel, rewrite=allocate)
 

@@ -32,6 +32,7 @@ class Layout:
     Attributes:
         shared: bytes of static shared memory so far.
         local: bytes of local memory of a thread so far.
+        shared_variables: static variables in shared memory: (offset, bytes, name).
         extern: the names of shared arrays whose size the launch decides, and the largest alignment of these.
     """
 
@@ -40,6 +41,7 @@ class Layout:
     local: int = 0
     extern: list[str] = field(default_factory=list)
     extern_alignment: int = 16
+    shared_variables: list[tuple[int, int, str]] = field(default_factory=list)
     images: list[Image] = field(default_factory=list)
     _next: int = MODULE_BASE
     _static: dict[tuple[str, str], Symbol] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class Layout:
             else:
                 self.shared = _aligned(self.shared, variable.alignment)
                 symbol = Symbol("shared", self.shared)
+                self.shared_variables.append((self.shared, variable.bytes, variable.name))
                 self.shared += variable.bytes
         else:
             self._next = _aligned(self._next, max(variable.alignment, CONSTANT_ALIGNMENT))

@@ -84,7 +84,6 @@ class Setup:
         self,
         ctas: NDArray[np.int64],
         *,
-        checked: bool = False,
         timed: bool = False,
         unstarted: Unstarted | None = None,
     ) -> LaunchState:
@@ -99,7 +98,6 @@ class Setup:
             shared_bytes=self.shared_bytes,
             local_bytes=kernel.local_bytes,
             dynamic_shared=self.dynamic_shared,
-            checked=checked,
             timed=timed,
             arithmetic=self.arithmetic,
             undefined=self.undefined,

@@ -38,14 +38,18 @@ class Placed:
 
 @guarded
 def launch(
-    capture: str | Path | Capture, config: str | Path | Config | None = None, *, fmad: bool = True, **options: Any
+    capture: str | Path | Capture,
+    config: str | Path | Config | None = None,
+    *,
+    fmad: bool | None = None,
+    **options: Any,
 ) -> LaunchReport:
     """Runs a captured launch.
 
     Args:
         capture: path of its JSON file, or one that has been read.
         config: the chip whose time is reported; None: values alone.
-        fmad: as `simulator.Module`.
+        fmad: as `simulator.Module`; None: as the capture says.
         options: as `simulator.simulation.launch.launching.Options`.
 
     Returns:
@@ -59,7 +63,7 @@ def launch(
     """
     if not isinstance(capture, Capture):
         capture = read_capture(capture)
-    function = Module(capture.ptx, fmad=fmad).get_function(capture.entry)
+    function = Module(capture.ptx, fmad=capture.fmad if fmad is None else fmad).get_function(capture.entry)
     placed = place(capture)
     params = parameter_bytes(function.kernel, placed.values)
     options.setdefault("target", capture.target)

@@ -30,7 +30,7 @@ from simulator.simulation.launch.meetings import (
 )
 from simulator.simulation.launch.run import KNOWN, PARTED, Code, Run, Step, taken, whole
 from simulator.simulation.launch.system import system_call
-from simulator.simulation.launch.threads import AWAY, Group
+from simulator.simulation.launch.threads import AWAY, Group, all_lanes
 from simulator.simulation.launch.warpgroups import of_warpgroups
 
 
@@ -75,6 +75,12 @@ def not_executed(kernel: Kernel) -> list[tuple[int, str, str]]:
     return found
 
 
+def _decides(run: Run, group: Group, item: Item) -> None:
+    """Tells who watches that threads of a group decide where to go on."""
+    if run.watch is not None and item.guard is not None:
+        run.watch.decides(item, group.rows, all_lanes(len(group.rows)) if group.lanes is None else group.lanes)
+
+
 def _branch(item: Branch) -> Step:
     target, guard = item.target, item.guard
     if guard is None:
@@ -82,6 +88,7 @@ def _branch(item: Branch) -> Step:
 
     def step(run: Run, group: Group, place: int) -> int:
         lanes = taken(run, group, guard)
+        _decides(run, group, item)
         if run.note is not None:
             run.note(place, group.rows, group.lanes, Outcome(wavefronts=lanes.sum(axis=1)))
         if not lanes.any():
@@ -117,6 +124,7 @@ def _switch(item: Switch) -> Step:
 def _exit(item: Exit) -> Step:
     def step(run: Run, group: Group, place: int) -> int:
         lanes = taken(run, group, item.guard)
+        _decides(run, group, item)
         if run.note is not None and item.guard is not None:
             run.note(place, group.rows, group.lanes, Outcome(wavefronts=lanes.sum(axis=1)))
         if not lanes.any():

@@ -163,6 +163,11 @@ def _meet(run: Run, rows: Warps, parts: list[tuple[int, Lanes]]) -> PendingWait 
         run.state.active = None
         item, lanes = meeting[0]
         raise blamed(error, run.code.kernel, item, run.state, Group(0, 0, rows, lanes, lanes, 0)) from error
+    if run.state.order is not None:
+        first = meeting[0][0]
+        whole = not isinstance(first, Operation) or mask_of(first) is None
+        masks = None if whole else run.threads.named[rows]
+        run.state.order.warps_met(rows, np.logical_or.reduce([lanes for _, lanes in meeting]), masks)
     for item, lanes in meeting:
         here = np.flatnonzero(lanes.any(axis=1))
         if run.watch is not None and isinstance(item, Operation):
@@ -235,6 +240,10 @@ def _watched(run: Run, group: Group, item: Operation, execute: Executor, watch: 
     watch.before(item, group.rows, lanes)
     outcome = execute(run.state, group.rows)
     watch.after(item, group.rows, lanes, outcome)
+    order, mask = run.state.order, mask_of(item)
+    if order is not None and (mask is not None or item.instruction.form.collective):
+        masks = None if mask is None else reader(mask)(run.state, group.rows)[:, 0]
+        order.warps_met(group.rows, lanes, masks)
     return outcome
 
 

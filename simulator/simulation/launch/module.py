@@ -7,26 +7,27 @@ report = kernel((16, 32), (128,), (a, e, b, d, np.int32(64)), shared_mem=61440)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.arguments import described, unmasked
 from isa.ptx.module import Module as PtxModule
 from isa.ptx.module import parse_module
 from simulator.chip.config import Config
 from simulator.floating_point import guarded
 from simulator.inputs import InputError, read_text
-from simulator.memory_room import check_room
+from simulator.program.capture_record import Capture
 from simulator.program.kernel import Kernel, link
-from simulator.simulation.launch.arguments import parameter_bytes, plain
+from simulator.simulation.launch.arguments import parameter_bytes
+from simulator.simulation.launch.call_arguments import Declared, Sizes, call_arguments, captured_call
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.launching import Options, run_launch, time_one_cluster
 from simulator.simulation.launch.place import dim
 from simulator.simulation.launch.report import LaunchReport
+from simulator.simulation.launch.upward import Checked, check_call
 from simulator.state.device_memory import DeviceMemory
 from simulator.timing.result import Timing
 
@@ -43,6 +44,7 @@ class Module:
 
     Attributes:
         name: the file's path, or "<text>".
+        source: the file's path, or the text.
         entries: names of the kernels that it has.
 
     Raises:
@@ -53,6 +55,7 @@ class Module:
     def __init__(self, source: str | Path, *, fmad: bool = True) -> None:
         self.fmad = fmad
         text, self.name = _read(source)
+        self.source: str | Path = text if self.name == "<text>" else Path(source)
         self.parsed: PtxModule = parse_module(text)
 
     @property
@@ -164,67 +167,89 @@ class Function:
         how = Options(config=config, dynamic_shared=shared_mem, cluster=cluster, arithmetic="none")
         return time_one_cluster(self.kernel, dim(block, "block"), given.memory, given.params, how, sms)
 
+    def capture(
+        self,
+        grid: Sizes,
+        block: Sizes,
+        args: Sequence[Any] = (),
+        *,
+        shared_mem: int = 0,
+        cluster: Sizes | None = None,
+        names: Sequence[str] = (),
+        outputs: Collection[str] | None = None,
+        declared: Declared | None = None,
+    ) -> Capture:
+        """The call as a captured launch, with copies of the arrays as they are now; nothing runs.
+
+        `simulator.launch`, `simulator.check`, `simulator.verify` and `simulator.write_capture` take it.
+
+        Args:
+            grid, block, args, shared_mem, cluster, names: as of a call.
+            outputs: names of the arrays that the kernel writes; None: all that may be written.
+            declared: by name of an array, the rows, columns and leading dimension (in elements) of what it holds; what
+                lies between them is padding.
+
+        Raises:
+            LaunchError: arguments that do not fit.
+        """
+        return captured_call(
+            self.kernel, self.module.source, grid, block, args, shared_mem=shared_mem, cluster=cluster, names=names,
+            outputs=outputs, declared=declared,
+        )  # fmt: skip
+
+    def check(
+        self,
+        grid: Sizes,
+        block: Sizes,
+        args: Sequence[Any] = (),
+        *,
+        shared_mem: int = 0,
+        cluster: Sizes | None = None,
+        names: Sequence[str] = (),
+        declared: Declared | None = None,
+        expect: Mapping[str, Any] | None = None,
+        rtol: float = 0.0,
+        atol: float = 0.0,
+    ) -> Checked:
+        """Looks for mistakes in the call: races, barriers, accesses out of bounds, and what makes a result wrong. The
+        arrays stay as they are.
+
+        Args:
+            grid, block, args, shared_mem, cluster, names, declared: as of `capture`.
+            expect: by name of an array, what it must hold after the call: an array, the file of one, or an expression
+                (docs/kernels.md); None: no result is compared.
+            rtol, atol: how far it may be from that, as of `numpy.allclose`; 0: bit for bit.
+
+        Returns:
+            A `simulator.check.launch_finding.LaunchCheck`.
+
+        Raises:
+            LaunchError: arguments that do not fit.
+            ExpectationError: expected arrays that do not fit.
+        """
+        capture = self.capture(
+            grid, block, args, shared_mem=shared_mem, cluster=cluster, names=names, declared=declared
+        )
+        return check_call(capture, expect or {}, rtol, atol)
+
     def _placed(self, args: Sequence[Any], names: Sequence[str]) -> _Arguments:
         """The arguments of a call in memory."""
-        if not isinstance(args, Sequence) or isinstance(args, str | bytes):
-            reason = f"{described(args)} in place of the arguments"
-            raise LaunchError(reason, "a list or tuple, one for each parameter", rule="launch-arguments")
-        memory, given = DeviceMemory(), [_unmasked(value) for value in args]
+        from simulator.simulation.launch.batches import shared_storage
+
+        memory = DeviceMemory()
         arrays: list[tuple[str, NDArray[Any]]] = []
         values: list[Any] = []
-        flat = [part for value in given for part in (value if isinstance(value, tuple) else (value,))]
-        check_room(sum(one.nbytes for one in flat if isinstance(one, np.ndarray)), "the buffers of the launch")
-        names = names or [parameter.name for parameter in self.kernel.parameters]
-        for index, value in enumerate(given):
-            name = names[index] if index < len(names) else f"argument {index}"
-            if isinstance(value, np.ndarray) and value.ndim:
-                values.append(_placed(memory, name, value))
-                arrays.append((name, value))
-            elif isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], np.ndarray):
-                known = next((memory[other].address for other, array in arrays if array is value[1]), None)
-                if known is None:
-                    known = _placed(memory, name, value[1])
-                    arrays.append((name, value[1]))
-                values.append(_encoded(value[0], known, value[1], name))
-            else:
-                values.append(plain(value))
+        for each in call_arguments(self.kernel, args, names):
+            if each.array is None:
+                values.append(each.value)
+                continue
+            if each.buffer == each.name:
+                buffer = memory.place(each.name, each.array.nbytes, storage=shared_storage(each.array.nbytes))
+                buffer.data[:] = each.array.reshape(-1).view(np.uint8)
+                arrays.append((each.name, each.array))
+            address = memory[each.buffer].address
+            values.append(address if each.tensor is None else each.tensor.encode(address))
         return _Arguments(memory, parameter_bytes(self.kernel, values), arrays)
-
-
-def _encoded(tensor: Any, address: int, array: NDArray[Any], name: str) -> bytes:
-    """The 128 bytes of a tensor map of an array at an address."""
-    from isa.descriptors.tensor_map import TensorMap
-
-    if not isinstance(tensor, TensorMap):
-        raise LaunchError(
-            f"{described(tensor)} beside the array of '{name}'", "an isa.TensorMap", rule="launch-arguments"
-        )
-    if (last := tensor.reach) > array.nbytes:
-        reason = f"the tensor of '{name}' reaches over {last} bytes, its array has {array.nbytes}"
-        raise LaunchError(reason, "sizes and strides within the array", rule="launch-arguments")
-    return tensor.encode(address)
-
-
-def _unmasked(value: Any) -> Any:
-    """An argument; IsaError for an array of numpy.ma of which elements are masked."""
-    return unmasked(value, "an array of the launch") if isinstance(value, np.ma.MaskedArray) else value
-
-
-def _placed(memory: DeviceMemory, name: str, array: NDArray[Any]) -> int:
-    if not array.flags.c_contiguous:
-        reason = f"the array for '{name}' is not contiguous"
-        raise LaunchError(reason, "numpy.ascontiguousarray(array)", rule="launch-arguments")
-    if array.dtype.hasobject:
-        raise LaunchError(f"the array for '{name}' holds Python objects", "numbers", rule="launch-arguments")
-    number = 2
-    unique = name
-    while any(buffer.name == unique for buffer in memory.buffers):
-        unique, number = f"{name}#{number}", number + 1
-    from simulator.simulation.launch.batches import shared_storage
-
-    buffer = memory.place(unique, array.nbytes, storage=shared_storage(array.nbytes))
-    buffer.data[:] = array.reshape(-1).view(np.uint8)
-    return buffer.address
 
 
 def _read(source: str | Path) -> tuple[str, str]:

@@ -6,7 +6,7 @@ Its items are functions, which `simulator.simulation.launch.interpreter` makes. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -182,7 +182,8 @@ class Run:
     def release(self) -> bool:
         """Lets the threads go on whose barrier is complete; returns whether there are any."""
         at_clusters = self._release_clusters()
-        waiting = self.barriers.waiting.copy() if self.follows or self.barriers.handed else None
+        followed = self.follows or self.barriers.handed or self.state.order is not None
+        waiting = self.barriers.waiting.copy() if followed else None
         free = self.barriers.released(self.threads.live)
         if not free.any():
             return at_clusters
@@ -207,10 +208,25 @@ class Run:
                 del self.barriers.handed[key]
         if self.follows:
             self._tell_barrier(free, numbers, leaves=True)
+        order = self.state.order
+        if order is not None:
+            for use, rows, lanes in self._by_barrier(free, numbers):
+                order.leaves(use, rows, lanes)
+
+    def _by_barrier(self, threads: Lanes, numbers: NDArray[Any]) -> Iterator[tuple[Hashable, Warps, Lanes]]:
+        """Threads, bool [row, lane], by the barrier of their CTA that `numbers` [row, lane] name: a key of the barrier,
+        the rows, and bool [one of these, lane]."""
+        row, lane = np.nonzero(threads)
+        named = np.unique(np.stack([row // self.state.warps, numbers[row, lane]]), axis=1)
+        for cta, number in named.T.tolist():
+            own = slice(cta * self.state.warps, (cta + 1) * self.state.warps)
+            lanes = threads[own] & (numbers[own] == number)
+            some = np.flatnonzero(lanes.any(axis=1))
+            yield ("barrier", cta, number), some + own.start, lanes[some]
 
     def arrive_only(self, members: Lanes, number: NDArray[Any]) -> None:
         """Notes, where races are looked for, what threads had done that arrive at a barrier and do not wait there."""
-        for row in np.flatnonzero(members.any(axis=1)).tolist() if self.state.checked else ():
+        for row in np.flatnonzero(members.any(axis=1)).tolist() if self.state.completion is not None else ():
             key = row // self.state.warps, int(number[row])
             self.barriers.handed.setdefault(key, []).extend(self.state.release(row))
 
@@ -228,8 +244,13 @@ class Run:
 
     def tell_arrival(self, members: Lanes, number: NDArray[Any]) -> None:
         """Tells listeners that threads arrive at the barrier of their row's number, int [row]."""
+        numbers = np.broadcast_to(number[:, None], members.shape)
         if self.follows:
-            self._tell_barrier(members, np.broadcast_to(number[:, None], members.shape), leaves=False)
+            self._tell_barrier(members, numbers, leaves=False)
+        order = self.state.order
+        if order is not None:
+            for key, rows, lanes in self._by_barrier(members, numbers):
+                order.arrives(key, rows, lanes)
 
     def _release_clusters(self) -> bool:
         """Lets the threads go on that wait at a cluster's barrier whose phase is complete; whether there are any."""
@@ -248,19 +269,32 @@ class Run:
         again = self.cluster.arrive(members)
         for row in np.flatnonzero(members.any(axis=1)).tolist() if self.follows else ():
             self._tell(row, ("cluster", row // self.cluster.each, int(self.cluster.since[row].max())), leaves=False)
-        for row in np.flatnonzero(members.any(axis=1)).tolist() if self.state.checked else ():
+        for row in np.flatnonzero(members.any(axis=1)).tolist() if self.state.completion is not None else ():
             key = row // self.state.warps, int(self.cluster.since[row].max())
             self.cluster.released.setdefault(key, []).extend(self.state.release(row))
+        if self.state.order is not None:
+            for use, rows in self._by_cluster(members, self.cluster.since):
+                self.state.order.arrives(use, rows, members[rows])
         return again
+
+    def _by_cluster(self, threads: Lanes, since: NDArray[np.int32]) -> Iterator[tuple[Hashable, Warps]]:
+        """Threads, bool [row, lane], by the phase `since` of their cluster's barrier in which they have arrived."""
+        row, lane = np.nonzero(threads)
+        named = np.unique(np.stack([row // self.cluster.each, since[row, lane]]), axis=1)
+        for cluster, phase in named.T.tolist():
+            yield ("cluster", cluster, phase), np.unique(row[row // self.cluster.each == cluster])
 
     def pass_clusters(self, threads: Lanes) -> Lanes:
         """Those of some threads that the barrier of their cluster lets go; they see what others of their CTA had done
         when they arrived."""
         since = self.cluster.since
         free = self.cluster.passing(threads)
+        if self.state.order is not None:
+            for use, rows in self._by_cluster(free, since):
+                self.state.order.leaves(use, rows, free[rows], last=False)
         for row in np.flatnonzero(free.any(axis=1)).tolist() if self.follows else ():
             self._tell(row, ("cluster", row // self.cluster.each, int(since[row][free[row]].max())), leaves=True)
-        for row in np.flatnonzero(free.any(axis=1)).tolist() if self.state.checked else ():
+        for row in np.flatnonzero(free.any(axis=1)).tolist() if self.state.completion is not None else ():
             key = row // self.state.warps, int(since[row][free[row]].max())
             self.state.acquire(row, self.cluster.released.get(key, []))
         return free

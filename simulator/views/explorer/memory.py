@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from simulator.program.capture import read_capture
@@ -76,6 +77,6 @@ def run_record(target: str) -> Record:
 
 def _lines(target: str, moments: list[Moment]) -> dict[int, str]:
     """The text of the lines of moments."""
-    path = read_capture(target).ptx if target.endswith(".json") else load(target).path
+    path = Path(read_capture(target).ptx) if target.endswith(".json") else load(target).path
     wanted = {moment.line for moment in moments}
     return {number: " ".join(text.split())[:_LETTERS] for number, text in lines_of_file(path) if number in wanted}

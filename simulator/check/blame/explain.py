@@ -1,0 +1,251 @@
+"""Which mistake explains a wrong result: chooses the CTAs that are run again, makes the hypotheses, tries and confirms
+them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import Error
+from simulator.check.blame.arena import Arena, Changes
+from simulator.check.blame.change import Hypothesis, executor_of
+from simulator.check.blame.numbers import number_hypotheses, names_of
+from simulator.check.blame.operands import operand_hypotheses
+from simulator.check.blame.search import PARTIAL, RIVAL_WEIGHT, SECONDS, Evidence, Outcome, Search, grouped
+from simulator.check.blame.sequences import disturbed, left_out, orders_others, sequence_hypotheses
+from simulator.check.expected import output_arrays, wrong_elements
+from simulator.program.capture import Capture
+from simulator.program.kernel import Kernel, Operation
+from simulator.simulation.launch.batches import Setup, batches, may_part, starting
+from simulator.simulation.launch.captured import place
+from simulator.simulation.launch.interpreter import prepared, step_of
+from simulator.simulation.launch.launching import Options, prepare
+from simulator.simulation.launch.meetings import mask_of
+from simulator.simulation.launch.run import Run
+
+MOST_RAN = 20_000_000  # warp instructions of a launch that is run again as a whole to confirm an answer
+ROWS = 1024  # warps that all copies have together at most
+COPIES = 128  # at most
+MEMORY = 1 << 27  # bytes of the buffers of all copies at most
+WHOLE_ROWS = 4  # warps of a launch of which each copy runs all CTAs
+MOST_ANSWERS = 3  # that are told
+SAMPLED = 64  # CTAs of which it is found out what they write
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a wrong result comes from.
+
+    Attributes:
+        answers: hypotheses that make all elements right, the likeliest first.
+        partial: one that makes most of them right; None if there are answers, or there is none.
+        slice: without answers, the instructions that feed wrong elements and the fewest others.
+        evidence: by place, which elements an instruction feeds.
+        tried: how many hypotheses.
+    """
+
+    answers: tuple[Hypothesis, ...]
+    partial: Outcome | None
+    slice: tuple[Operation, ...]
+    evidence: Mapping[int, Evidence]
+
+
+def explain(
+    capture: Capture, setup: Setup, options: Options, rtol: float = 0.0, atol: float = 0.0, seconds: float = SECONDS
+) -> Explanation:
+    """Looks for the mistake.
+
+    Args:
+        setup: the launch after it has run; its kernel is linked with `allocate=False`.
+    """
+    deadline = time.process_time() + seconds
+    kernel = setup.kernel
+
+    search = _search(capture, setup, options, rtol, atol, deadline)
+    if search is None:
+        return Explanation((), None, (), {})
+    operations = [item for item in kernel.items if isinstance(item, Operation)]
+    work = [item for item in operations if item.index in search.executed and not orders_others(item)]
+    half = (time.process_time() + deadline) / 2
+    search.feed([left_out(item, ()) for item in work], half)
+    unfed = [item for item in work if item.writes and search.feeds_little(item.index)]
+    search.feed([disturbed(item) for item in unfed], half)
+    singles = list(_singles(kernel, work, operations))
+    search.try_all([*singles, *grouped(kernel, singles)])
+    answers = _answers(search)
+    best = search.best
+    partial = best if best is not None and not answers and 0 < best.left <= PARTIAL * search.wrong else None
+    return Explanation(tuple(answers), partial, _slice(kernel, search.evidence), search.evidence)
+
+
+def _fresh(capture: Capture, setup: Setup, options: Options) -> Setup:
+    """The launch before it has run."""
+    memory = place(capture).memory
+    fresh = prepare(setup.kernel, capture.grid, capture.block, memory, setup.params, options)
+    return replace(fresh, completion=None)
+
+
+def _search(
+    capture: Capture, setup: Setup, options: Options, rtol: float, atol: float, deadline: float
+) -> Search | None:
+    """The arena with some CTAs that hold wrong elements, and what they leave as it is."""
+    initial = _fresh(capture, setup, options)
+    written = [name for name in capture.after]
+    written += [each.name for each in setup.memory.buffers if each.name not in written
+                and each.name in {other.name for other in initial.memory.buffers}
+                and not np.array_equal(each.data, initial.memory[each.name].data)]  # fmt: skip
+    geometry = initial.geometry
+    size = int(np.prod(geometry.cluster))
+    every = np.arange(geometry.ctas)
+    whole = not may_part(initial.kernel) or geometry.ctas * geometry.warps <= WHOLE_ROWS
+    ctas = every if whole else _wrong_ctas(capture, initial, written, rtol, atol)
+    if ctas is None:
+        whole, ctas = True, every
+    if size > 1:
+        ctas = geometry.whole_clusters(ctas)
+    rows = len(ctas) * geometry.warps
+    if rows > ROWS:
+        return None
+    room = sum(initial.memory[name].size for name in written) * 3 + 1
+    copies = int(np.clip(min(ROWS // rows, MEMORY // room), 1, COPIES))
+    arena = Arena(initial, ctas, written, copies)
+    results = arena.run([{}] * min(2, copies))
+    if copies > 1 and not _alike(results.data, whole, setup):
+        arena = Arena(initial, ctas, written, 1)
+        results = arena.run([{}])
+    arena.most = max(arena.items * 5 // 4, 2 * len(initial.kernel.items)) + 200
+    executed = frozenset(arena.executed)
+    base = {name: results.data[name][0] for name in capture.after}
+    before = {name: initial.memory[name].data.copy() for name in capture.after}
+    owned = owned_elements(capture, arena, {name: rows[:1] for name, rows in results.data.items()}, None)
+
+    def confirmed(changes: Changes) -> bool:
+        return mends(capture, setup, options, changes, rtol, atol)
+
+    owned_here = {name: each[0] for name, each in owned.items()}
+    return Search(capture, initial.kernel, arena, base, before, rtol, atol, owned_here, whole, deadline, confirmed, executed)
+
+
+def owned_elements(
+    capture: Capture, arena: Arena, results: Mapping[str, NDArray[np.uint8]], ctas: NDArray[np.int64] | None
+) -> dict[str, NDArray[np.bool_]]:
+    """By buffer, bool [trial, *shape]: the elements that CTAs write: those that are not what they were, or would not be
+    if the buffers had begun with the opposite bits.
+
+    Args:
+        results: what they leave, uint8 [trial, byte].
+        ctas: int64 [trial, CTA], or None: those of the arena.
+    """
+    count = len(next(iter(results.values())))
+    arena.turned = True
+    turned = arena.run([{}] * count, ctas).data
+    arena.turned = False
+    found = {}
+    for name, expected in capture.after.items():
+        initial = arena.setup.memory[name].data
+        changed = (results[name] != initial) | (turned[name] != ~initial)
+        found[name] = changed.reshape(count, *expected.shape, expected.itemsize).any(axis=-1)
+    return found
+
+
+def _alike(data: Mapping[str, NDArray[np.uint8]], whole: bool, setup: Setup) -> bool:
+    """Whether copies give the same, and what the launch gives."""
+    same = all(np.array_equal(rows[0], rows[-1]) for rows in data.values())
+    return same and (not whole or all(np.array_equal(rows[0], setup.memory[name].data) for name, rows in data.items()))
+
+
+def _wrong_ctas(
+    capture: Capture, initial: Setup, written: list[str], rtol: float, atol: float
+) -> NDArray[np.int64] | None:
+    """The CTA that writes most wrong elements, of those that are looked at; None if none does."""
+    count = initial.geometry.ctas
+    ctas = np.unique(np.linspace(0, count - 1, min(SAMPLED, count)).astype(np.int64))
+    room = sum(initial.memory[name].size for name in written) * 3 + 1
+    copies = int(np.clip(min(ROWS // initial.geometry.warps, MEMORY // room), 1, len(ctas)))
+    arena = Arena(initial, ctas[:1], written, max(copies, 2))
+    most, chosen = 0, None
+    for first in range(0, len(ctas), arena.copies):
+        part = ctas[first : first + arena.copies, None]
+        results = arena.run([{}] * len(part), part).data
+        owned = owned_elements(capture, arena, {name: rows[: len(part)] for name, rows in results.items()}, part)
+        for number, cta in enumerate(part[:, 0].tolist()):
+            arrays = {
+                name: results[name][number].view(each.dtype).reshape(each.shape) for name, each in capture.after.items()
+            }
+            wrong = wrong_elements(arrays, capture.after, rtol, atol)
+            count = sum(int((each & owned[name][number]).sum()) for name, each in wrong.items())
+            if count > most:
+                most, chosen = count, cta
+    return None if chosen is None else np.array([chosen])
+
+
+def _singles(kernel: Kernel, work: list[Operation], operations: list[Operation]) -> Iterator[Hypothesis]:
+    """The hypotheses about single instructions."""
+    names = names_of(kernel)
+    writers = Counter(name for item in operations for name in item.writes)
+    once = {name for name, count in writers.items() if count == 1}
+    by_opcode: dict[str, list[Operation]] = {}
+    for item in operations:
+        by_opcode.setdefault(item.instruction.form.opcode, []).append(item)
+    for item in work:
+        own = by_opcode[item.instruction.form.opcode]
+        alike = sorted((each for each in own if each is not item), key=lambda each: abs(each.index - item.index))
+        yield left_out(item, once)
+        yield from operand_hypotheses(kernel, item, alike)
+        yield from number_hypotheses(kernel, item, names)
+        yield from sequence_hypotheses(kernel, item, names)
+
+
+def _answers(search: Search) -> list[Hypothesis]:
+    """The hypotheses that were found, the likeliest first, without those that are far less likely."""
+    ordered = sorted((each.hypothesis for each in search.found), key=search.score, reverse=True)
+    least = RIVAL_WEIGHT * search.score(ordered[0]) if ordered else 0.0
+    return [each for each in ordered if search.score(each) >= least][:MOST_ANSWERS]
+
+
+def mends(
+    capture: Capture, setup: Setup, options: Options, changes: Changes, rtol: float = 0.0, atol: float = 0.0
+) -> bool:
+    """Whether the launch as a whole runs without an error and gives what is expected with these changes."""
+    fresh = _fresh(capture, setup, options)
+    code = prepared(fresh.kernel)
+    for index, actions in changes.items():
+        item = fresh.kernel.items[index]
+        assert isinstance(item, Operation)
+        code.steps[index] = step_of(item, executor_of(actions, item.instruction, guarded=True))
+        if index in code.meets:
+            code.meets[index] = executor_of(actions, item.instruction, guarded=mask_of(item) is None)
+    try:
+        for ctas, unstarted in starting(fresh, batches(fresh)):
+            Run(code, fresh.state(ctas, unstarted=unstarted), MOST_RAN).run()
+    except Error:
+        return False
+    wrong = wrong_elements(output_arrays(capture, fresh.memory), capture.after, rtol, atol)
+    return not any(each.any() for each in wrong.values())
+
+
+MOST_LINES = 4  # of a slice
+
+
+def _slice(kernel: Kernel, evidence: Mapping[int, Evidence]) -> tuple[Operation, ...]:
+    """The instructions that feed all wrong elements and the fewest others: those of four lines at most."""
+    ranked = []
+    for index, each in evidence.items():
+        item = kernel.items[index] if index >= 0 else None
+        if isinstance(item, Operation) and each.covers > 0:
+            matrix = item.instruction.form.is_matrix or item.instruction.form.access is not None
+            ranked.append((round(each.covers, 2), round(each.share, 2), matrix, index))
+    found: list[Operation] = []
+    lines: set[int] = set()
+    for *_, index in sorted(ranked, reverse=True):
+        item = kernel.items[index]
+        assert isinstance(item, Operation)
+        if item.line not in lines and len(lines) < MOST_LINES:
+            lines.add(item.line)
+            found.append(item)
+    return tuple(found)

@@ -1,0 +1,271 @@
+"""Tries hypotheses, the likely ones first, until one makes the result right or the time is up."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.errors import Error
+from simulator.check.blame.arena import Arena, Changes
+from simulator.check.blame.change import Hypothesis, together
+from simulator.check.expected import wrong
+from simulator.program.capture import Capture
+from simulator.program.kernel import Kernel, Operation
+
+SECONDS = 7.0  # of processor time that the search may take
+RIVALS = 0.8  # seconds that are spent on finding others beside a hypothesis that mends the result
+RIVAL_WEIGHT = 0.8  # of a rival at least, as a share of the weight of the one that was found
+ALL_OF_LINE, ALL_OF_OPCODE = 0.9, 0.8  # weight of one mistake at several instructions, as a share of that at one
+USUAL = 0.85  # weight from which on a hypothesis is tried early, whatever its instruction feeds
+HELPS = 0.97  # share of the wrong elements that a change leaves at most which may be a part of the answer
+MOST_FAILED = 40  # hypotheses that mend some CTAs and not all, after which the search has found what it can
+MOST = 0.5  # share of the wrong elements
+PARTIAL = 0.1  # share of the wrong elements that a partial answer may leave
+LONGER = 6  # times as many items as others that a trial may take which is tried again
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial came to.
+
+    Attributes:
+        hypothesis: that was tried.
+        left: elements that are wrong with it.
+    """
+
+    hypothesis: Hypothesis
+    left: int
+
+
+@dataclass
+class Evidence:
+    """Which elements an instruction feeds: those that change if it is left out.
+
+    Attributes:
+        covers: share of the wrong elements that it feeds.
+        share: share of the elements that it feeds which are wrong.
+    """
+
+    covers: float
+    share: float
+
+
+@dataclass
+class Search:
+    """The trials of one launch.
+
+    Attributes:
+        arena: runs them.
+        expected: by buffer, the array.
+        base: by buffer, uint8 [byte], what the CTAs of the arena leave without a change, and `initial` before.
+        owned: by buffer, bool [*shape]: the elements that these CTAs write.
+        whole: whether the arena has all CTAs.
+        wrong: elements that are wrong without a change.
+        executed: the places that these CTAs come to.
+        mends: says whether changes make the launch as a whole right.
+        deadline: processor time at which the search ends.
+    """
+
+    capture: Capture
+    kernel: Kernel
+    arena: Arena
+    base: Mapping[str, NDArray[np.uint8]]
+    initial: Mapping[str, NDArray[np.uint8]]
+    rtol: float
+    atol: float
+    owned: Mapping[str, Bools]
+    whole: bool
+    deadline: float
+    mends: Callable[[Changes], bool]
+    executed: frozenset[int]
+    found: list[Outcome] = field(default_factory=list)
+    best: Outcome | None = None
+    evidence: dict[int, Evidence] = field(default_factory=dict)
+    tried: int = 0
+
+    def __post_init__(self) -> None:
+        self._helped: dict[Hashable, dict[int, Hypothesis]] = defaultdict(dict)
+        self._renewed: set[Hashable] = set()
+        self._late: list[Hypothesis] = []
+        self._answered: set[tuple[int, ...]] = set()
+        self._failed = 0
+        self.wrong_before = {name: self._wrong(name, data[None])[0] for name, data in self.base.items()}
+        if not self.whole:
+            self.wrong_before = {name: each & self.owned[name] for name, each in self.wrong_before.items()}
+        self.wrong = sum(int(each.sum()) for each in self.wrong_before.values())
+
+    # Trials
+
+    def feed(self, trials: Sequence[Hypothesis], deadline: float) -> None:
+        """Finds out which elements instructions feed, by trials that leave them out or disturb what they give."""
+        for part, data, ended in self._batches(trials):
+            self._late = []
+            if time.process_time() > deadline:
+                return
+            for number, each in enumerate(part):
+                found = self._evidence({name: rows[number] for name, rows in data.items()}, bool(ended[number]))
+                known = self.evidence.get(each.place)
+                if known is None or (found.covers, found.share) > (known.covers, known.share):
+                    self.evidence[each.place] = found
+
+    def feeds_little(self, place: int) -> bool:
+        """Whether an instruction is not known to feed most of what is wrong."""
+        known = self.evidence.get(place)
+        return known is None or known.covers < MOST
+
+    def _evidence(self, data: Mapping[str, NDArray[np.uint8]], ended: bool) -> Evidence:
+        fed = wrong_fed = 0
+        for name, each in data.items():
+            differs = self._elements(name, each[None] != self.base[name][None])[0]
+            fed += int(differs.sum())
+            wrong_fed += int((differs & self.wrong_before[name]).sum())
+        if not ended:
+            return Evidence(1.0, 0.0)
+        return Evidence(wrong_fed / max(self.wrong, 1), wrong_fed / max(fed, 1))
+
+    def score(self, each: Hypothesis) -> float:
+        """How likely a hypothesis is, given which elements its instructions feed."""
+        known = [self.evidence[place] for place in each.changes if place in self.evidence]
+        if not known:
+            return each.weight * 0.5
+        covers = min(sum(evidence.covers for evidence in known), 1.0)
+        share = max(evidence.share for evidence in known)
+        found = each.weight * (0.15 + 0.85 * covers**2) * (0.6 + 0.4 * share)
+        return max(found, 0.75 * each.weight) if each.weight >= USUAL else found
+
+    def try_all(self, hypotheses: Iterable[Hypothesis]) -> None:
+        """Tries hypotheses, the likely ones first; and those of one kind together that make some elements right."""
+        ordered = sorted(hypotheses, key=self.score, reverse=True)
+        size, limit = self.arena.copies, 0.0
+        for first in range(0, len(ordered), size):
+            part = ordered[first : first + size]
+            self._try(part)
+            self._try(self._joined())
+            if self._failed >= MOST_FAILED:
+                return
+            if first + size >= len(ordered):
+                self._try_late()
+            if self.found and not limit:
+                limit = RIVAL_WEIGHT * max(self.score(each.hypothesis) for each in self.found)
+                self.deadline = min(self.deadline, time.process_time() + RIVALS)
+            if time.process_time() > self.deadline or (limit and self.score(part[-1]) < limit):
+                return
+
+    def _try(self, hypotheses: Sequence[Hypothesis]) -> None:
+        for part, data, ended in self._batches(hypotheses):
+            for number, each in enumerate(part):
+                self.tried += 1
+                if ended[number]:
+                    self._judge(each, {name: rows[number : number + 1] for name, rows in data.items()})
+
+    def _joined(self) -> list[Hypothesis]:
+        """Changes of one kind, each of which makes some elements right, as one: of the kinds that have new ones."""
+        found = []
+        for key in self._renewed:
+            group = list(self._helped[key].values())
+            if len(group) > 1:
+                found.append(together(group))
+        self._renewed.clear()
+        return found
+
+    def _batches(
+        self, trials: Sequence[Hypothesis]
+    ) -> Iterator[tuple[Sequence[Hypothesis], dict[str, NDArray[np.uint8]], Bools]]:
+        """The trials that run at a time, the bytes that they leave, and which have come to their end."""
+        size = self.arena.copies
+        for first in range(0, len(trials), size):
+            if time.process_time() > self.deadline:
+                return
+            part = [each for each in trials[first : first + size] if self._runs(each)]
+            if part:
+                results = self.arena.run([each.changes for each in part])
+                self._late += [each for each, late in zip(part, results.late.tolist(), strict=True) if late]
+                yield part, results.data, results.ended
+
+    def _try_late(self) -> None:
+        """Tries those again that take much longer than the launch itself, among themselves."""
+        late, self._late = self._late, []
+        usual, self.arena.most = self.arena.most, LONGER * self.arena.most
+        self._try(late)
+        self.arena.most, self._late = usual, []
+
+    def _runs(self, each: Hypothesis) -> bool:
+        """Whether all of its instructions can be executed."""
+        try:
+            self.arena.compiles(each.changes)
+        except (Error, AssertionError, KeyError, ValueError, TypeError, AttributeError):
+            return False
+        return True
+
+    def _judge(self, each: Hypothesis, data: Mapping[str, NDArray[np.uint8]]) -> None:
+        left = 0
+        for name, row in data.items():
+            wrong_now = self._wrong(name, row)[0]
+            if not self.whole:
+                wrong_now &= self.owned[name] | self._changed(name, row)[0]
+            left += int(wrong_now.sum())
+        outcome = Outcome(each, left)
+        if left == 0 and self.whole_right(each):
+            self.found.append(outcome)
+        elif left <= HELPS * self.wrong and len(each.changes) == 1:
+            for key in (each.key, *each.other_keys):
+                self._helped[key][each.place] = each
+                self._renewed.add(key)
+        if left and (self.best is None or left < self.best.left):
+            self.best = outcome
+
+    def whole_right(self, each: Hypothesis) -> bool:
+        """Whether the launch as a whole is right, of a hypothesis that mends the CTAs of the arena."""
+        places = tuple(sorted(each.changes))
+        if places in self._answered or self._failed >= MOST_FAILED:
+            return False
+        if self.mends(each.changes):
+            self._answered.add(places)
+            return True
+        self._failed += 1
+        return False
+
+    # Elements
+
+    def _wrong(self, name: str, rows: NDArray[np.uint8]) -> Bools:
+        """bool [row, *shape]: wrong elements of a buffer in each row of bytes."""
+        expected = self.capture.after[name]
+        arrays = np.ascontiguousarray(rows).view(expected.dtype).reshape(len(rows), *expected.shape)
+        return wrong(arrays, expected, self.rtol, self.atol)
+
+    def _changed(self, name: str, rows: NDArray[np.uint8]) -> Bools:
+        return self._elements(name, rows != self.initial[name][None])
+
+    def _elements(self, name: str, differs: Bools) -> Bools:
+        """bool [row, *shape]: elements of which a byte is marked, bool [row, byte]."""
+        expected = self.capture.after[name]
+        marked: Bools = differs.reshape(len(differs), *expected.shape, expected.itemsize).any(axis=-1)
+        return marked
+
+
+def grouped(kernel: Kernel, hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """Changes of one kind at all instructions from one line of the source, and at all with one opcode."""
+    groups: dict[object, list[Hypothesis]] = defaultdict(list)
+    for each in hypotheses:
+        item = kernel.items[each.place]
+        assert isinstance(item, Operation)
+        opcode = item.instruction.form.opcode
+        for key in (each.key, *each.other_keys):
+            if item.source is not None:
+                groups[item.source, opcode, key].append(each)
+            if item.instruction.form.is_matrix or opcode.startswith(("ldmatrix", "shfl", "cp", "st")):
+                groups[None, opcode, key].append(each)
+    found: dict[object, Hypothesis] = {}
+    for (source, *_), group in groups.items():  # type: ignore[misc]
+        if len({each.place for each in group}) > 1:
+            whole = together(group)
+            factor = ALL_OF_LINE if source is not None else ALL_OF_OPCODE
+            kind = (str(whole.key), tuple(sorted(whole.changes)), tuple(each.key for each in group))
+            found.setdefault(kind, replace(whole, weight=factor * whole.weight))
+    return list(found.values())

@@ -1,0 +1,232 @@
+"""What strong operations hand from thread to thread: release and acquire patterns at each scope.
+
+A pattern releases by an operation with .release, or by a fence before a strong write; it acquires by one with
+.acquire, or by a fence behind a strong read that has seen the write. PTX ISA 9.0, 8.8 (release and acquire patterns),
+8.9.2 (synchronization). What a fence of one thread covers goes through a barrier to others, whose relaxed writes then
+hand it on: PTX does not say so, but kernels rely on it (assumed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.check.memory_model.clocks import Clocks, Released
+from simulator.check.memory_model.semantics import Scope
+from simulator.state.registers import WARP_SIZE, Lanes, Warps
+
+if TYPE_CHECKING:
+    from simulator.check.memory_model.order import Follower
+
+Levels = list[Released | None]  # by scope: what reaches threads of the CTA, of the cluster, of the GPU
+Thread = tuple[int, int]
+
+
+@dataclass
+class Handed:
+    """What the threads of one CTA have released at a location."""
+
+    cta: int
+    cluster: int
+    levels: Levels
+
+
+@dataclass
+class Locations:
+    """The locations of strong writes that release something.
+
+    Attributes:
+        entries: by location, what its present value hands on, by CTA.
+    """
+
+    entries: dict[tuple[str, int], dict[int, Handed]] = field(default_factory=dict)
+
+    # Fences. What a thread has fenced is kept by the follower of its batch.
+
+    def fenced(self, follower: Follower, warps: Warps, lanes: Lanes, scope: Scope) -> None:
+        """Threads execute a fence: what they know is fenced from now on, and what they have seen by strong reads is
+        acquired."""
+        notes = _notes(follower)
+        for index, lane in np.argwhere(lanes).tolist():
+            row = int(warps[index])
+            for handed, reach in notes.seen.pop((row, lane), ()):
+                self._acquire(follower, row, lane, handed, min(reach, scope))
+            for released in notes.looked.pop((row, lane), ()):
+                follower.clocks.acquire(*_one(row, lane), released)
+        for index in np.flatnonzero(lanes.any(axis=1)).tolist():
+            rows = warps[index : index + 1]
+            for lane in np.flatnonzero(lanes[index]).tolist():
+                one = np.zeros((1, WARP_SIZE), np.bool_)
+                one[0, lane] = True
+                released = Released(follower.clocks.of_threads(rows, one), _others(follower, int(rows[0]), lane))
+                levels = notes.fenced.setdefault((int(rows[0]), lane), [None, None, None])
+                for level in range(scope + 1):
+                    levels[level] = released
+            follower.clocks.stamp[rows] += 1
+
+    def of_fences(self, follower: Follower, row: int, lanes: NDArray[np.bool_], scope: Scope) -> Released | None:
+        """What threads of a warp have fenced for a scope; None: nothing."""
+        notes, found = _notes(follower), None
+        for lane in np.flatnonzero(lanes).tolist():
+            one = notes.fenced.get((row, lane), _NOTHING)[scope]
+            found = one if found is None else found if one is None else found.joined(one)
+        return found
+
+    def looked(self, follower: Follower, row: int, lanes: NDArray[np.bool_], released: Released) -> None:
+        """A relaxed wait has seen what a fence will acquire."""
+        for lane in np.flatnonzero(lanes).tolist():
+            _notes(follower).looked.setdefault((row, lane), []).append(released)
+
+    def arrives(self, follower: Follower, key: object, warps: Warps, lanes: Lanes) -> None:
+        """Threads arrive at a barrier: what they have fenced is handed on, as fenced."""
+        notes = _notes(follower)
+        if not notes.fenced:
+            return
+        gathered = notes.barriers.setdefault(key, [None, None, None])
+        for index, lane in np.argwhere(lanes).tolist():
+            _merge(gathered, notes.fenced.get((int(warps[index]), lane), _NOTHING))
+
+    def leaves(self, follower: Follower, key: object, warps: Warps, lanes: Lanes) -> None:
+        """Threads leave a barrier."""
+        notes = _notes(follower)
+        gathered = notes.barriers.pop(key, None)
+        if gathered is None:
+            return
+        for index, lane in np.argwhere(lanes).tolist():
+            _merge(notes.fenced.setdefault((int(warps[index]), lane), [None, None, None]), gathered)
+
+    # Strong operations
+
+    def stored(self, follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
+        """Threads store strongly: what they release takes the place of what was there."""
+        means, notes = follower.semantics, _notes(follower)
+        if not (means.releases or notes.fenced or self.entries):
+            return
+        for row, lane, key in _each(follower, space, where, warps, lanes):
+            handed = self._released(follower, row, lane, means.releases, means.scope)
+            if handed is None:
+                self.entries.pop(key, None)
+            else:
+                self.entries[key] = {handed.cta: handed}
+
+    def updated(self, follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
+        """Threads update atomically: they see what was released, and add what they release."""
+        means, notes = follower.semantics, _notes(follower)
+        if not (means.releases or notes.fenced or self.entries):
+            return
+        for row, lane, key in _each(follower, space, where, warps, lanes):
+            self._see(follower, row, lane, key, means.acquires, means.scope)
+            handed = self._released(follower, row, lane, means.releases, means.scope)
+            if handed is not None:
+                entry = self.entries.setdefault(key, {})
+                known = entry.get(handed.cta)
+                entry[handed.cta] = handed if known is None else Handed(
+                    known.cta, known.cluster, _merge(list(known.levels), handed.levels)
+                )  # fmt: skip
+
+    def loaded(self, follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
+        """Threads load strongly."""
+        if self.entries:
+            means = follower.semantics
+            for row, lane, key in _each(follower, space, where, warps, lanes):
+                self._see(follower, row, lane, key, means.acquires, means.scope)
+
+    def _see(
+        self, follower: Follower, row: int, lane: int, key: tuple[str, int], acquires: bool, scope: Scope
+    ) -> None:
+        entry = self.entries.get(key)
+        if not entry:
+            return
+        for handed in list(entry.values()):
+            if acquires:
+                self._acquire(follower, row, lane, handed, scope)
+            else:
+                seen = _notes(follower).seen.setdefault((row, lane), [])
+                if not any(known is handed for known, _ in seen):
+                    seen.append((handed, scope))
+
+    def _released(self, follower: Follower, row: int, lane: int, releases: bool, scope: Scope) -> Handed | None:
+        levels: Levels = list(_notes(follower).fenced.get((row, lane), _NOTHING))[: scope + 1] + [None] * (2 - scope)
+        if releases:
+            rows, one = _one(row, lane)
+            released = follower.clocks.release(rows, one)
+            levels = [released if level <= scope else None for level in range(3)]
+        if not any(levels):
+            return None
+        whole = row + follower.first_row
+        return Handed(whole // follower.memories.warps, whole // follower.clocks.warps, levels)
+
+    @staticmethod
+    def _acquire(follower: Follower, row: int, lane: int, handed: Handed, scope: Scope | int) -> None:
+        whole, clocks = row + follower.first_row, follower.clocks
+        near = whole // clocks.warps == handed.cluster
+        level = 0 if whole // follower.memories.warps == handed.cta else 1 if near else 2
+        released = handed.levels[level]
+        if released is None or level > scope:
+            return
+        if near:
+            clocks.acquire(*_one(row, lane), released)
+        else:
+            clocks.acquire_elsewhere(row, lane, handed.cluster, released, whole // clocks.warps)
+
+
+@dataclass
+class Notes:
+    """What threads of a batch have fenced, and what they have seen and not acquired.
+
+    Attributes:
+        fenced: by thread, what its strong writes hand on, by scope.
+        seen: by thread, what its strong reads have seen, and their scope.
+        looked: by thread, what relaxed waits for mbarriers have seen.
+        barriers: by barrier, what those who have arrived there had fenced.
+    """
+
+    fenced: dict[Thread, Levels] = field(default_factory=dict)
+    seen: dict[Thread, list[tuple[Handed, Scope]]] = field(default_factory=dict)
+    looked: dict[Thread, list[Released]] = field(default_factory=dict)
+    barriers: dict[object, Levels] = field(default_factory=dict)
+
+
+_NOTHING: Levels = [None, None, None]
+
+
+def _notes(follower: Follower) -> Notes:
+    return follower.notes
+
+
+def _others(follower: Follower, row: int, lane: int) -> dict[int, NDArray[np.int32]]:
+    clocks: Clocks = follower.clocks
+    return clocks.others[int(clocks.elsewhere[row, lane])]
+
+
+def _merge(into: Levels, other: Sequence[Released | None]) -> Levels:
+    """Adds to what is handed on at each scope, in place."""
+    for level, given in enumerate(other):
+        mine = into[level]
+        if given is not None and mine is not given:
+            into[level] = given if mine is None else mine.joined(given)
+    return into
+
+
+def _one(row: int, lane: int) -> tuple[Warps, Lanes]:
+    one = np.zeros((1, WARP_SIZE), np.bool_)
+    one[0, lane] = True
+    return np.array([row], np.intp), one
+
+
+def _each(
+    follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes
+) -> list[tuple[int, int, tuple[str, int]]]:
+    """The threads, row and lane, with the location that each accesses."""
+    index, lane = np.nonzero(lanes)
+    address = np.broadcast_to(where, lanes.shape)[index, lane]
+    if space == "shared":
+        address = follower.state.places(warps[index], address) + (follower.first_row << 32)
+    return [
+        (row, one, (space, at))
+        for row, one, at in zip(warps[index].tolist(), lane.tolist(), address.tolist(), strict=True)
+    ]

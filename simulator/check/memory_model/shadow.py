@@ -1,0 +1,102 @@
+"""Who accessed each piece of a memory last: the last write, and the last reads since.
+
+A memory is followed in pieces of `1 << shift` bytes, the smallest access that the kernel makes to it, so that every
+access covers whole pieces and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Pieces = NDArray[np.int64]
+NOBODY = -1
+STRONG, SILENT = 1, 2  # flags of a write: it is a strong operation; it has not changed the value
+WHOLE = -1  # in place of the first lane of a read: the warp has read together
+
+
+class Writers(NamedTuple):
+    """The last writes of pieces, each [n]: the thread (NOBODY; below it a unit), its stamp, the place of the
+    instruction, flags."""
+
+    thread: NDArray[np.int32]
+    stamp: NDArray[np.int32]
+    place: NDArray[np.int32]
+    flags: NDArray[np.uint8]
+
+
+class Shadow:
+    """The shadow of a memory.
+
+    Attributes:
+        shift: the logarithm of the bytes of a piece.
+        slots: how many readers are kept of each piece; each reader has its slot, where the latest one stays.
+        undefined: int32 [piece]: 0 for what has been written; else why not, as `simulator.check.memory_model.taint`
+            numbers it.
+    """
+
+    def __init__(self, size: int, shift: int, slots: int, undefined: int = 0) -> None:
+        self.shift, self.slots = shift, slots
+        count = (size + (1 << shift) - 1) >> shift
+        self._thread = np.zeros(count, np.int32)  # 0: nobody; above 0 a thread, from 1; below 0 a unit
+        self._stamp = np.zeros(count, np.int32)
+        self._place = np.zeros(count, np.int32)
+        self._flags = np.zeros(count, np.uint8)
+        # of readers: thread from 1 (0: nobody), the first lane of those that read with it, stamp, place
+        self._readers = np.zeros((count, slots), np.int32)
+        self._first = np.zeros((count, slots), np.int8)
+        self._read_stamp = np.zeros((count, slots), np.int32)
+        self._read_place = np.zeros((count, slots), np.int32)
+        self.undefined = np.full(count, undefined, np.int32) if undefined else np.zeros(count, np.int32)
+
+    def pieces(self, offsets: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        """[..., k]: the pieces of accesses of `size` bytes at offsets [...]."""
+        return (offsets >> self.shift)[..., None] + np.arange(max(size >> self.shift, 1))
+
+    def writers(self, pieces: Pieces) -> Writers:
+        """The last writes of pieces [n]."""
+        thread = self._thread[pieces]
+        number = thread - (thread > 0) - (thread == 0)
+        return Writers(number, self._stamp[pieces], self._place[pieces], self._flags[pieces])
+
+    def readers(self, pieces: Pieces) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """The last reads of pieces [n], each [n, slot]: thread (NOBODY), first lane (or WHOLE), stamp, place."""
+        thread = self._readers[pieces]
+        return (
+            thread - (thread > 0) - (thread == 0),
+            self._first[pieces],
+            self._read_stamp[pieces],
+            self._read_place[pieces],
+        )
+
+    def write(self, pieces: Pieces, thread: NDArray[Any], stamp: Any, place: int, flags: Any) -> NDArray[np.bool_]:
+        """Notes writes by threads [n] (units below NOBODY); returns bool [n], those that others overwrite in the same
+        instruction."""
+        given = (thread + (thread >= 0)).astype(np.int32)
+        self._thread[pieces] = given
+        self._stamp[pieces] = stamp
+        self._place[pieces] = place
+        self._flags[pieces] = flags
+        self._readers[pieces] = 0
+        lost: NDArray[np.bool_] = self._thread[pieces] != given
+        return lost
+
+    def read(
+        self, pieces: Pieces, thread: NDArray[Any], slot: NDArray[Any], stamp: Any, place: int, whole: bool
+    ) -> None:
+        """Notes reads by threads [n], in their slots."""
+        self._readers[pieces, slot] = thread + (thread >= 0)
+        self._read_stamp[pieces, slot] = stamp
+        self._read_place[pieces, slot] = place
+        if whole:
+            self._first[pieces, slot] = WHOLE
+        else:
+            self._first[pieces[::-1], slot[::-1]] = (thread & 31)[::-1]
+
+    def forget(self, first: int, count: int) -> None:
+        """Forgets the accesses to some pieces: they begin a new life."""
+        part = slice(first, first + count)
+        self._thread[part] = 0
+        self._readers[part] = 0

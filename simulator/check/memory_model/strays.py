@@ -1,0 +1,117 @@
+"""Accesses outside of all memory, misaligned ones, and those beyond what an array was declared to hold: all of a
+run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.check.memory_model.races import Party
+from simulator.state.device_memory import Buffer
+from simulator.state.registers import Warps
+from simulator.state.windows import RANK_BIT
+
+if TYPE_CHECKING:
+    from simulator.check.memory_model.order import Follower
+
+_WITHIN = (1 << RANK_BIT) - 1
+Ints = NDArray[Any]
+
+
+@dataclass
+class Stray:
+    """Accesses of one instruction that go astray in one way.
+
+    Attributes:
+        rule: "out-of-bounds", "shared-memory-bounds", "misaligned-address" or "declared-bounds".
+        party: the first thread that does it.
+        what: the first such access, in words.
+        count: accesses.
+    """
+
+    rule: str
+    party: Party
+    what: str
+    count: int = 0
+
+
+@dataclass
+class Strays:
+    """What went astray, by rule and place.
+
+    Attributes:
+        shapes: by buffer, rows, columns, elements from row to row, and bytes of an element, where they are declared.
+    """
+
+    found: dict[tuple[str, int], Stray] = field(default_factory=dict)
+    shapes: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
+
+    def _add(self, rule: str, follower: Follower, row: int, lane: int, what: str, count: int, access: str) -> None:
+        place = follower.state.line
+        if (rule, place) not in self.found:
+            warps = follower.memories.warps
+            cta = int(follower.state.batch.ctas[row // warps])
+            self.found[rule, place] = Stray(rule, Party(place, cta, row % warps, lane, access), what)
+        self.found[rule, place].count += count
+
+    def shared(
+        self, follower: Follower, address: Ints, size: int, row: Warps, lane: Ints, bad: NDArray[np.bool_], access: str
+    ) -> None:
+        """Notes accesses outside of shared memory."""
+        index = np.flatnonzero(bad)
+        held: Any = follower.state.shared
+        for misaligned in (False, True):
+            mine = index[_misaligned(address[index], size, held.size) == misaligned]
+            if mine.size:
+                first = int(mine[0])
+                offset = int(address[first]) & _WITHIN if int(address[first]) >= 0 else int(address[first])
+                offset -= 1 << 32 if offset > 1 << 31 else 0
+                what = f"{access} {size} bytes at shared[{offset}]"
+                what += f", no multiple of {size}" if misaligned else f", outside of the {held.size} bytes of the CTA"
+                rule = "misaligned-address" if misaligned else "shared-memory-bounds"
+                self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access)
+
+    def beyond(
+        self, follower: Follower, buffer: Buffer | None, address: Ints, size: int, row: Warps, lane: Ints, bad: Ints,
+        access: str,
+    ) -> None:  # fmt: skip
+        """Notes accesses outside of all buffers, or misaligned ones."""
+        misaligned = address[bad] % size != 0
+        memory: Any = follower.state.memory
+        for wrong, mine in ((False, bad[~misaligned]), (True, bad[misaligned])):
+            if mine.size:
+                first = int(mine[0])
+                at = int(address[first])
+                what = f"{access} {size} bytes at {at:#x}, "
+                what += f"no multiple of {size}" if wrong else memory.whereabouts(at)
+                rule = "misaligned-address" if wrong else "out-of-bounds"
+                self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access)
+
+    def declared(
+        self, follower: Follower, buffer: Buffer, address: Ints, size: int, row: Warps, lane: Ints, chosen: Ints,
+        access: str,
+    ) -> None:  # fmt: skip
+        """Notes accesses within a buffer and beyond the columns of its array."""
+        shape = self.shapes.get(buffer.name)
+        if shape is None or not chosen.size:
+            return
+        rows, columns, leading, element = shape
+        last = (address[chosen] - buffer.address + size - 1) // element
+        over = chosen[(last % leading >= columns) | (last // leading >= rows)]
+        if over.size:
+            first = int(over[0])
+            number = (int(address[first]) - buffer.address + size - 1) // element
+            what = (
+                f"{access} {buffer.name}[{number // leading}][{number % leading}] of an array that was declared with "
+                f"{rows} rows of {columns} elements"
+            )
+            self._add("declared-bounds", follower, int(row[first]), int(lane[first]), what, len(over), access)
+
+
+def _misaligned(address: Ints, size: int, held: int) -> NDArray[np.bool_]:
+    offset = address & _WITHIN
+    inside: NDArray[np.bool_] = (address >= 0) & (offset + size <= held) & (offset % size != 0)
+    return inside
