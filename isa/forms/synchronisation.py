@@ -89,6 +89,14 @@ def sees_other_threads(form: Form) -> bool:
     return first in ("atom", "nanosleep") or (first == "ld" and any(q in order for q in rest))
 
 
+def meets_order(form: Form) -> bool:
+    """Whether threads of a warp that execute an instruction together are taken to see behind it what each of them did
+    before. PTX promises it of `bar.warp.sync` alone; other instructions with .sync make threads wait for each other
+    (assumed). What `elect.sync`, `ldmatrix` and `stmatrix` do is in no order with accesses of other lanes."""
+    named = any(role.name == "membermask" for role in form.roles)
+    return (named or form.collective) and form.name.split(".")[0] not in ("elect", "ldmatrix", "stmatrix")
+
+
 def _cta_barrier(syntax: str, since: str, name: str = "", any_order: bool = False, roles: Roles = _named) -> Row:
     return instruction(
         syntax,

@@ -3,6 +3,7 @@ would order the two. Races with one cause are one finding."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from isa.ptx.instruction import register_names
 from simulator.check.launch_finding import LaunchFinding, Side
 from simulator.check.memory_model.order import Memories
 from simulator.check.memory_model.races import Party, Race
+from simulator.check.memory_model.rules import ORDER, ORDERS_OF
 from simulator.check.memory_model.strays import Stray
 from simulator.check.memory_model.taint import Origin
 from simulator.check.rules import launch_rule
@@ -19,6 +21,7 @@ from simulator.simulation.launch.blame import source_of
 from simulator.state.columns import stride_of
 from simulator.state.device_memory import DeviceMemory
 
+_LOCAL = re.compile(r"(?:E|N)(\d+)([A-Za-z_]\w*?)(?:E?$|_\d+$|E_\d+$)")  # the last name of a C++ symbol
 _PAIRS = 4  # further pairs of lines that a finding names
 
 
@@ -61,7 +64,7 @@ class Names:
         """Bytes of shared memory."""
         for begin, length, name in self.kernel.shared_variables:
             if begin <= offset < begin + length:
-                return f"{_range(offset - begin, size)} of '{name}' in shared memory"
+                return f"{_range(offset - begin, size)} of '{plain_name(name)}' in shared memory"
         if offset >= self.kernel.dynamic_offset:
             return f"{_range(offset - self.kernel.dynamic_offset, size)} of dynamic shared memory"
         return f"{_range(offset, size)} of shared memory"
@@ -69,6 +72,14 @@ class Names:
     def variable(self, race: Race) -> str:
         """The variable or the buffer of a race."""
         return self.bytes_at(race.space, race.address, race.size).split(" of ", 1)[-1]
+
+
+def plain_name(symbol: str) -> str:
+    """A variable as the source calls it, of its C++ symbol: "tile" of "_ZZ4gemmE4tile"; other names as they are."""
+    found = _LOCAL.search(symbol)
+    if symbol.startswith("_Z") and found and len(found[2]) >= int(found[1]):
+        return found[2][: int(found[1])]
+    return symbol
 
 
 def split_one(cta: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -81,8 +92,12 @@ def _range(offset: int, size: int) -> str:
     return f"byte {offset}" if size == 1 else f"bytes {offset} to {offset + size - 1}"
 
 
-def findings_of(memories: Memories, names: Names) -> list[LaunchFinding]:
-    """The findings of a launch's accesses."""
+def findings_of(memories: Memories, names: Names, gone: Sequence[tuple[int, Party]]) -> list[LaunchFinding]:
+    """The findings of a launch's accesses.
+
+    Args:
+        gone: CTAs that may have exited before a thread of another one accesses their shared memory, and that thread.
+    """
     races = list(memories.races.found.values())
     serious = [race for race in races if not race.benign]
     found = [_race(group, names) for group in _with_one_cause(serious, names)]
@@ -90,7 +105,22 @@ def findings_of(memories: Memories, names: Names) -> list[LaunchFinding]:
     reaching = {origin.place for origin in memories.origins.found if origin.reached}
     origins = [each for each in memories.origins.found if each.reached or each.place not in reaching]
     found += [_unwritten(origin, names, memories) for origin in origins]
+    by_place = {party.place: (cta, party) for cta, party in gone}
+    found += [_gone(cta, party, names) for cta, party in by_place.values()]
     return found + [_stray(stray, names) for stray in memories.strays.found.values()]
+
+
+def _gone(cta: int, party: Party, names: Names) -> LaunchFinding:
+    item, known = names.item(party), launch_rule("peer-exited")
+    what = (
+        f"accesses shared memory of CTA {split_one(cta, names.grid)}, which may have exited: no thread of that CTA "
+        "waits for the access"
+    )
+    fix = "barrier.cluster (arrive and wait) behind the last access, in all CTAs of the cluster"
+    return LaunchFinding(
+        "peer-exited", item.line, source_of(item), item.text, names.thread(party), what, fix, states=known.rule,
+        section=known.section,
+    )  # fmt: skip
 
 
 _REACHED = {
@@ -159,7 +189,8 @@ def _order(race: Race, names: Names) -> tuple[object, ...]:
 def _race(group: Sequence[Race], names: Names) -> LaunchFinding:
     race = group[0]
     rule = "benign-race" if race.benign else f"{race.space}-memory-race"
-    known = launch_rule(rule)
+    known, name = launch_rule(rule), _order_of(race, names)
+    stated = ORDER[name]
     item, other = names.item(race.second), names.item(race.first)
     where = names.bytes_at(race.space, race.address, race.size)
     lines = {item.line, other.line}
@@ -169,8 +200,24 @@ def _race(group: Sequence[Race], names: Names) -> LaunchFinding:
         rule, item.line, source_of(item), item.text, names.thread(race.second), _what(race, names, where),
         _fix(race, item, other), sum(each.count for each in group), known.counts,
         Side(other.line, source_of(other), other.text, names.thread(race.first), race.first.access, where),
-        known.rule, known.section, tuple(line for line in also if line not in lines),
+        f"{name}: {stated.rule}", stated.section, tuple(line for line in also if line not in lines),
     )  # fmt: skip
+
+
+def _order_of(race: Race, names: Names) -> str:
+    """The rule of order that the two threads need, by its name in `ORDER`."""
+    if race.one_instruction:
+        return "one-instruction"
+    if race.narrow:
+        return "scope"
+    for party in (race.first, race.second):
+        name = next((ORDERS_OF[each] for each in ORDERS_OF if names.item(party).opcode.startswith(each)), "")
+        if name and party.cta < 0:
+            return name
+    apart = race.apart
+    if apart.same_warp:
+        return "warp-sync"
+    return "cta-barrier" if apart.same_cta else "cluster-barrier" if apart.same_cluster else "release-acquire"
 
 
 def _what(race: Race, names: Names, where: str) -> str:

@@ -74,16 +74,20 @@ def _place(machine: CtaState, space: str, address: int, size: int, warp: int) ->
     return _Place(cta.shared, offset + units)
 
 
-def _read(machine: CtaState, place: _Place, warp: int) -> Bytes:
+def _read(machine: CtaState, place: _Place, warp: int, lane: int) -> Bytes:
     if place.shared is None:
+        if machine.order is not None:
+            machine.order.moves("global", place.units[0], BULK_UNIT, warp, lane)
         return machine.memory.read(place.units, BULK_UNIT)
     data, races = place.shared.read(place.units, BULK_UNIT, machine.actors(np.array([warp], np.intp)))
     raced(machine, races)
     return data
 
 
-def _write(machine: CtaState, place: _Place, data: Bytes, warp: int) -> None:
+def _write(machine: CtaState, place: _Place, data: Bytes, warp: int, lane: int) -> None:
     if place.shared is None:
+        if machine.order is not None:
+            machine.order.moves("global", place.units[0], BULK_UNIT, warp, lane, data=data[0])
         machine.memory.write(place.units, data)
     else:
         raced(machine, place.shared.write(place.units, data, machine.actors(np.array([warp], np.intp))))
@@ -137,7 +141,7 @@ def _bulk(instruction: Instruction, form: Form, operation: str, kind: str) -> Ex
                 combine = partial(_masked, given["bytes"])
             elif operation:
                 combine = partial(_combined, kind, operation)
-            moving = _moving(machine, thread.row, read, written, combine)
+            moving = _moving(machine, thread, read, written, combine)
             facts.append(hand_over(machine, form, thread, moving, arrival))
         fact = together(facts)
         return replace(fact, peer=True) if source != "global" and isinstance(fact, BulkFacts) else fact
@@ -158,19 +162,21 @@ def _bulk(instruction: Instruction, form: Form, operation: str, kind: str) -> Ex
 
 
 def _moving(
-    machine: CtaState, warp: int, read: _Place, written: _Place, combine: Callable[[Bytes, Bytes], Bytes] | None
+    machine: CtaState, thread: Thread, read: _Place, written: _Place, combine: Callable[[Bytes, Bytes], Bytes] | None
 ) -> Move:
     """Copies bytes, or writes what `combine` makes of the old and the new ones."""
     if not written.units.size:
         return Move(lambda: None, lambda _: None)
 
+    who = thread.row, thread.lane
+
     def store(data: Bytes) -> None:
         if combine is not None:
-            data = combine(_read(machine, written, warp), data)
-        _write(machine, written, data, warp)
+            data = combine(_read(machine, written, *who), data)
+        _write(machine, written, data, *who)
 
     reads, writes = (None if each.shared is None else (each.units, BULK_UNIT) for each in (read, written))
-    return Move(lambda: _read(machine, read, warp), store, reads, writes, commutes=combine is not None)
+    return Move(lambda: _read(machine, read, *who), store, reads, writes, commutes=combine is not None)
 
 
 def _masked(mask: int, old: Bytes, new: Bytes) -> Bytes:
@@ -298,8 +304,7 @@ def fill(instruction: Instruction, form: Form) -> Executor:
             units = address + np.arange(0, size, _FILL_UNIT, dtype=np.int64)[None]
             zeros, actor = np.zeros((*units.shape, _FILL_UNIT), np.uint8), machine.actors(warps[row : row + 1])
             if size and machine.order is not None:
-                whole = np.ones(units.shape, np.bool_)
-                machine.order.writes("shared", units, zeros, warps[row : row + 1], whole)
+                machine.order.moves("shared", units[0], _FILL_UNIT, int(warps[row]), lane, data=zeros[0])
             if size:
                 raced(machine, state.shared.write(units, zeros, actor))
         machine.note(instruction, warps)

@@ -36,6 +36,12 @@ class MemoryOrder(Protocol):
     def defined(self, where: Addresses, size: int, warps: Warps) -> None:
         """Called when the hardware itself has written bytes of shared memory, at addresses [warp, access]."""
 
+    def moves(
+        self, space: str, where: Addresses, size: int, warp: int, lane: int, *, data: NDArray[np.uint8] | None = None
+    ) -> None:
+        """Called before one thread reads pieces of `size` bytes at addresses [access] of global memory, or writes
+        `data` uint8 [access, byte] to global or shared memory, in one instruction."""
+
     def warps_met(self, warps: Warps, lanes: Lanes, masks: NDArray[np.uint32] | None) -> None:
         """Called when threads of each warp have executed an instruction together: those with the same mask, uint32
         [warp, lane]; None: all of `lanes`."""
@@ -43,8 +49,8 @@ class MemoryOrder(Protocol):
     def fenced(self, warps: Warps, lanes: Lanes, scope: str) -> None:
         """Called when threads execute a fence of a scope: "cta", "cluster", "gpu" or "sys"."""
 
-    def arrives(self, key: object, warps: Warps, lanes: Lanes) -> None:
-        """Called when threads of one cluster arrive at a barrier."""
+    def arrives(self, key: object, warps: Warps, lanes: Lanes, *, orders: bool = True) -> None:
+        """Called when threads of one cluster arrive at a barrier; `orders`: not with .relaxed."""
 
     def leaves(self, key: object, warps: Warps, lanes: Lanes, *, last: bool = True) -> None:
         """Called when threads of one cluster leave a barrier at which all of its threads have arrived.

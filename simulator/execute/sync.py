@@ -186,7 +186,7 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
         reader(instruction.by_role.get(name, Immediate(default))) for name, default in (("count", 1), ("tx_count", 0))
     )
     drop, complete = "arrive_drop" in form.name, "noComplete" not in form.qualifiers
-    orders = "relaxed" not in form.qualifiers
+    orders, own_cta = "relaxed" not in form.qualifiers, "cta" in form.qualifiers
     state = instruction.by_role.get("state", Sink())
     write = None if isinstance(state, Sink) else writer(state, 64)
 
@@ -208,7 +208,8 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
             machine.uses(party.address, party.warp, party.lanes, changes=False)
             if machine.order is not None:
                 phase = cta.mbarriers.at(offset).phase
-                machine.order.signals((cta.number, offset), phase, party.warp, party.lanes.tolist(), orders=orders)
+                reaches = orders and not (own_cta and cta.number != machine.resident(party.warp).number)
+                machine.order.signals((cta.number, offset), phase, party.warp, party.lanes.tolist(), orders=reaches)
             many, steps = len(party.lanes), [(party.lanes[i : i + 1], 1) for i in range(len(party.lanes))]
             plain = complete and not expected and number * many <= cta.mbarriers.at(offset).pending
             if (

@@ -210,6 +210,8 @@ def _bringing(machine: LaunchState, thread: Thread, tensor: TensorMap, moved: Mo
     actor = machine.actors(np.array([thread.row], np.intp))
 
     def fetch() -> Bytes:
+        if machine.order is not None:
+            machine.order.moves("global", inside.memory, inside.bytes, thread.row, thread.lane)
         data = machine.memory.read(inside.memory[None], inside.bytes)
         if tensor.type.startswith("tf32"):
             data = rounded_to_tf32(data.reshape(-1)).reshape(data.shape)
@@ -277,6 +279,8 @@ def _sending(machine: LaunchState, thread: Thread, tensor: TensorMap, moved: Mov
             return
         if padded:
             data = packed_to_6_bits(data).reshape(1, -1, pieces.bytes)
+        if machine.order is not None:
+            machine.order.moves("global", pieces.memory, pieces.bytes, thread.row, thread.lane, data=data[0])
         if operation is None:
             machine.memory.write(pieces.memory[None], data)
             return

@@ -69,6 +69,8 @@ class Judge:
             threads = Threads(threads.row, np.where(own, (other + 1) % WARP_SIZE, threads.lane))
         apart = self._unordered(space, threads, other, stamp)
         flags = last.flags[chosen]
+        if touched.shadow.observers and apart.any():
+            apart &= ~self._observed(space, touched, threads, chosen, apart & (flags & STRONG != 0))
         strong = (flags & STRONG != 0) & (means.strong and not means.data)
         bad, narrow = self._racing(apart, strong, (flags >> 2) & 3, int(means.scope), space, threads, other)
         if not bad.size:
@@ -172,6 +174,21 @@ class Judge:
                 unordered[index] = seen < stamp[index]
         return unordered
 
+    def _observed(
+        self, space: str, touched: Touched, threads: Threads, chosen: Ints, asked: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """bool [n]: of those that are asked for, whether a thread that has read the last write of the piece comes
+        before."""
+        seen = np.zeros(len(chosen), np.bool_)
+        for index in np.flatnonzero(asked).tolist():
+            observer = touched.shadow.observers.get(int(touched.pieces[chosen[index]]))
+            if observer is not None:
+                one = Threads(threads.row[index : index + 1], threads.lane[index : index + 1])
+                same = int(self._number(space, one)[0]) == observer[0]
+                other = np.array([observer[0]]), np.array([observer[1]])
+                seen[index] = same or not self._unordered(space, one, *other)[0]
+        return seen
+
     def _nobody_knows(
         self, space: str, threads: Threads, other: Ints, stamp: Ints, asked: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
@@ -185,7 +202,13 @@ class Judge:
         return nobody
 
     def _racing(
-        self, apart: NDArray[np.bool_], strong: Ints, scope: Ints, own_scope: int, space: str, threads: Threads,
+        self,
+        apart: NDArray[np.bool_],
+        strong: Ints,
+        scope: Ints,
+        own_scope: int,
+        space: str,
+        threads: Threads,
         other: Ints,
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Which of the pairs race, and whether these are strong operations whose scope is too narrow."""

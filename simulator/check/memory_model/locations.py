@@ -135,9 +135,7 @@ class Locations:
             for row, lane, key in _each(follower, space, where, warps, lanes):
                 self._see(follower, row, lane, key, means.acquires, means.scope)
 
-    def _see(
-        self, follower: Follower, row: int, lane: int, key: tuple[str, int], acquires: bool, scope: Scope
-    ) -> None:
+    def _see(self, follower: Follower, row: int, lane: int, key: tuple[str, int], acquires: bool, scope: Scope) -> None:
         entry = self.entries.get(key)
         if not entry:
             return

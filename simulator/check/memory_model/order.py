@@ -110,6 +110,7 @@ class Follower:
         self.values = Definedness(state, memories.origins, self.first_row)
         self._data = shared
         self.notes = Notes()
+        self.far: dict[tuple[int, int, int], tuple[int, int]] = {}  # CTA, row and place of an access to it: lane, stamp
         self._judge = Judge(memories, self.clocks, self.first_row)
         self._barriers: dict[object, Released] = {}
         self._phases: dict[Key, dict[int, Released]] = {}
@@ -136,6 +137,8 @@ class Follower:
             thread = threads.number if space == "shared" else threads.number + self.first_row * WARP_SIZE
             shadow.read(pieces, thread, slot, self.clocks.stamp[threads.row], _flagged(place, means), whole)
             self._load(space, touched)
+            if means.strong:
+                self._observe(space, touched)
         if means.strong:
             self.memories.locations.loaded(self, space, where, warps, lanes)
 
@@ -215,6 +218,15 @@ class Follower:
         if space == "global":
             self.memories.origins.reach(marks, self.state.line, "output")
 
+    def _observe(self, space: str, touched: Touched) -> None:
+        """Notes who has read strongly what a strong operation wrote last: that write comes before what the reader does
+        then. PTX ISA 9.0, 8.9.4 (observation order), 8.9.5 (causality order)."""
+        threads = touched.threads
+        number = threads.number if space == "shared" else threads.number + self.first_row * WARP_SIZE
+        stamps = self.clocks.stamp[threads.row]
+        for piece, thread, stamp in zip(touched.pieces.tolist(), number.tolist(), stamps.tolist(), strict=True):
+            touched.shadow.observers[piece] = thread, stamp
+
     def _buffer_at(self, address: int) -> Buffer:
         memory = self.state.memory
         assert isinstance(memory, DeviceMemory)
@@ -244,6 +256,8 @@ class Follower:
             inside = self._in_shared(address, size, row)
             if not inside.all():
                 self.memories.strays.shared(self, address, size, row, lane, ~inside, access)
+            if self.memories.cluster > 1:
+                self._note_far(address[inside], row[inside], lane[inside])
             places = self._data.places(address[inside], row[inside])
             yield self._cut(self.shared, places, size, np.flatnonzero(inside), row[inside], lane[inside], 0)
             return
@@ -269,6 +283,26 @@ class Follower:
         inside: NDArray[np.bool_] = (address >= 0) & (offset + size <= self._data.size) & (offset % size == 0)
         return inside & (rank < self._data.cluster)
 
+    def _note_far(self, address: NDArray[np.int64], row: Warps, lane: NDArray[np.intp]) -> None:
+        """Notes accesses to shared memory of other CTAs, which must not exit before these."""
+        first = row // self.clocks.warps * self.memories.cluster
+        target = first + (address >> RANK_BIT)
+        for index in np.flatnonzero(target != row // self.state.warps).tolist():
+            key = int(target[index]), int(row[index]), self.state.line
+            self.far[key] = int(lane[index]), int(self.clocks.stamp[row[index]])
+
+    def end(self) -> list[tuple[int, Party]]:
+        """What other CTAs have accessed of the shared memory of CTAs that may have exited before: the number of such a
+        CTA, and who accessed it. Called when all threads have exited."""
+        found = []
+        for (cta, row, place), (lane, stamp) in self.far.items():
+            rows = np.arange(cta * self.state.warps, (cta + 1) * self.state.warps)
+            column = row % self.clocks.warps * WARP_SIZE + lane
+            if int(self.clocks.pool[self.clocks.know[rows], column].max()) < stamp:
+                party = self.memories.party(row + self.first_row, lane, place)
+                found.append((int(self.state.batch.ctas[cta]), party))
+        return found
+
     def _cut(
         self, shadow: Shadow, offsets: NDArray[np.int64], size: int, access: NDArray[np.intp], row: Warps, lane: Any,
         base: int,
@@ -278,6 +312,27 @@ class Follower:
         if each > 1:
             access, row, lane = (np.repeat(one, each) for one in (access, row, lane))
         return Touched(shadow, pieces.ravel(), access, Threads(row, lane), base)
+
+    def moves(
+        self, space: str, where: Addresses, size: int, warp: int, lane: int, *, data: NDArray[np.uint8] | None = None
+    ) -> None:
+        """As in `MemoryOrder`: the pieces as those of several warp-wide accesses of one lane each."""
+        unit = 1 << self.memories.shift
+        if space == "global" and size % unit:
+            return  # pieces of a box that are finer than the kernel's other accesses are not followed
+        if space == "global" and (off := where % unit != 0).any():
+            where, data = where[~off], data if data is None else data[~off]
+        rows = np.full(len(where), warp, np.intp)
+        lanes = np.zeros((len(where), WARP_SIZE), np.bool_)
+        lanes[:, lane] = True
+        addresses = np.broadcast_to(where[:, None], lanes.shape)
+        if self.semantics.atomic:
+            self.updates(space, addresses, size, rows, lanes)
+        elif data is None:
+            self.reads(space, addresses, size, rows, lanes)
+        else:
+            spread = np.broadcast_to(data[:, None], (*lanes.shape, data.shape[-1]))
+            self.writes(space, addresses, spread, rows, lanes)
 
     def defined(self, where: Addresses, size: int, warps: Warps) -> None:
         """As in `MemoryOrder`."""
@@ -303,9 +358,17 @@ class Follower:
         """As in `MemoryOrder`."""
         self.memories.locations.fenced(self, warps, lanes, scope_of((scope,)))
 
-    def arrives(self, key: object, warps: Warps, lanes: Lanes) -> None:
-        """As in `MemoryOrder`; the threads are of one cluster."""
-        released = self.clocks.release(warps, lanes)
+    def arrives(self, key: object, warps: Warps, lanes: Lanes, *, orders: bool = True) -> None:
+        """As in `MemoryOrder`."""
+        if orders:
+            released = self.clocks.release(warps, lanes)
+        else:
+            fences = self.memories.locations
+            pairs = zip(warps.tolist(), lanes, strict=True)
+            found = [fences.of_fences(self, row, own, Scope.CLUSTER) for row, own in pairs]
+            released = Released(np.zeros(self.clocks.pool.shape[1], np.int32))
+            for each in found:
+                released = released if each is None else released.joined(each)
         known = self._barriers.get(key)
         self._barriers[key] = released if known is None else known.joined(released)
         self.memories.locations.arrives(self, key, warps, lanes)

@@ -33,6 +33,7 @@ class Shadow:
     Attributes:
         shift: the logarithm of the bytes of a piece.
         slots: how many readers are kept of each piece; each reader has its slot, where the latest one stays.
+        observers: by piece, the thread that has read its last strong write last, and its stamp then.
         undefined: int32 [piece]: 0 for what has been written; else why not, as `simulator.check.memory_model.taint`
             numbers it.
     """
@@ -49,6 +50,7 @@ class Shadow:
         self._first = np.zeros((count, slots), np.int8)
         self._read_stamp = np.zeros((count, slots), np.int32)
         self._read_place = np.zeros((count, slots), np.int32)
+        self.observers: dict[int, tuple[int, int]] = {}
         self.undefined = np.full(count, undefined, np.int32) if undefined else np.zeros(count, np.int32)
 
     def pieces(self, offsets: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -80,6 +82,9 @@ class Shadow:
         self._place[pieces] = place
         self._flags[pieces] = flags
         self._readers[pieces] = 0
+        if self.observers:
+            for piece in np.unique(pieces).tolist():
+                self.observers.pop(piece, None)
         lost: NDArray[np.bool_] = self._thread[pieces] != given
         return lost
 

@@ -57,11 +57,13 @@ class Threads:
             the rank of that instruction then.
         kind: int32 [row, lane]: of a parked thread, a number of what those that it waits for must wait at.
         named: uint32 [row, lane]: of a parked thread, the mask of those.
+        by_warp: whether one warp goes on alone until it waits, the last ones first, in place of all in lock step.
     """
 
     everyone: Warps
     exists: Lanes
     first: int
+    by_warp: bool = False
 
     def __post_init__(self) -> None:
         self.at: NDArray[np.int32] = np.where(self.exists, self.first, DONE).astype(np.int32)
@@ -72,6 +74,7 @@ class Threads:
         self._turns = 0
         self._yielded: int | None = None
         self._parting = 0
+        self._current = len(self.exists)  # the row that goes on alone
         self._served = -1  # the rank of the threads that had a turn out of order last
 
     @property
@@ -85,6 +88,8 @@ class Threads:
         lowest = rank = int(self.at.min())
         if rank >= AWAY:
             return None
+        if self.by_warp:
+            return self._next_warp()
         self._turns += 1
         if self._turns % PATIENCE == 0 and self._yielded is None:
             self._yielded = rank
@@ -107,6 +112,21 @@ class Threads:
             rows = np.flatnonzero(some)
             lanes = members[rows]
         return Group(rank, limit, rows, None if lanes.all() else lanes, members, quantum)
+
+    def _next_warp(self) -> Group:
+        """The threads of one warp that go on next: of the same one as before until it waits or gives way."""
+        able: NDArray[np.intp] = np.flatnonzero((self.at < AWAY).any(axis=1))
+        if self._yielded is not None or self._current not in able:
+            before = able[able < self._current]
+            self._current, self._yielded = int(before[-1] if before.size else able[-1]), None
+        own = self.at[self._current]
+        rank = int(own.min())
+        members = np.zeros_like(self.exists)
+        members[self._current] = own == rank
+        rows = np.array([self._current], np.intp)
+        lanes: Lanes = members[rows]
+        limit = int(np.where(own == rank, DONE, own).min())
+        return Group(rank, limit, rows, None if lanes.all() else lanes, members, QUANTUM)
 
     def _may_go_on(self, rank: int) -> NDArray[np.int32]:
         """int32 [row, lane]: the ranks of the threads that may have a turn in place of those of this rank: of each warp
