@@ -85,6 +85,7 @@ record: $(VENV)/run.stamp
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m tests.benchmarks
 	$(BIN)/python -m tests.benchmarks.product --rounds 1
+	$(BIN)/python -m tests.benchmarks.check
 
 notebooks: $(VENV)/test.stamp
 	$(BIN)/python notebooks/build.py

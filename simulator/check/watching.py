@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 from isa.forms.record import Time
 from isa.forms.synchronisation import sees_other_threads
 from isa.undefined import RULES
+from simulator.check.barrier_findings import Barriers
 from simulator.check.findings import Finding
 from simulator.check.launch_finding import LaunchFinding
 from simulator.check.launch_order import OrderFindings, has_order
 from simulator.check.memory_model.follow import follow, memories_of
 from simulator.check.memory_model.order import Memories
 from simulator.check.memory_model.races import Party
+from simulator.check.memory_model.shadow import READER_BYTES, WRITER_BYTES
 from simulator.check.race_findings import findings_of, names_of
 from simulator.check.rules import LaunchRule, launch_rule
 from simulator.program.kernel import Item, Kernel, Operation
-from simulator.simulation.launch.batches import Setup, batches, waits_for_others
+from simulator.simulation.launch.batches import ROWS, Setup, batches, waits_for_others
 from simulator.simulation.launch.blame import source_of
 from simulator.simulation.launch.completion import worded
 from simulator.simulation.launch.errors import LaunchError
@@ -35,7 +37,7 @@ from simulator.simulation.launch.run import Run
 from simulator.simulation.launch.watch import Met, Watch
 
 WATCHED = 200_000  # warp instructions up to which more CTAs are watched than must be
-TOGETHER = 16  # CTAs in lock step: histories take room
+HISTORY_BYTES = 1 << 28  # that the histories of shared memory of a batch may take
 CONFLICTS = 1.25  # wavefronts above the least number from which on a line is told
 BY_WARP = 8_000  # warp instructions of a launch that is run once more, warp by warp
 
@@ -70,6 +72,7 @@ class _Notes:
     wavefronts: Counter[int] = field(default_factory=Counter)
     least: Counter[int] = field(default_factory=Counter)
     gone: list[tuple[int, Party]] = field(default_factory=list)
+    barriers: Barriers = field(default_factory=Barriers)
 
 
 def watched(setup: Setup, least: int, fresh: Callable[[], Setup], shapes: Shapes, unwritten: set[str]) -> Watched:
@@ -125,9 +128,18 @@ def _portions(setup: Setup, least: int) -> Iterator[tuple[NDArray[np.int64], boo
         return
     spread = np.unique(np.linspace(0, count - 1, min(least, count)).astype(np.int64))
     others = np.setdiff1d(np.arange(count), spread) if count <= len(spread) + WATCHED else spread[:0]
+    together = _together(setup)
     for chosen, needed in ((spread, True), (others, False)):
-        for first in range(0, len(chosen), TOGETHER):
-            yield chosen[first : first + TOGETHER], needed
+        for first in range(0, len(chosen), together):
+            yield chosen[first : first + together], needed
+
+
+def _together(setup: Setup) -> int:
+    """How many CTAs run in lock step: as many warps as in a launch, if the histories of their shared memory have
+    room."""
+    warps = setup.geometry.warps
+    history = setup.shared_bytes // 4 * (READER_BYTES * warps + WRITER_BYTES)  # of accesses of 4 bytes
+    return max(min(ROWS // warps, HISTORY_BYTES // max(history, 1)), 1)
 
 
 def _run(setup: Setup, least: int, shapes: Shapes, unwritten: set[str], *, by_warp: bool) -> Watched:
@@ -144,6 +156,7 @@ def _run(setup: Setup, least: int, shapes: Shapes, unwritten: set[str], *, by_wa
         log = OrderLog(state, setup.kernel) if notes.order is not None else None
         run = Run(code, state, budget, watch=watch)
         run.threads.by_warp = by_warp
+        notes.barriers.follow(run, follower.clocks)
         try:
             run.run()
         except LaunchError as error:
@@ -177,7 +190,8 @@ def _findings(notes: _Notes, setup: Setup) -> list[LaunchFinding]:
     findings += findings_of(notes.memories, names_of(setup), notes.gone)
     if notes.order is not None:
         findings += [_ordered(kernel, found, note) for found, note in notes.order.findings()]
-    return findings
+    names = names_of(setup)
+    return notes.barriers.findings(names) + notes.barriers.explained(findings, names)
 
 
 def _ordered(kernel: Kernel, found: Finding, note: bool) -> LaunchFinding:
@@ -237,4 +251,5 @@ def error_finding(error: LaunchError, kernel: Kernel) -> LaunchFinding:
     return LaunchFinding(
         error.rule or "error", error.line, error.source, text, error.thread, reason,
         f"legal: {error.legal}" if error.legal else known.fix, states=known.rule, section=known.section,
+        also=error.also,
     )  # fmt: skip

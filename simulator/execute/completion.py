@@ -73,7 +73,9 @@ class Completion:
         self.tensor = TensorMarks(self)
         self._old = 0.0  # the share of accesses that see what is not fenced as it was
         self._by_number: dict[int, Pending] = {}
-        self._held = {number: np.zeros_like(self.columns[number]) for number in self.accumulators}
+        sees_old = self.policy.name in ("earliest", "seed")  # others never show what is not fenced as it was
+        held = self.accumulators if sees_old else ()
+        self._held = {number: np.zeros_like(self.columns[number]) for number in held}
         self.shared.watcher = self
 
     # Operations begin

@@ -94,7 +94,7 @@ def fetched(
     """For each warp, the fact of its access to global memory: how many lines and sectors it touches, of a copy how many
     wavefronts of shared memory it takes (`written`), and of a load whether L1 may have it (`kept`). `lanes`, bool
     [warp, lane], are those that access it; None for the active ones. No facts where nobody asks for the time."""
-    if not machine.timed:
+    if not machine.timed or machine.order is not None:  # a check asks for the wavefronts of shared memory alone
         return ()
     lanes = machine.active if lanes is None else lanes
     lines, sectors = (touched(where, size, unit, lanes).tolist() for unit in (LINE_BYTES, SECTOR_BYTES))

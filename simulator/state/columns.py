@@ -112,8 +112,8 @@ class LaunchShared(SharedMemory):
         return found
 
     def read(self, addresses: Addresses, width: int, warps: Warps) -> tuple[NDArray[np.uint8], int]:
-        """Bytes uint8 [warp, access, width] at `addresses` [warp, access] of each warp's CTA, and 0: who looks for races
-        (`simulator.check.memory_model`) does so by himself."""
+        """Bytes uint8 [warp, access, width] at `addresses` [warp, access] of each warp's CTA; and 0, as races are found
+        by `simulator.check.memory_model`."""
         if self.lenient and not (good := self.inside(addresses, width)).all():
             data = gather(self.data, self.places(np.where(good, addresses, 0), warps), width)
             return np.where(good[..., None], data, np.uint8(0)), 0

@@ -151,9 +151,13 @@ class WatchedShared(LaunchShared):
         inside = owners % self.warps_each
         self._writer[flat] = inside
         self._clock[flat] = np.array([order.clock for order in self._orders])[ctas, inside]
-        offsets = flat - ctas * self.stride
-        np.minimum.at(self._range[:, 0], ctas, offsets)
-        np.maximum.at(self._range[:, 1], ctas, offsets + 1)
+        if not flat.size:
+            return
+        first = np.flatnonzero(np.diff(ctas, prepend=-1))  # of each run of one CTA; rows come in their order
+        offsets, own = flat - ctas * self.stride, ctas[first]
+        low, high = np.minimum.reduceat(offsets, first), np.maximum.reduceat(offsets, first) + 1
+        np.minimum.at(self._range[:, 0], own, low)
+        np.maximum.at(self._range[:, 1], own, high)
 
     def hand_over(self, warp: int) -> None:
         """Makes the asynchronous proxy see what a warp has stored, and what others stored that is in order before the

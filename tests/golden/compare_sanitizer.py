@@ -11,6 +11,7 @@ tests/golden/launches are right kernels, too. Exit status 1 if a right kernel is
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import signal
 import sys
@@ -134,12 +135,20 @@ def _whole(findings: Sequence[LaunchFinding]) -> Iterator[str]:
             yield f"        and line {each.other.line} ({each.other.source}) {each.other.access} {each.other.where}"
 
 
+def _row(file: Path | None, case: str, kind: str, said: str) -> None:
+    """Adds a row to the file of verdicts, if there is one."""
+    if file is not None:
+        with file.open("a", newline="") as out:
+            csv.writer(out).writerow((case, kind, said))
+
+
 def _accused(paths: Sequence[Path], options: argparse.Namespace) -> int:
     accused = 0
     print(f"{'right kernel':26} {'s':>5}  findings")
     for path in paths:
         found = outcome(path, not options.no_reference, options.limit)
         accused += bool(found.findings)
+        _row(options.csv, path.stem, "right", "accused" if found.findings else "clean")
         print(
             f"{path.stem:26} {found.seconds:5.1f}  {'FALSE: ' + _brief(found.findings) if found.findings else 'none'}"
         )
@@ -156,6 +165,7 @@ def _judged(wrong: Mapping[str, Truth], options: argparse.Namespace) -> Counter[
         found = outcome(CAPTURES / f"{name}.json", not options.no_reference, options.limit)
         said = verdict(found.findings, entry)
         counts[entry["kind"], said] += 1
+        _row(options.csv, name, entry["kind"], said)
         needs = " (reference)" if entry["needs_reference"] else ""
         print(f"{name:26} {found.seconds:5.1f}  {said:9}  {entry['kind'] + needs:34.34}  {_brief(found.findings)}")
         if options.verbose:
@@ -187,8 +197,11 @@ def main() -> int:
     parser.add_argument("--no-reference", action="store_true", help="leave the expected outputs out")
     parser.add_argument("--recorded", action="store_true", help="also the launches that were recorded on a GPU")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for one check")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write a row for each kernel: case, kind, verdict")
     parser.add_argument("--verbose", action="store_true", help="every finding, and the truth")
     options = parser.parse_args()
+    if options.csv is not None:
+        options.csv.write_text("case,kind,verdict\n")
     wanted, wrong = set(options.only), truth()
     paths = right() + (recorded() if options.recorded else [])
     unknown = wanted - {path.stem for path in paths} - set(wrong)

@@ -93,11 +93,13 @@ class Judge:
         silent: NDArray[np.bool_] | None = None,
     ) -> None:
         """Judges writes against the last reads of their pieces."""
-        reader, first, stamp, code = touched.shadow.readers(touched.pieces)
-        which, slot = np.nonzero(reader != NOBODY)
-        if not which.size:
+        read = touched.shadow.read_pieces(touched.pieces)
+        if not read.size:
             return
+        reader, first, stamp, code = touched.shadow.readers(touched.pieces[read])
+        which, slot = np.nonzero(reader != NOBODY)
         other, first_lane, stamps, codes = (each[which, slot] for each in (reader, first, stamp, code))
+        which = read[which]
         threads = Threads(touched.threads.row[which], touched.threads.lane[which])
         mine = self._number(space, threads)
         whole = (first_lane == WHOLE) & (other >= 0)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 Pieces = NDArray[np.int64]
 NOBODY = -1
 STRONG, SILENT = 1, 2  # flags of a write: it is a strong operation; it has not changed the value
+READER_BYTES, WRITER_BYTES = 13, 17  # that a piece takes for each slot of a reader, and besides
 WHOLE = -1  # in place of the first lane of a read: the warp has read together
 
 
@@ -47,6 +48,7 @@ class Shadow:
         self._flags = np.zeros(count, np.uint8)
         # of readers: thread from 1 (0: nobody), the first lane of those that read with it, stamp, place
         self._readers = np.zeros((count, slots), np.int32)
+        self._has_readers = np.zeros(count, np.bool_)
         self._first = np.zeros((count, slots), np.int8)
         self._read_stamp = np.zeros((count, slots), np.int32)
         self._read_place = np.zeros((count, slots), np.int32)
@@ -62,6 +64,10 @@ class Shadow:
         thread = self._thread[pieces]
         number = thread - (thread > 0) - (thread == 0)
         return Writers(number, self._stamp[pieces], self._place[pieces], self._flags[pieces])
+
+    def read_pieces(self, pieces: Pieces) -> NDArray[np.intp]:
+        """Which of the pieces [n] somebody has read since their last write."""
+        return np.flatnonzero(self._has_readers[pieces])
 
     def readers(self, pieces: Pieces) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
         """The last reads of pieces [n], each [n, slot]: thread (NOBODY), first lane (or WHOLE), stamp, place."""
@@ -81,7 +87,10 @@ class Shadow:
         self._stamp[pieces] = stamp
         self._place[pieces] = place
         self._flags[pieces] = flags
-        self._readers[pieces] = 0
+        read = self.read_pieces(pieces)
+        if read.size:
+            self._readers[pieces[read]] = 0
+            self._has_readers[pieces[read]] = False
         if self.observers:
             for piece in np.unique(pieces).tolist():
                 self.observers.pop(piece, None)
@@ -93,15 +102,10 @@ class Shadow:
     ) -> None:
         """Notes reads by threads [n], in their slots."""
         self._readers[pieces, slot] = thread + (thread >= 0)
+        self._has_readers[pieces] = True
         self._read_stamp[pieces, slot] = stamp
         self._read_place[pieces, slot] = place
         if whole:
             self._first[pieces, slot] = WHOLE
         else:
             self._first[pieces[::-1], slot[::-1]] = (thread & 31)[::-1]
-
-    def forget(self, first: int, count: int) -> None:
-        """Forgets the accesses to some pieces: they begin a new life."""
-        part = slice(first, first + count)
-        self._thread[part] = 0
-        self._readers[part] = 0
