@@ -89,6 +89,17 @@ def sees_other_threads(form: Form) -> bool:
     return first in ("atom", "nanosleep") or (first == "ld" and any(q in order for q in rest))
 
 
+_WRITES = (
+    "st", "stmatrix", "red", "cp", "mbarrier", "tcgen05", "wgmma", "multimem", "tensormap", "clusterlaunchcontrol",
+    "wmma", "discard",
+)  # fmt: skip
+
+
+def writes_memory(form: Form) -> bool:
+    """Whether an instruction may change memory or what others wait for, atomic operations (`is_atomic`) left out."""
+    return form.opcode.split(".")[0] in _WRITES and not is_mbarrier_wait(form)
+
+
 def meets_order(form: Form) -> bool:
     """Whether threads of a warp that execute an instruction together are taken to see behind it what each of them did
     before. PTX promises it of `bar.warp.sync` alone; other instructions with .sync make threads wait for each other

@@ -19,7 +19,7 @@ def wrong_elements(
     """By name of the buffer, bool [shape]: the elements that are wrong, of the buffers that are expected.
 
     An element is right if its bits are those that are expected; with tolerances, if |x - y| <= atol + rtol |y|, where
-    y is expected, or if both are NaN.
+    y is expected and finite, or if both are the same infinity or NaN.
     """
     return {name: wrong(arrays[name], each, rtol, atol) for name, each in expected.items()}
 
@@ -30,15 +30,16 @@ def wrong(
     """bool, of the shape of `array` (whose last axes are those of `expected`): the elements that are wrong; see
     `wrong_elements`."""
     mine, theirs = _patterns(array), _patterns(expected)
-    differ: NDArray[np.bool_] = (mine != theirs) if mine.dtype.names is None else np.not_equal(mine, theirs)
+    differ: NDArray[np.bool_] = np.not_equal(mine, theirs)
     if mine.ndim > array.ndim:
-        differ = differ.any(axis=-1)
+        differ = np.logical_or.reduce(differ, axis=-1)
     if (rtol == 0 and atol == 0) or not differ.any():
         return differ
     kind = np.complex128 if np.iscomplexobj(expected) else np.float64
     with np.errstate(all="ignore"):
         x, y = array.astype(kind), expected.astype(kind)
-        near = (np.abs(x - y) <= atol + rtol * np.abs(y)) | (x == y) | (np.isnan(x) & np.isnan(y))
+        near = (np.abs(x - y) <= atol + rtol * np.abs(y)) & np.isfinite(y)
+        near |= (x == y) | (np.isnan(x) & np.isnan(y))
     found: NDArray[np.bool_] = differ & ~near
     return found
 

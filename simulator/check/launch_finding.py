@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 
 from simulator.tables import Table
@@ -65,7 +65,9 @@ class LaunchFinding:
     also: tuple[int, ...] = ()
 
 
-HIDDEN = ("benign-race", "unused-unwritten")  # rules of notes that are shown on request alone
+# Rules of notes that are shown on request alone
+SHOWN_LINES = 8  # of those with the same cause that the text names
+HIDDEN = ("benign-race", "unused-unwritten", "barrier-paired", "mbarrier-phase-reused")
 
 
 def _alike(findings: Sequence[LaunchFinding]) -> list[list[LaunchFinding]]:
@@ -77,8 +79,21 @@ def _alike(findings: Sequence[LaunchFinding]) -> list[list[LaunchFinding]]:
     return list(groups.values())
 
 
+def _lines(numbers: Iterable[int]) -> str:
+    """Lines in words, not too many of them: "lines 12, 14 and 9 more"."""
+    every = list(dict.fromkeys(numbers))
+    shown, more = ", ".join(map(str, every[:SHOWN_LINES])), len(every) - SHOWN_LINES
+    return f"line{'s' if len(every) > 1 else ''} {shown}{f' and {more} more' if more > 0 else ''}"
+
+
 def _times(count: int, word: str) -> str:
     return f"{count} {word}{'s' if count > 1 else ''}"
+
+
+def _side(other: Side) -> str:
+    """The other side of a race: its instruction, and where and by whom it was executed."""
+    place = ", ".join(filter(None, (f"line {other.line}", other.source, other.thread)))
+    return f"{other.instruction}  ({place})"
 
 
 @dataclass(frozen=True)
@@ -144,10 +159,15 @@ class LaunchCheck:
             if first.instruction:
                 lines.append(f"  at    {first.instruction}")
             if others:
-                more = ", ".join(str(each.line) for each in others)
-                lines.append(f"  also  line{'s' if len(others) > 1 else ''} {more}, from the same line of the source")
+                lines.append(f"  also  {_lines(each.line for each in others)}, from the same line of the source")
+            if first.also:
+                lines.append(f"  also  {_lines(first.also)}, for the same reason")
             if first.thread:
                 lines.append(f"  by    {first.thread}")
+            if first.other is not None:
+                lines.append(f"  and   {_side(first.other)}")
+            if first.states:
+                lines.append(f"  rule  {first.states}" + (f" [{first.section}]" if first.section else ""))
             lines += [f"  fix   {first.fix}", ""] if first.fix else [""]
         return "\n".join([*lines, self.verdict, ""])
 

@@ -146,8 +146,8 @@ def _unwritten(origin: Origin, names: Names, memories: Memories) -> LaunchFindin
         what += f"; {_REACHED[how].format(line)}"
     return LaunchFinding(
         rule, item.line, source_of(item), item.text,
-        names.thread(memories.party(origin.row, origin.lane, origin.place)), what, known.fix, origin.count, known.counts,
-        states=known.rule, section=known.section,
+        names.thread(memories.party(origin.row, origin.lane, origin.place)), what, known.fix, origin.count,
+        known.counts, states=known.rule, section=known.section,
         also=tuple(line for line in lines if line != item.line)[:_PAIRS],
     )  # fmt: skip
 

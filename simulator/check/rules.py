@@ -173,13 +173,20 @@ _ORDERED = (
 )  # fmt: skip
 _DEALLOCATION = "tcgen05.dealloc of the same address and number of columns before the program ends"
 _METADATA = "metadata whose codes PTX defines, read from the right place"
-_RACES = "PTX ISA 9.0, 8.7 (data races)"
+_RACES = "PTX ISA 9.0, 8.7.1 (conflict and data races)"
+_BARRIER = "PTX ISA 9.0, 9.7.13.1 (bar, barrier)"
+_HERE = "a rule of this check, not of PTX"
+_REFERENCE = "the results that the capture or the caller expects"
 LAUNCH_RULES: dict[str, LaunchRule] = {
     "wrong-result": LaunchRule(
-        "every byte of the outputs is the capture's, in all CTAs", "look at the operands of these instructions"
+        "every byte of the outputs is the capture's, in all CTAs",
+        "look at the operands of these instructions",
+        section=_REFERENCE,
     ),
     "read-before-write": LaunchRule(
-        "a register, or a byte of shared memory, is written before it is read", "write it first"
+        "a register, or a byte of memory, is written before its value reaches an output, an address or a branch",
+        "write it first",
+        section="PTX ISA 9.0, 5.1.1 (register state space), 8.2.6 (initialization)",
     ),
     "shared-memory-race": LaunchRule(
         "something orders the accesses of two threads to the same bytes of shared memory, unless both read",
@@ -195,18 +202,28 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
         "of threads that write the same bytes without order, all write the same value", exit=0, section=_RACES
     ),
     "unused-unwritten": LaunchRule(
-        "what is read has been written; nobody sees the value that was read here", "write it first", exit=0
+        "what is read has been written; nobody sees the value that was read here",
+        "write it first",
+        exit=0,
+        section="PTX ISA 9.0, 5.1.1 (register state space), 8.2.6 (initialization)",
     ),
-    "declared-bounds": LaunchRule("an access lies within the rows and columns that its array was declared with"),
-    "peer-exited": LaunchRule("a CTA of a cluster exits after others have used its shared memory"),
-    "out-of-bounds": LaunchRule("an access lies within one buffer"),
+    "declared-bounds": LaunchRule(
+        "an access lies within the rows and columns that its array was declared with", section=_HERE
+    ),
+    "peer-exited": LaunchRule(
+        "a CTA of a cluster exits after others have used its shared memory",
+        section="PTX ISA 9.0, 9.7.13.3 (barrier.cluster), 5.1.7 (shared state space)",
+    ),
+    "out-of-bounds": LaunchRule("an access lies within one buffer", section=CHECK_RULES["out-of-bounds"].section),
     "shared-memory-bounds": LaunchRule("an access lies within the shared memory of the CTA"),
     "misaligned-address": LaunchRule("an address is a multiple of the size of the access"),
     "invalid-metadata": LaunchRule("metadata codes are those that PTX defines", _METADATA),
     "unordered-metadata": LaunchRule("the indices of a metadata code ascend", _METADATA),
     "invalid-metadata-tf32": LaunchRule("a 1:2 metadata code is 0b0100 or 0b1110", _METADATA),
     "undefined-metadata-of-zeros": LaunchRule(
-        "metadata codes of stored zeros are those that PTX defines (CUTLASS writes 0b0000 there)", exit=0
+        "metadata codes of stored zeros are those that PTX defines (CUTLASS writes 0b0000 there)",
+        exit=0,
+        section=UNDEFINED["invalid-metadata"].section,
     ),
     "selector-out-of-range": LaunchRule("the sparsity selector names lanes that the shape uses"),
     "uneven-operand": LaunchRule(
@@ -238,21 +255,50 @@ LAUNCH_RULES: dict[str, LaunchRule] = {
     "uneven-scale-ids": LaunchRule("byte-id and thread-id of block scales are the same in a warp"),
     "shuffle-from-inactive-thread": LaunchRule("a thread that a shuffle reads from executes it, too"),
     "warp-mask": LaunchRule("a thread is in the membermask that it gives"),
-    "aligned-threads": LaunchRule("all threads of a warp come to a .sync.aligned instruction"),
-    "barrier-use": LaunchRule("mbarriers are initialised, and get the arrivals that they expect"),
-    "mbarrier-reinitialised": LaunchRule("a valid mbarrier is not initialised again before mbarrier.inval"),
-    "mbarrier-parity": LaunchRule("the parity that a wait names is 0 or 1"),
-    "barrier-mismatch": LaunchRule("all warps of a barrier agree on its number of threads"),
-    "deadlock": LaunchRule("every wait is for something that comes"),
-    "branch-index": LaunchRule("the index of brx.idx is one of its table"),
-    "assertion": LaunchRule("what the kernel asserts holds"),
-    "not-executable": LaunchRule("an instruction is one that launches execute"),
-    "trap": LaunchRule("the kernel does not stop itself"),
-    "instruction-budget": LaunchRule("the launch ends within the budget of warp instructions"),
+    "aligned-threads": LaunchRule(
+        "all threads of a warp come to a .sync.aligned instruction", section=_BARRIER + ", 9.7.14 to 9.7.16 (.aligned)"
+    ),
+    "barrier-use": LaunchRule(
+        "mbarriers are initialised, and get the arrivals that they expect", section=CHECK_RULES["barrier-use"].section
+    ),
+    "mbarrier-reinitialised": LaunchRule(
+        "a valid mbarrier is not initialised again before mbarrier.inval (libraries do it behind a barrier)", exit=0
+    ),
+    "mbarrier-parity": LaunchRule("the parity that a wait names is 0 or 1 (chips look at its last bit)", exit=0),
+    "barrier-mismatch": LaunchRule(
+        "as many threads arrive in one use of a barrier as all of them say, and those of the next use behind them",
+        "one number of threads, of all that arrive, for each barrier; a barrier of its own for each group of warps",
+        section=_BARRIER,
+    ),
+    "barrier-divergence": LaunchRule(
+        "all threads of a warp that have not exited execute an aligned barrier together",
+        "the barrier where all threads of the warp come by, outside of the branch",
+        section=_BARRIER,
+    ),
+    "barrier-paired": LaunchRule("warps meet at a barrier of all threads at the same line", exit=0, section=_HERE),
+    "mbarrier-phase-reused": LaunchRule(
+        "a thread waits once for each phase of an mbarrier",
+        "the other parity",
+        exit=0,
+        section="PTX ISA 9.0, 9.7.13.15.16 (mbarrier.test_wait, mbarrier.try_wait)",
+    ),
+    "expect-tx-mismatch": LaunchRule(
+        "a phase of an mbarrier is told of all bytes that copies bring in it",
+        "mbarrier.arrive.expect_tx, or mbarrier.expect_tx, with the bytes of all copies of the phase",
+        section="PTX ISA 9.0, 9.7.13.15.5 (tracking asynchronous operations)",
+    ),
+    "deadlock": LaunchRule("every wait is for something that comes", section=_BARRIER + ", 9.7.13.15 (mbarrier)"),
+    "endless-wait": LaunchRule("somebody writes what a loop waits for", section=_HERE),
+    "branch-index": LaunchRule("the index of brx.idx is one of its table", section="PTX ISA 9.0, 9.7.12.4 (brx.idx)"),
+    "assertion": LaunchRule("what the kernel asserts holds", section="the kernel itself (assert)"),
+    "not-executable": LaunchRule("an instruction is one that launches execute", section="docs/opcodes.md"),
+    "trap": LaunchRule("the kernel does not stop itself", section="PTX ISA 9.0, 9.7.19.4 (trap)"),
+    "instruction-budget": LaunchRule("the launch ends within the budget of warp instructions", section=_HERE),
     "bank-conflict": LaunchRule(
         "an access to shared memory takes no more than 1.25 times the wavefronts that it needs",
         "another stride or a swizzle, so that 8 rows of 16 bytes lie in 32 different banks",
         exit=0,
+        section="measured: 32 banks of 4 bytes",
     ),
 }
 """What `tcsim check` of a launch may report, and the exit code that follows. What is not here (errors without a rule of
@@ -260,8 +306,13 @@ their own) is a finding, too."""
 
 
 def launch_rule(name: str) -> LaunchRule:
-    """The rule of a launch's finding by its name; a plain finding for a name that has none."""
-    return LAUNCH_RULES.get(name) or LaunchRule(UNDEFINED[name].rule if name in UNDEFINED else name)
+    """The rule of a launch's finding by its name; a plain finding for a name that has none. Where a rule is also one of
+    traces or of `isa.undefined`, the section is theirs."""
+    known = LAUNCH_RULES.get(name) or LaunchRule(UNDEFINED[name].rule if name in UNDEFINED else name)
+    if known.section:
+        return known
+    elsewhere = CHECK_RULES.get(name) or UNDEFINED.get(name)
+    return known._replace(section=elsewhere.section if elsewhere is not None else "")
 
 
 NOT_EXECUTABLE = "not-executable"  # the rule of a refusal that names none

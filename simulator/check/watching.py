@@ -6,9 +6,10 @@ warp, so that what one order of execution hides the other shows.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +101,7 @@ def _lines(finding: LaunchFinding) -> tuple[int, ...]:
 
 def _is_new(finding: LaunchFinding, known: set[tuple[str, int]]) -> bool:
     """Whether a finding of a run warp by warp says something new, and is about the order of threads or values."""
-    counts = finding.serious and finding.rule not in ("instruction-budget", "deadlock")
+    counts = finding.serious and finding.rule not in ("instruction-budget", "endless-wait", "deadlock")
     return counts and not any((finding.rule, line) in known for line in _lines(finding))
 
 
@@ -185,13 +186,31 @@ def _add(notes: _Notes, watch: Watch) -> None:
 
 def _findings(notes: _Notes, setup: Setup) -> list[LaunchFinding]:
     kernel = setup.kernel
-    findings = [_finding(kernel, rule, place, each, thread) for (rule, place), (each, thread) in notes.met.items()]
+    met = [_finding(kernel, rule, place, each, thread) for (rule, place), (each, thread) in notes.met.items()]
+    findings = _of_one_operation(met, kernel)
     findings += _conflicts(kernel, notes.wavefronts, notes.least)
     findings += findings_of(notes.memories, names_of(setup), notes.gone)
     if notes.order is not None:
         findings += [_ordered(kernel, found, note) for found, note in notes.order.findings()]
     names = names_of(setup)
     return notes.barriers.findings(names) + notes.barriers.explained(findings, names)
+
+
+_OPERATION = re.compile(r" of line (\d+)")
+
+
+def _of_one_operation(findings: list[LaunchFinding], kernel: Kernel) -> list[LaunchFinding]:
+    """Findings about the same asynchronous operation as one; those from one line of the source are the same."""
+    sources = {item.line: source_of(item) or str(item.line) for item in kernel.items}
+    groups: dict[object, list[LaunchFinding]] = {}
+    for each in sorted(findings, key=lambda finding: finding.line):
+        found = _OPERATION.search(each.what) if each.rule.startswith("async-") else None
+        key = (each.rule, sources.get(int(found[1]), found[1])) if found else id(each)
+        groups.setdefault(key, []).append(each)
+    return [
+        replace(first, count=first.count + sum(each.count for each in more), also=tuple(each.line for each in more))
+        for first, *more in groups.values()
+    ]
 
 
 def _ordered(kernel: Kernel, found: Finding, note: bool) -> LaunchFinding:

@@ -64,7 +64,8 @@ def _finding(kernel: Kernel, found: Explanation, differs: str, count: int) -> La
         return _result(_items(kernel, best), what, best.fix_of(kernel), count, tuple(lines[1:]))
     if found.slice:
         lines = [item.line for item in found.slice]
-        what = f"{differs}. No single change mends it; what is wrong comes through line{'s' * (len(lines) > 1)} {_listed(lines)}"
+        where = f"line{'s' * (len(lines) > 1)} {_listed(lines)}"
+        what = f"{differs}. No single change mends it; what is wrong comes through {where}"
         return _result(found.slice, what, launch_rule("wrong-result").fix, count, tuple(lines[1:]))
     return _result((), f"{differs}. No single instruction explains it", "what is found besides", count, ())
 

@@ -25,10 +25,11 @@ def fence(instruction: Instruction, form: Form) -> Executor:
     """Fences: listeners are told; instructions are executed in order anyway."""
     scope = "cluster" if "mbarrier_init" in form.qualifiers else scope_named(form)
     orders = form.name == "fence"
+    acquires, releases = "release" not in form.qualifiers, "acquire" not in form.qualifiers
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         if orders and machine.order is not None:
-            machine.order.fenced(warps, machine.threads(warps), scope)
+            machine.order.fenced(warps, machine.threads(warps), scope, acquires=acquires, releases=releases)
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 

@@ -46,7 +46,7 @@ class MemoryOrder(Protocol):
         """Called when threads of each warp have executed an instruction together: those with the same mask, uint32
         [warp, lane]; None: all of `lanes`."""
 
-    def fenced(self, warps: Warps, lanes: Lanes, scope: str) -> None:
+    def fenced(self, warps: Warps, lanes: Lanes, scope: str, *, acquires: bool, releases: bool) -> None:
         """Called when threads execute a fence of a scope: "cta", "cluster", "gpu" or "sys"."""
 
     def arrives(self, key: object, warps: Warps, lanes: Lanes, *, orders: bool = True) -> None:

@@ -270,7 +270,7 @@ def nothing(instruction: Instruction, form: Form) -> Executor:
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         if fences and machine.order is not None:
-            machine.order.fenced(warps, machine.threads(warps), scope)
+            machine.order.fenced(warps, machine.threads(warps), scope, acquires=True, releases=True)
         machine.note(instruction, warps)
         return NOTHING
 

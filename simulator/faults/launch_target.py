@@ -50,7 +50,8 @@ from simulator.state.registers import Lanes, Warps
 _LONGER = 4  # times as many instructions as without a fault after which a launch counts as one that does not end
 _ELEMENTS = {"float16": "f16", "float32": "f32", "int32": "s32"}
 _REASONS = {"deadlock": "deadlock", "aligned-threads": "deadlock", "instruction-budget": "endless",
-            "misaligned-address": "misaligned-address", **dict.fromkeys(METADATA_RULES, "invalid-code")}  # fmt: skip
+            "endless-wait": "endless", "misaligned-address": "misaligned-address",
+            **dict.fromkeys(METADATA_RULES, "invalid-code")}  # fmt: skip
 _Check = Callable[[LaunchState, Warps], bool]
 
 

@@ -40,6 +40,7 @@ STATUS_OF_RULE = {
     "shared-memory-bounds": Status.ILLEGAL_ADDRESS,
     "misaligned-address": Status.MISALIGNED_ADDRESS,
     "instruction-budget": Status.LAUNCH_TIMEOUT,
+    "endless-wait": Status.LAUNCH_TIMEOUT,
     "assertion": Status.ASSERT,
     "not-executable": Status.NOT_SUPPORTED,
     "cooperative-launch": Status.COOPERATIVE_TOO_LARGE,

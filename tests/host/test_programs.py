@@ -75,7 +75,7 @@ def test_programs_of_hopper(name: str, compiled: Compiled, capfd: pytest.Capture
         ("misaligned", "misaligned access to 4 bytes"),
         ("assertion", "assertion 'int(threadIdx.x) < n' of void asserted(int) failed"),
         ("trap", "the kernel stops itself"),
-        ("endless_loop", "the budget of warp instructions is used up"),
+        ("endless_loop", "which hold 0, and nobody writes there"),
         ("deadlock", "warp 0 waits at barrier 1"),
         ("outside_of_shared_memory", "outside of the 128 bytes of shared memory"),
         ("too_many_threads", "block (1025, 1, 1); legal: (1, 1, 1) to (1024, 1024, 64)"),

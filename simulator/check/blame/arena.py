@@ -54,11 +54,12 @@ class _Trial(Run):
         most: items that a copy may take.
         used: int64 [copy]: those that it has taken.
         given_up: bool [copy].
+        failed: the copies that cannot go on.
     """
 
-    def __init__(self, code: Code, state: LaunchState, rows: int, most: int) -> None:
+    def __init__(self, code: Code, state: LaunchState, rows: int, most: int, failed: set[int]) -> None:
         super().__init__(code, state, 1 << 62)
-        self.rows, self.most = rows, most
+        self.rows, self.most, self.failed, self._told = rows, most, failed, 0
         self.used = np.zeros(state.batch.rows // rows, np.int64)
         self.given_up = np.zeros(len(self.used), np.bool_)
 
@@ -71,9 +72,18 @@ class _Trial(Run):
         late = here & (self.used > self.most) & ~self.given_up
         if late.any():
             self.given_up |= late
-            self.threads.exit(self.threads.live & np.repeat(late, self.rows)[:, None])
+            self._end(late)
+        if len(self.failed) > self._told:
+            self._told = len(self.failed)
+            gone = np.zeros_like(here)
+            gone[list(self.failed)] = True
+            self._end(gone)
         if self.state.clock > TOGETHER * self.most:
             raise LaunchError("this takes too long", rule="instruction-budget")
+
+    def _end(self, copies: NDArray[np.bool_]) -> None:
+        """Lets no thread of some copies, bool [copy], go on."""
+        self.threads.exit(self.threads.live & np.repeat(copies, self.rows)[:, None])
 
 
 @dataclass(frozen=True)
@@ -204,16 +214,14 @@ class Arena:
         ended, late = (np.concatenate([getattr(part, name) for part in parts]) for name in ("ended", "late"))
         return Results(data, ended, late)
 
-    def _run(
-        self, trials: Sequence[Changes], ctas: NDArray[np.int64]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _run(self, trials: Sequence[Changes], ctas: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Runs copies; bool [trial] each: which have come to their end, which were given up as they took too long."""
         setup = replace(self.setup, memory=self._memory, completion=None)
         state = setup.state(ctas)
         assert isinstance(state.shared, LaunchShared)
         state.shared.lenient = True
         self._failed.clear()
-        run = _Trial(self._code(trials), state, self.rows, self.most)
+        run = _Trial(self._code(trials), state, self.rows, self.most, self._failed)
         try:
             run.run()
         except LaunchError as error:
@@ -221,7 +229,7 @@ class Arena:
                 raise
         self.items = state.clock
         self.executed = {place for place, count in enumerate(run.counts) if count}
-        live: NDArray[np.bool_] = run.threads.live.reshape(len(trials), -1).any(axis=1)
+        live: NDArray[np.bool_] = np.logical_or.reduce(run.threads.live.reshape(len(trials), -1), axis=1)
         live[list(self._failed)] = True
         return ~(live | run.given_up), run.given_up | live & (state.clock > TOGETHER * self.most)
 
@@ -315,7 +323,7 @@ def _by_rows(executors: Sequence[Executor], which: NDArray[np.intp], rows: int) 
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         numbers, before, outcome = which[warps // rows], machine.active, NOTHING
-        present = np.unique(numbers).tolist()
+        present: list[int] = np.unique(numbers).tolist()
         if len(present) == 1:
             return executors[present[0]](machine, warps)
         try:
@@ -332,4 +340,3 @@ def _by_rows(executors: Sequence[Executor], which: NDArray[np.intp], rows: int) 
 
 def _aligned(address: int) -> int:
     return -(-padded(address) // BUFFER_ALIGNMENT) * BUFFER_ALIGNMENT
-

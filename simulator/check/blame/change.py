@@ -51,6 +51,11 @@ class Hypothesis:
         return min(self.changes)
 
 
+def replaced(item: Operation, new: Instruction, key: Hashable, mistake: str, weight: float) -> Hypothesis:
+    """An instruction is meant that differs from the one that stands there."""
+    return Hypothesis({item.index: (new,)}, key, mistake, "write {}", new, weight)
+
+
 def together(group: Sequence[Hypothesis]) -> Hypothesis:
     """Changes of one kind at several places as one."""
     changes = {place: actions for each in group for place, actions in each.changes.items()}

@@ -3,7 +3,6 @@ them."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import Error
+from simulator.check.blame.addresses import address_hypotheses
 from simulator.check.blame.arena import Arena, Changes
 from simulator.check.blame.change import Hypothesis, executor_of
-from simulator.check.blame.numbers import number_hypotheses, names_of
+from simulator.check.blame.constants import constant_hypotheses
+from simulator.check.blame.names import names_of
 from simulator.check.blame.operands import operand_hypotheses
-from simulator.check.blame.search import PARTIAL, RIVAL_WEIGHT, SECONDS, Evidence, Outcome, Search, grouped
+from simulator.check.blame.registers import register_hypotheses
+from simulator.check.blame.search import PARTIAL, SECONDS, Evidence, Outcome, Search, grouped
 from simulator.check.blame.sequences import disturbed, left_out, orders_others, sequence_hypotheses
+from simulator.check.blame.timer import Timer
 from simulator.check.expected import output_arrays, wrong_elements
 from simulator.program.capture import Capture
 from simulator.program.kernel import Kernel, Operation
@@ -33,7 +36,7 @@ ROWS = 1024  # warps that all copies have together at most
 COPIES = 128  # at most
 MEMORY = 1 << 27  # bytes of the buffers of all copies at most
 WHOLE_ROWS = 4  # warps of a launch of which each copy runs all CTAs
-MOST_ANSWERS = 3  # that are told
+SURE = 0.3  # weight from which on an answer is believed without a look at instructions that seem to feed nothing
 SAMPLED = 64  # CTAs of which it is found out what they write
 
 
@@ -63,21 +66,24 @@ def explain(
     Args:
         setup: the launch after it has run; its kernel is linked with `allocate=False`.
     """
-    deadline = time.process_time() + seconds
+    timer = Timer()
     kernel = setup.kernel
 
-    search = _search(capture, setup, options, rtol, atol, deadline)
+    search = _search(capture, setup, options, rtol, atol, timer, seconds)
     if search is None:
         return Explanation((), None, (), {})
     operations = [item for item in kernel.items if isinstance(item, Operation)]
     work = [item for item in operations if item.index in search.executed and not orders_others(item)]
-    half = (time.process_time() + deadline) / 2
+    half = (timer.spent + seconds) / 2
     search.feed([left_out(item, ()) for item in work], half)
     unfed = [item for item in work if item.writes and search.feeds_little(item.index)]
     search.feed([disturbed(item) for item in unfed], half)
-    singles = list(_singles(kernel, work, operations))
+    feeding = [item for item in work if search.feeds(item.index)]
+    singles = list(_singles(kernel, feeding, operations))
     search.try_all([*singles, *grouped(kernel, singles)])
-    answers = _answers(search)
+    if all(each.hypothesis.weight < SURE for each in search.found):
+        search.try_all(_singles(kernel, [item for item in work if not search.feeds(item.index)], operations))
+    answers = search.answers()
     best = search.best
     partial = best if best is not None and not answers and 0 < best.left <= PARTIAL * search.wrong else None
     return Explanation(tuple(answers), partial, _slice(kernel, search.evidence), search.evidence)
@@ -91,11 +97,11 @@ def _fresh(capture: Capture, setup: Setup, options: Options) -> Setup:
 
 
 def _search(
-    capture: Capture, setup: Setup, options: Options, rtol: float, atol: float, deadline: float
+    capture: Capture, setup: Setup, options: Options, rtol: float, atol: float, timer: Timer, seconds: float
 ) -> Search | None:
     """The arena with some CTAs that hold wrong elements, and what they leave as it is."""
     initial = _fresh(capture, setup, options)
-    written = [name for name in capture.after]
+    written = list(capture.after)
     written += [each.name for each in setup.memory.buffers if each.name not in written
                 and each.name in {other.name for other in initial.memory.buffers}
                 and not np.array_equal(each.data, initial.memory[each.name].data)]  # fmt: skip
@@ -124,11 +130,13 @@ def _search(
     before = {name: initial.memory[name].data.copy() for name in capture.after}
     owned = owned_elements(capture, arena, {name: rows[:1] for name, rows in results.data.items()}, None)
 
-    def confirmed(changes: Changes) -> bool:
+    def confirmed(changes: Changes) -> int:
         return mends(capture, setup, options, changes, rtol, atol)
 
     owned_here = {name: each[0] for name, each in owned.items()}
-    return Search(capture, initial.kernel, arena, base, before, rtol, atol, owned_here, whole, deadline, confirmed, executed)
+    return Search(
+        capture, initial.kernel, arena, base, before, rtol, atol, owned_here, whole, timer, seconds, confirmed, executed
+    )
 
 
 def owned_elements(
@@ -197,21 +205,17 @@ def _singles(kernel: Kernel, work: list[Operation], operations: list[Operation])
         alike = sorted((each for each in own if each is not item), key=lambda each: abs(each.index - item.index))
         yield left_out(item, once)
         yield from operand_hypotheses(kernel, item, alike)
-        yield from number_hypotheses(kernel, item, names)
+        yield from constant_hypotheses(item, names)
+        yield from address_hypotheses(kernel, item, names)
+        yield from register_hypotheses(kernel, item, names)
         yield from sequence_hypotheses(kernel, item, names)
-
-
-def _answers(search: Search) -> list[Hypothesis]:
-    """The hypotheses that were found, the likeliest first, without those that are far less likely."""
-    ordered = sorted((each.hypothesis for each in search.found), key=search.score, reverse=True)
-    least = RIVAL_WEIGHT * search.score(ordered[0]) if ordered else 0.0
-    return [each for each in ordered if search.score(each) >= least][:MOST_ANSWERS]
 
 
 def mends(
     capture: Capture, setup: Setup, options: Options, changes: Changes, rtol: float = 0.0, atol: float = 0.0
-) -> bool:
-    """Whether the launch as a whole runs without an error and gives what is expected with these changes."""
+) -> int:
+    """The warp instructions of the launch as a whole with these changes; 0 if it meets an error, or does not give what
+    is expected."""
     fresh = _fresh(capture, setup, options)
     code = prepared(fresh.kernel)
     for index, actions in changes.items():
@@ -220,13 +224,16 @@ def mends(
         code.steps[index] = step_of(item, executor_of(actions, item.instruction, guarded=True))
         if index in code.meets:
             code.meets[index] = executor_of(actions, item.instruction, guarded=mask_of(item) is None)
+    work = 0
     try:
         for ctas, unstarted in starting(fresh, batches(fresh)):
-            Run(code, fresh.state(ctas, unstarted=unstarted), MOST_RAN).run()
+            run = Run(code, fresh.state(ctas, unstarted=unstarted), MOST_RAN)
+            run.run()
+            work += sum(run.counts)
     except Error:
-        return False
+        return 0
     wrong = wrong_elements(output_arrays(capture, fresh.memory), capture.after, rtol, atol)
-    return not any(each.any() for each in wrong.values())
+    return 0 if any(each.any() for each in wrong.values()) else work
 
 
 MOST_LINES = 4  # of a slice

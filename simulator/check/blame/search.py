@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,18 +11,24 @@ from numpy.typing import NDArray
 
 from isa.errors import Error
 from simulator.check.blame.arena import Arena, Changes
+from simulator.check.blame.beside import processes, run_beside
 from simulator.check.blame.change import Hypothesis, together
+from simulator.check.blame.timer import Timer
 from simulator.check.expected import wrong
 from simulator.program.capture import Capture
 from simulator.program.kernel import Kernel, Operation
 
-SECONDS = 7.0  # of processor time that the search may take
-RIVALS = 0.8  # seconds that are spent on finding others beside a hypothesis that mends the result
+SECONDS = 7.0  # that the search may take
+RIVALS = 1.5  # seconds that are spent on finding others beside a hypothesis that mends the result
+EXPLORED = 0.4  # of these, those are tried whose score is this share of that of the first that was found
 RIVAL_WEIGHT = 0.8  # of a rival at least, as a share of the weight of the one that was found
 ALL_OF_LINE, ALL_OF_OPCODE = 0.9, 0.8  # weight of one mistake at several instructions, as a share of that at one
 USUAL = 0.85  # weight from which on a hypothesis is tried early, whatever its instruction feeds
 HELPS = 0.97  # share of the wrong elements that a change leaves at most which may be a part of the answer
 MOST_FAILED = 40  # hypotheses that mend some CTAs and not all, after which the search has found what it can
+UNKNOWN = 0.5  # share of the elements that an instruction feeds which are wrong, where trials do not say
+MOST_ANSWERS = 3  # that are told
+LONG = 0.1  # seconds of a batch from which on several run at a time, each in a process of its own
 MOST = 0.5  # share of the wrong elements
 PARTIAL = 0.1  # share of the wrong elements that a partial answer may leave
 LONGER = 6  # times as many items as others that a trial may take which is tried again
@@ -37,10 +42,12 @@ class Outcome:
     Attributes:
         hypothesis: that was tried.
         left: elements that are wrong with it.
+        work: warp instructions of the launch with it, if it is an answer.
     """
 
     hypothesis: Hypothesis
     left: int
+    work: int = 0
 
 
 @dataclass
@@ -68,8 +75,8 @@ class Search:
         whole: whether the arena has all CTAs.
         wrong: elements that are wrong without a change.
         executed: the places that these CTAs come to.
-        mends: says whether changes make the launch as a whole right.
-        deadline: processor time at which the search ends.
+        mends: gives the warp instructions of the whole launch with some changes; 0 if it is not right then.
+        timer, deadline: the time that the search has taken, and at which it ends.
     """
 
     capture: Capture
@@ -81,8 +88,9 @@ class Search:
     atol: float
     owned: Mapping[str, Bools]
     whole: bool
+    timer: Timer
     deadline: float
-    mends: Callable[[Changes], bool]
+    mends: Callable[[Changes], int]
     executed: frozenset[int]
     found: list[Outcome] = field(default_factory=list)
     best: Outcome | None = None
@@ -106,7 +114,7 @@ class Search:
         """Finds out which elements instructions feed, by trials that leave them out or disturb what they give."""
         for part, data, ended in self._batches(trials):
             self._late = []
-            if time.process_time() > deadline:
+            if self.timer.spent > deadline:
                 return
             for number, each in enumerate(part):
                 found = self._evidence({name: rows[number] for name, rows in data.items()}, bool(ended[number]))
@@ -119,15 +127,21 @@ class Search:
         known = self.evidence.get(place)
         return known is None or known.covers < MOST
 
+    def feeds(self, place: int) -> bool:
+        """Whether an instruction feeds some of what is wrong, or nobody has looked."""
+        known = self.evidence.get(place)
+        return known is None or known.covers > 0
+
     def _evidence(self, data: Mapping[str, NDArray[np.uint8]], ended: bool) -> Evidence:
         fed = wrong_fed = 0
         for name, each in data.items():
             differs = self._elements(name, each[None] != self.base[name][None])[0]
             fed += int(differs.sum())
-            wrong_fed += int((differs & self.wrong_before[name]).sum())
-        if not ended:
-            return Evidence(1.0, 0.0)
-        return Evidence(wrong_fed / max(self.wrong, 1), wrong_fed / max(fed, 1))
+            wrong_fed += int((differs & self.wrong_before[name] & self.owned[name]).sum())
+        written = sum(int((each & self.owned[name]).sum()) for name, each in self.wrong_before.items())
+        if not ended or not written:  # it says nothing, or wrong elements are those that nothing writes
+            return Evidence(1.0 if fed or not ended else 0.0, UNKNOWN)
+        return Evidence(wrong_fed / written, wrong_fed / max(fed, 1))
 
     def score(self, each: Hypothesis) -> float:
         """How likely a hypothesis is, given which elements its instructions feed."""
@@ -136,13 +150,15 @@ class Search:
             return each.weight * 0.5
         covers = min(sum(evidence.covers for evidence in known), 1.0)
         share = max(evidence.share for evidence in known)
-        found = each.weight * (0.15 + 0.85 * covers**2) * (0.6 + 0.4 * share)
-        return max(found, 0.75 * each.weight) if each.weight >= USUAL else found
+        feeding = 0.15 + 0.85 * covers**2
+        if each.weight >= USUAL:
+            feeding = max(feeding, 0.75)
+        return each.weight * feeding * (0.15 + 0.85 * share)
 
     def try_all(self, hypotheses: Iterable[Hypothesis]) -> None:
         """Tries hypotheses, the likely ones first; and those of one kind together that make some elements right."""
         ordered = sorted(hypotheses, key=self.score, reverse=True)
-        size, limit = self.arena.copies, 0.0
+        size, limit = self.arena.copies * processes(), 0.0
         for first in range(0, len(ordered), size):
             part = ordered[first : first + size]
             self._try(part)
@@ -152,9 +168,9 @@ class Search:
             if first + size >= len(ordered):
                 self._try_late()
             if self.found and not limit:
-                limit = RIVAL_WEIGHT * max(self.score(each.hypothesis) for each in self.found)
-                self.deadline = min(self.deadline, time.process_time() + RIVALS)
-            if time.process_time() > self.deadline or (limit and self.score(part[-1]) < limit):
+                limit = EXPLORED * max(self.score(each.hypothesis) for each in self.found)
+                self.deadline = min(self.deadline, self.timer.spent + RIVALS)
+            if self.timer.spent > self.deadline or (limit and self.score(part[-1]) < limit):
                 return
 
     def _try(self, hypotheses: Sequence[Hypothesis]) -> None:
@@ -178,15 +194,19 @@ class Search:
         self, trials: Sequence[Hypothesis]
     ) -> Iterator[tuple[Sequence[Hypothesis], dict[str, NDArray[np.uint8]], Bools]]:
         """The trials that run at a time, the bytes that they leave, and which have come to their end."""
-        size = self.arena.copies
-        for first in range(0, len(trials), size):
-            if time.process_time() > self.deadline:
-                return
-            part = [each for each in trials[first : first + size] if self._runs(each)]
-            if part:
-                results = self.arena.run([each.changes for each in part])
-                self._late += [each for each, late in zip(part, results.late.tolist(), strict=True) if late]
-                yield part, results.data, results.ended
+        size, first, beside = self.arena.copies, 0, 1
+        while first < len(trials) and self.timer.spent <= self.deadline:
+            began, last = self.timer.spent, min(first + size * beside, len(trials))
+            batches = [
+                [each for each in trials[begin : min(begin + size, last)] if self._runs(each)]
+                for begin in range(first, last, size)
+            ]
+            batches = [batch for batch in batches if batch]
+            gave = run_beside(self.arena, [[each.changes for each in batch] for batch in batches]) if batches else []
+            for batch, results in zip(batches, gave, strict=True):
+                self._late += [each for each, late in zip(batch, results.late.tolist(), strict=True) if late]
+                yield batch, {name: results.data[name] for name in self.capture.after}, results.ended
+            beside, first = processes() if self.timer.spent - began > LONG else 1, last
 
     def _try_late(self) -> None:
         """Tries those again that take much longer than the launch itself, among themselves."""
@@ -211,8 +231,9 @@ class Search:
                 wrong_now &= self.owned[name] | self._changed(name, row)[0]
             left += int(wrong_now.sum())
         outcome = Outcome(each, left)
-        if left == 0 and self.whole_right(each):
-            self.found.append(outcome)
+        work = self.whole_work(each) if left == 0 else 0
+        if work:
+            self.found.append(replace(outcome, work=work))
         elif left <= HELPS * self.wrong and len(each.changes) == 1:
             for key in (each.key, *each.other_keys):
                 self._helped[key][each.place] = each
@@ -220,16 +241,26 @@ class Search:
         if left and (self.best is None or left < self.best.left):
             self.best = outcome
 
-    def whole_right(self, each: Hypothesis) -> bool:
-        """Whether the launch as a whole is right, of a hypothesis that mends the CTAs of the arena."""
+    def whole_work(self, each: Hypothesis) -> int:
+        """The warp instructions of the launch as a whole, of a hypothesis that mends the CTAs of the arena; 0 if the
+        whole is not right."""
         places = tuple(sorted(each.changes))
         if places in self._answered or self._failed >= MOST_FAILED:
-            return False
-        if self.mends(each.changes):
+            return 0
+        work = self.mends(each.changes)
+        if work:
             self._answered.add(places)
-            return True
-        self._failed += 1
-        return False
+        else:
+            self._failed += 1
+        return work
+
+    def answers(self) -> list[Hypothesis]:
+        """The hypotheses that mend the launch, the likeliest first, without those that are far less likely. Which does
+        less work is likelier: a mistake is not mended by computing things twice."""
+        least = min((each.work for each in self.found), default=0)
+        scores = [(self.score(each.hypothesis) * least / each.work, each.hypothesis) for each in self.found]
+        scores.sort(key=lambda entry: entry[0], reverse=True)
+        return [each for score, each in scores if score >= RIVAL_WEIGHT * scores[0][0]][:MOST_ANSWERS]
 
     # Elements
 
@@ -245,13 +276,14 @@ class Search:
     def _elements(self, name: str, differs: Bools) -> Bools:
         """bool [row, *shape]: elements of which a byte is marked, bool [row, byte]."""
         expected = self.capture.after[name]
-        marked: Bools = differs.reshape(len(differs), *expected.shape, expected.itemsize).any(axis=-1)
+        bytes_of_elements = differs.reshape(len(differs), *expected.shape, expected.itemsize)
+        marked: Bools = np.logical_or.reduce(bytes_of_elements, axis=-1)
         return marked
 
 
 def grouped(kernel: Kernel, hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
     """Changes of one kind at all instructions from one line of the source, and at all with one opcode."""
-    groups: dict[object, list[Hypothesis]] = defaultdict(list)
+    groups: dict[tuple[object, str, Hashable], list[Hypothesis]] = defaultdict(list)
     for each in hypotheses:
         item = kernel.items[each.place]
         assert isinstance(item, Operation)
@@ -262,7 +294,7 @@ def grouped(kernel: Kernel, hypotheses: Iterable[Hypothesis]) -> list[Hypothesis
             if item.instruction.form.is_matrix or opcode.startswith(("ldmatrix", "shfl", "cp", "st")):
                 groups[None, opcode, key].append(each)
     found: dict[object, Hypothesis] = {}
-    for (source, *_), group in groups.items():  # type: ignore[misc]
+    for (source, _, _), group in groups.items():
         if len({each.place for each in group}) > 1:
             whole = together(group)
             factor = ALL_OF_LINE if source is not None else ALL_OF_OPCODE

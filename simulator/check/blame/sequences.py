@@ -1,5 +1,5 @@
-"""Hypotheses about which instructions are executed: one too many, one missing, accumulators that are not cleared, a step
-of a reduction over the lanes of a warp that is left out, a plain update where an atomic one is meant."""
+"""Hypotheses about which instructions are executed: one too many, one missing, accumulators that are not cleared, a
+step of a reduction over the lanes of a warp that is left out, a plain update where an atomic one is meant."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from isa.forms.record import Time
 from isa.forms.synchronisation import sees_other_threads
-from isa.ptx.instruction import Immediate, Instruction, Register, register_names
+from isa.ptx.instruction import Immediate, Instruction, Operand, Register, register_names
 from simulator.check.blame.change import Action, Hypothesis, name_of, with_operand
-from simulator.check.blame.numbers import Names, constant_of
+from simulator.check.blame.names import Names, constant_of
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.operands import place_of
 from simulator.execute.registry import prepare
@@ -23,7 +23,7 @@ _ORDERING = (Time.BARRIER, Time.CLUSTER_BARRIER, Time.MBARRIER, Time.FENCE, Time
              Time.TMEM_SYNC, Time.TCGEN05_FENCE, Time.COPY_ARRIVAL)  # fmt: skip
 _COMBINE = ("add", "max", "min", "and", "or", "xor", "mul", "fma")
 _STEPS = (16, 8, 4, 2, 1)
-DISTURBED = {Sort.WORD: 0x00800414, Sort.WIDE: 0x410, Sort.HALF: 0x0410, Sort.PREDICATE: True}
+DISTURBED = {Sort.WORD: 0x00800417, Sort.WIDE: 0x417, Sort.HALF: 0x0417, Sort.PREDICATE: True}
 NEAR = 12  # places between two steps of a reduction at most
 
 
@@ -103,7 +103,9 @@ def _cleared(kernel: Kernel, item: Operation) -> Iterator[Hypothesis]:
     if not registers or "tcgen05" in item.instruction.form.name:
         return
     what = "the accumulator is not cleared before this instruction"
-    yield Hypothesis({item.index: (zeroed(registers),)}, ("cleared",), what, "begin with an accumulator of zeros", None, 0.6)
+    yield Hypothesis(
+        {item.index: (zeroed(registers),)}, ("cleared",), what, "begin with an accumulator of zeros", None, 0.6
+    )
     for before in _entries(kernel, item.index):
         yield Hypothesis(
             {before: (zeroed(registers),)}, ("cleared", before), "the accumulator is not cleared before the loop",
@@ -254,9 +256,13 @@ def _before(kernel: Kernel, item: Operation) -> Iterator[Operation]:
         yield each
 
 
-def _one_by_one(load: Instruction, total: Instruction, addend: object, store: Instruction) -> Executor:
+def _one_by_one(load: Instruction, total: Instruction, addend: Operand, store: Instruction) -> Executor:
     """Load, sum and store, thread after thread."""
-    parts = [prepare(replace(load, guard=None)), prepare(with_operand(total, "b", addend)), prepare(replace(store, guard=None))]  # type: ignore[arg-type]
+    parts = [
+        prepare(replace(load, guard=None)),
+        prepare(with_operand(total, "b", addend)),
+        prepare(replace(store, guard=None)),
+    ]
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         before = machine.active

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simulator.check.memory_model.clocks import Clocks
 from simulator.check.memory_model.races import Apart, Party, Race, groups
 from simulator.check.memory_model.semantics import Semantics
-from simulator.check.memory_model.shadow import NOBODY, SILENT, STRONG, WHOLE
+from simulator.check.memory_model.shadow import ATOMIC, NOBODY, SILENT, STRONG, WHOLE
 from simulator.state.registers import WARP_SIZE, Warps
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Judge:
             return
         kept = chosen[bad]
         benign = flags[bad] & SILENT != 0 if silent is None else silent[kept]
-        updates = flags[bad] & STRONG != 0
+        updates = flags[bad] & ATOMIC != 0
         self._add(
             space, touched, kept, other[bad], last.place[kept], place, np.where(updates, 2, 1), access, narrow, benign
         )

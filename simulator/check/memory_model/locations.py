@@ -9,7 +9,7 @@ hand it on: PTX does not say so, but kernels rely on it (assumed).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,11 +28,13 @@ Thread = tuple[int, int]
 
 @dataclass
 class Handed:
-    """What the threads of one CTA have released at a location."""
+    """What the threads of one CTA have released at a location; `thread`: the last of them, row and lane among all that
+    are followed."""
 
     cta: int
     cluster: int
     levels: Levels
+    thread: Thread = (-1, -1)
 
 
 @dataclass
@@ -47,17 +49,19 @@ class Locations:
 
     # Fences. What a thread has fenced is kept by the follower of its batch.
 
-    def fenced(self, follower: Follower, warps: Warps, lanes: Lanes, scope: Scope) -> None:
-        """Threads execute a fence: what they know is fenced from now on, and what they have seen by strong reads is
-        acquired."""
+    def fenced(
+        self, follower: Follower, warps: Warps, lanes: Lanes, scope: Scope, *, acquires: bool, releases: bool
+    ) -> None:
+        """Threads execute a fence: what they have seen by strong reads is acquired, and what they know is fenced from
+        now on."""
         notes = _notes(follower)
-        for index, lane in np.argwhere(lanes).tolist():
+        for index, lane in np.argwhere(lanes).tolist() if acquires else ():
             row = int(warps[index])
             for handed, reach in notes.seen.pop((row, lane), ()):
                 self._acquire(follower, row, lane, handed, min(reach, scope))
             for released in notes.looked.pop((row, lane), ()):
                 follower.clocks.acquire(*_one(row, lane), released)
-        for index in np.flatnonzero(lanes.any(axis=1)).tolist():
+        for index in np.flatnonzero(lanes.any(axis=1)).tolist() if releases else ():
             rows = warps[index : index + 1]
             for lane in np.flatnonzero(lanes[index]).tolist():
                 one = np.zeros((1, WARP_SIZE), np.bool_)
@@ -108,10 +112,14 @@ class Locations:
             return
         for row, lane, key in _each(follower, space, where, warps, lanes):
             handed = self._released(follower, row, lane, means.releases, means.scope)
-            if handed is None:
-                self.entries.pop(key, None)
-            else:
-                self.entries[key] = {handed.cta: handed}
+            before = self.entries.pop(key, {})
+            thread = row + follower.first_row, lane
+            own = next((each for each in before.values() if each.thread == thread), None)
+            if handed is not None and own is not None:
+                _merge(handed.levels, own.levels)
+            kept = handed or own  # a release stands behind further strong writes of its thread, too
+            if kept is not None:
+                self.entries[key] = {kept.cta: kept}
 
     def updated(self, follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
         """Threads update atomically: they see what was released, and add what they release."""
@@ -119,14 +127,15 @@ class Locations:
         if not (means.releases or notes.fenced or self.entries):
             return
         for row, lane, key in _each(follower, space, where, warps, lanes):
-            self._see(follower, row, lane, key, means.acquires, means.scope)
+            if means.returns:
+                self._see(follower, row, lane, key, means.acquires, means.scope)
             handed = self._released(follower, row, lane, means.releases, means.scope)
             if handed is not None:
                 entry = self.entries.setdefault(key, {})
                 known = entry.get(handed.cta)
-                entry[handed.cta] = handed if known is None else Handed(
-                    known.cta, known.cluster, _merge(list(known.levels), handed.levels)
-                )  # fmt: skip
+                if known is not None:
+                    handed = replace(handed, levels=_merge(list(known.levels), handed.levels))
+                entry[handed.cta] = handed
 
     def loaded(self, follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
         """Threads load strongly."""
@@ -156,7 +165,7 @@ class Locations:
         if not any(levels):
             return None
         whole = row + follower.first_row
-        return Handed(whole // follower.memories.warps, whole // follower.clocks.warps, levels)
+        return Handed(whole // follower.memories.warps, whole // follower.clocks.warps, levels, (whole, lane))
 
     @staticmethod
     def _acquire(follower: Follower, row: int, lane: int, handed: Handed, scope: Scope | int) -> None:

@@ -18,7 +18,7 @@ from simulator.check.memory_model.judge import Judge, Threads
 from simulator.check.memory_model.locations import Locations, Notes
 from simulator.check.memory_model.races import Party, Races
 from simulator.check.memory_model.semantics import Scope, Semantics, scope_of
-from simulator.check.memory_model.shadow import SILENT, STRONG, Shadow
+from simulator.check.memory_model.shadow import ATOMIC, SILENT, STRONG, Shadow
 from simulator.check.memory_model.strays import Strays
 from simulator.check.memory_model.taint import UNWRITTEN, Definedness, Marks, Origins
 from simulator.execute.asynchronous import PRODUCT, TENSOR, Key, Mask, Pending
@@ -237,7 +237,7 @@ class Follower:
     ) -> None:
         threads = touched.threads
         number = threads.number if space == "shared" else threads.number + self.first_row * WARP_SIZE
-        flags = (STRONG if means.strong and not means.data else 0) | means.scope << 2
+        flags = (STRONG if means.strong and not means.data else 0) | means.scope << 2 | (ATOMIC if means.atomic else 0)
         flagged = flags if silent is None else flags | np.where(silent, SILENT, 0)
         lost = touched.shadow.write(touched.pieces, number, self.clocks.stamp[threads.row], place, flagged)
         if data is not None and not flags & STRONG and lost.any():
@@ -354,9 +354,10 @@ class Follower:
             self.clocks.meet(warps[some], alike[some])
             left &= ~alike
 
-    def fenced(self, warps: Warps, lanes: Lanes, scope: str) -> None:
+    def fenced(self, warps: Warps, lanes: Lanes, scope: str, *, acquires: bool, releases: bool) -> None:
         """As in `MemoryOrder`."""
-        self.memories.locations.fenced(self, warps, lanes, scope_of((scope,)))
+        reach = scope_of((scope,))
+        self.memories.locations.fenced(self, warps, lanes, reach, acquires=acquires, releases=releases)
 
     def arrives(self, key: object, warps: Warps, lanes: Lanes, *, orders: bool = True) -> None:
         """As in `MemoryOrder`."""

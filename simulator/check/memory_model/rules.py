@@ -128,7 +128,8 @@ ORDER: dict[str, OrderRule] = {
         f"PTX ISA 9.0, 9.7.9.25.6.2 (cp.async.bulk.wait_group), {_ASYNCHRONOUS}",
     ),
     "proxy": OrderRule(
-        "the asynchronous proxy sees ordinary stores behind a fence.proxy.async of the thread that stored",
+        "the asynchronous proxy sees ordinary stores behind a fence.proxy.async, of the thread that stored or of one "
+        "that comes after it in order",
         "PTX ISA 9.0, 8.6 (proxies), 9.7.13.4 (fence.proxy.async)",
     ),
     "wgmma-pipeline": OrderRule(

@@ -31,6 +31,7 @@ class Semantics:
         scope: the scope of a strong one.
         acquires, releases: whether it does so by itself.
         atomic: whether it reads and writes at once.
+        returns: whether an atomic one gives the old value: `red` does not, and so sees nothing.
         exchanges: whether an atomic one leaves nothing of the old value.
         data: whether it is `volatile`, and its value is used as data and decides no branch. Such accesses are strong,
             but nobody waits by them.
@@ -41,6 +42,7 @@ class Semantics:
     acquires: bool = False
     releases: bool = False
     atomic: bool = False
+    returns: bool = True
     exchanges: bool = False
     data: bool = False
 
@@ -68,6 +70,7 @@ def semantics(form: Form) -> Semantics:
         acquires=kind in ("acquire", "acq_rel"),
         releases=kind in ("release", "acq_rel"),
         atomic=atomic,
+        returns=first != "red" and form.name != "red.async",
         exchanges="exch" in rest,
         data=kind == "volatile",
     )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Pieces = NDArray[np.int64]
 NOBODY = -1
-STRONG, SILENT = 1, 2  # flags of a write: it is a strong operation; it has not changed the value
+STRONG, SILENT, ATOMIC = 1, 2, 16  # flags of a write; bits 2 and 3 are the scope of a strong one
 READER_BYTES, WRITER_BYTES = 13, 17  # that a piece takes for each slot of a reader, and besides
 WHOLE = -1  # in place of the first lane of a read: the warp has read together
 

@@ -12,11 +12,19 @@ class LaunchError(Error, RuntimeError):
         line: of the PTX text, from 1; 0 where no line is to blame.
         source: "file:line" of the source that `.loc` names; "" if it names none.
         thread: which threads met it, in words; "" if that is unknown.
+        also: further lines of the PTX that have to do with it.
         rule, reason, legal: as in `Error`.
     """
 
     def __init__(
-        self, reason: str, legal: str = "", line: int = 0, source: str = "", thread: str = "", rule: str = ""
+        self,
+        reason: str,
+        legal: str = "",
+        line: int = 0,
+        source: str = "",
+        thread: str = "",
+        rule: str = "",
+        also: tuple[int, ...] = (),
     ) -> None:
         super().__init__(reason, legal, line, source, thread, rule)
         self.reason, self.legal, self.line, self.source, self.thread, self.rule = (
@@ -27,6 +35,7 @@ class LaunchError(Error, RuntimeError):
             thread,
             rule,
         )
+        self.also = also
 
     def __str__(self) -> str:
         place = f"line {self.line}" if self.line else ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from isa.errors import Error
 from isa.forms.record import Time
-from isa.forms.synchronisation import is_mbarrier_wait, sees_other_threads
+from isa.forms.synchronisation import is_atomic, is_mbarrier_wait, sees_other_threads, writes_memory
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
@@ -20,7 +20,9 @@ from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Swit
 from simulator.simulation.launch.meetings import (
     awaiting,
     barrier,
+    changing,
     cluster_barrier,
+    exchanging,
     executed,
     looking,
     mask_of,
@@ -164,7 +166,8 @@ def _operation(item: Operation, meets: dict[int, Executor]) -> Step:
         meets[item.index] = execute
     elif mask_of(item) is not None:
         meets[item.index] = prepare(item.instruction)
-    return step_of(item, execute)
+    step = step_of(item, execute)
+    return changing(item, step) if writes_memory(item.instruction.form) else step
 
 
 def step_of(item: Operation, execute: Executor) -> Step:
@@ -182,4 +185,6 @@ def step_of(item: Operation, execute: Executor) -> Step:
     def step(run: Run, group: Group, place: int) -> int:
         return executed(run, group, item, execute)
 
+    if is_atomic(form):
+        return looking(exchanging(item, step))
     return looking(step) if sees_other_threads(form) else step

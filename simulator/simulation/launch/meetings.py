@@ -3,6 +3,7 @@ the barriers of a CTA."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,21 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import Error
-from isa.forms.synchronisation import is_aligned, is_arrival, is_reduction
-from isa.ptx.instruction import Immediate, Operand
+from isa.forms.record import Form
+from isa.forms.synchronisation import is_aligned, is_arrival, is_reduction, meets_order
+from isa.ptx.instruction import Immediate, Instruction, Operand, Sink
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dynamic_info import ArriveFacts, Barrier, BarrierFacts, Fact, Idle, WaitFacts, meeting
-from simulator.execute.exchange import Exchange, exchange
+from simulator.execute.exchange import Exchange, check_members, exchange
 from simulator.execute.operands import predicate, reader, writer
 from simulator.execute.pending import PendingWait
 from simulator.program.kernel import Operation
 from simulator.simulation.launch.blame import blamed
+from simulator.simulation.launch.mbarrier_use import is_followed
 from simulator.simulation.launch.run import PARTED, Reduction, Run, Step, taken, whole
 from simulator.simulation.launch.threads import ALL, AWAY, Group
 from simulator.simulation.launch.watch import Watch
 from simulator.state.registers import LANE, WARP_SIZE, Lanes, Warps
 
-FRUITLESS = 1024  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
+FRUITLESS = 1 << 16  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
 LOOKS = 16  # loads of a loop that may wait for others, after which these go on
 
 
@@ -104,6 +107,8 @@ def _arrive(run: Run, group: Group, place: int, lanes: Lanes, kind: str | int, m
         masks: uint32 [row of the group, lane]: the threads that each waits for; None for all.
     """
     threads, rank, rows = run.threads, run.code.rank, len(run.threads.exists)
+    if masks is not None:
+        check_members(masks, lanes)
     run.counts[place] -= len(group.rows)
     arriving = whole(group, lanes, rows)
     threads.move(group.members & ~arriving, rank[place + 1])
@@ -163,9 +168,9 @@ def _meet(run: Run, rows: Warps, parts: list[tuple[int, Lanes]]) -> PendingWait 
         run.state.active = None
         item, lanes = meeting[0]
         raise blamed(error, run.code.kernel, item, run.state, Group(0, 0, rows, lanes, lanes, 0)) from error
-    if run.state.order is not None:
-        first = meeting[0][0]
-        whole = not isinstance(first, Operation) or mask_of(first) is None
+    first = meeting[0][0]
+    if run.state.order is not None and isinstance(first, Operation) and meets_order(first.instruction.form):
+        whole = mask_of(first) is None
         masks = None if whole else run.threads.named[rows]
         run.state.order.warps_met(rows, np.logical_or.reduce([lanes for _, lanes in meeting]), masks)
     for item, lanes in meeting:
@@ -183,6 +188,7 @@ def looking(execute: Step) -> Step:
 
     def step(run: Run, group: Group, place: int) -> int:
         following = execute(run, group, place)
+        run.spinning.looked(place, group.rows, group.lanes)
         run.looks += 1
         if run.looks < LOOKS or following < 0:
             return following
@@ -192,6 +198,66 @@ def looking(execute: Step) -> Step:
         return PARTED
 
     return step
+
+
+def changing(item: Operation, execute: Step) -> Step:
+    """An instruction that writes to memory, or does what others may wait for: whoever looks may see something new."""
+    guard = item.instruction.guard
+
+    def step(run: Run, group: Group, place: int) -> int:
+        if run.spinning.quiet and (guard is None or taken(run, group, guard).any()):
+            run.spinning.changed()
+        return execute(run, group, place)
+
+    return step
+
+
+def exchanging(item: Operation, execute: Step) -> Step:
+    """An atomic operation, which may leave memory as it is: a lock that is taken, a counter that is read."""
+    instruction, form = item.instruction, item.instruction.form
+    kept = _leaves_alone(instruction, form)
+
+    def step(run: Run, group: Group, place: int) -> int:
+        if not run.spinning.suspected:
+            return execute(run, group, place)
+        lanes = taken(run, group, instruction.guard)
+        before = kept[0](run, group.rows) if kept is not None else None
+        following = execute(run, group, place)
+        if kept is None or before is None or (lanes & ~kept[1](run, group.rows, before)).any():
+            run.spinning.changed()
+        return following
+
+    return step
+
+
+_Operands = tuple[NDArray[Any], ...]
+_Kept = tuple[Callable[[Run, Warps], _Operands], Callable[[Run, Warps, _Operands], Lanes]]
+
+
+def _leaves_alone(instruction: Instruction, form: Form) -> _Kept | None:
+    """How to find out for which threads, bool [row, lane], an atomic operation has left memory as it was: what reads
+    its operands before, and what compares them with its result; None: it is taken to write."""
+    operation = next((q for q in form.qualifiers if q in ("cas", "exch", "add", "or", "xor")), "")
+    bits, old = form.width, instruction.by_role.get("d")
+    if bits not in (32, 64) or form.elements > 1 or not operation or "f" in form.qualifiers[-1]:
+        return None
+    reads = [reader(instruction[name], bits) for name in "bc" if name in instruction.by_role]
+
+    def before(run: Run, rows: Warps) -> _Operands:
+        return tuple(read(run.state, rows)[:, 0] for read in reads)
+
+    if operation in ("add", "or", "xor"):
+        return before, lambda run, rows, given: np.asarray(given[0] == 0)
+    if old is None or isinstance(old, Sink):
+        return None
+    result = reader(old, bits)
+
+    def same(run: Run, rows: Warps, given: _Operands) -> Lanes:
+        found = result(run.state, rows)[:, 0]
+        unlike: Lanes = np.asarray(found != given[0])
+        return unlike if operation == "cas" else ~unlike
+
+    return before, same
 
 
 def awaiting(item: Operation, execute: Executor) -> Step:
@@ -205,14 +271,14 @@ def awaiting(item: Operation, execute: Executor) -> Step:
         if run.state.arrivals != run.arrivals:
             run.arrivals, run.idle = run.state.arrivals, 0
             run.watching[:] = False
+            run.spinning.changed()
         run.watching |= group.members
+        run.spinning.looked(place, group.rows, group.lanes)
         run.idle += 1
         others = run.threads.live & ~run.watching & (run.threads.at < AWAY)
         completion = run.state.completion
         if run.idle > FRUITLESS and not others.any() and not (completion is not None and completion.finish()):
-            row = int(group.rows[0])
-            reason = f"deadlock: threads wait for {outcome.block.describe()}, and nothing else goes on"
-            raise run.error(item, reason, "as many arrivals as a phase expects", row=row, rule="deadlock")
+            run.stuck()
         run.threads.move(group.members, run.code.rank[following])
         run.threads.give_way(group.rank)
         return PARTED
@@ -240,8 +306,10 @@ def _watched(run: Run, group: Group, item: Operation, execute: Executor, watch: 
     watch.before(item, group.rows, lanes)
     outcome = execute(run.state, group.rows)
     watch.after(item, group.rows, lanes, outcome)
+    if run.uses is not None and is_followed(item.instruction.form):
+        run.uses.mbarriers.executed(item, group.rows, lanes, outcome)
     order, mask = run.state.order, mask_of(item)
-    if order is not None and (mask is not None or item.instruction.form.collective):
+    if order is not None and meets_order(item.instruction.form):
         masks = None if mask is None else reader(mask)(run.state, group.rows)[:, 0]
         order.warps_met(group.rows, lanes, masks)
     return outcome
@@ -284,6 +352,8 @@ def barrier(item: Operation) -> Step:
             values[group.rows] = vote(state, group.rows)
             run.barriers.vote(members, which, values)
             run.pending.append(Reduction(members.copy(), operation, write))
+        if run.uses is not None:
+            run.uses.barriers.arrives(place, members, which, wanted, aligned, group.members & ~members)
         run.tell_arrival(members, which)
         if not waits:
             run.arrive_only(members, which)
@@ -313,7 +383,7 @@ def _named_arrivals(numbers: NDArray[Any], threads: NDArray[Any] | None, waits: 
 def cluster_barrier(item: Operation) -> Step:
     """barrier.cluster.arrive, and wait, at which threads wait for all of their cluster. PTX ISA 9.0, 9.7.13.3."""
     instruction = item.instruction
-    waits = "wait" in instruction.form.qualifiers
+    waits, orders = "wait" in instruction.form.qualifiers, "relaxed" not in instruction.form.qualifiers
 
     def step(run: Run, group: Group, place: int) -> int:
         lanes = taken(run, group, instruction.guard)
@@ -324,7 +394,7 @@ def cluster_barrier(item: Operation) -> Step:
             cluster.passed = partial(_passed, run)
         if waits:
             cluster.place[group.rows] = place
-        wrong = members & (cluster.since < 0) if waits else run.arrive_at_clusters(members)
+        wrong = members & (cluster.since < 0) if waits else run.arrive_at_clusters(members, orders=orders)
         if run.note is not None and not waits:
             run.note(place, group.rows, group.lanes, Outcome(facts=_arrivals(run, group.rows, members)))
         if wrong.any():

@@ -19,15 +19,17 @@ from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import Writer, place_of
 from simulator.execute.pending import PendingWait
-from simulator.program.kernel import Exit, Item, Kernel, Operation
+from simulator.program.kernel import Exit, Item, Kernel
 from simulator.simulation.launch.barriers import ClusterBarriers, LaunchBarriers
 from simulator.simulation.launch.blame import blamed, source_of
+from simulator.simulation.launch.deadlock import deadlock
 from simulator.simulation.launch.errors import LaunchError
-from simulator.simulation.launch.threads import Group, Threads, all_lanes
+from simulator.simulation.launch.mbarrier_use import Uses
+from simulator.simulation.launch.spinning import ROUND, Spinning
+from simulator.simulation.launch.threads import PATIENT, Group, Threads, all_lanes
 from simulator.simulation.launch.watch import Watch
 from simulator.state.columns import LaunchShared
-from simulator.state.registers import LANE, WARP_SIZE, Lanes, Sort, Warps
-from simulator.tables import runs_in_words
+from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps
 
 BUDGET = 20_000_000_000  # warp instructions of a launch, unless told otherwise
 Note = Callable[[int, Warps, "Lanes | None", Outcome], None]
@@ -92,6 +94,8 @@ class Run:
         self.printed = ""  # by printf
         self.gathered: dict[int, Lanes] = {}  # by place, threads that wait there for others of their warpgroup
         self.follows = state.wants_accesses  # whether listeners follow barriers
+        self.spinning = Spinning(registers.columns, self.threads)
+        self.uses: Uses | None = None  # who follows barriers for a check
         self.looks = 0  # how often threads have looked for what others write, since these had a turn
 
     def run(self) -> None:
@@ -107,11 +111,15 @@ class Run:
             group = self.threads.next()
             if group is not None:
                 self._advance(group)
+                if self.spinning.suspected:
+                    self._look_for_rounds(group)
             elif not self.release():
                 if self.threads.live.any():
-                    self._stuck()
+                    self.stuck()
                 if self.state.completion is not None:
                     self.state.completion.finish()
+                if self.uses is not None:
+                    self.uses.ends(stuck=False)
                 self._note_leaks()
                 return
 
@@ -119,7 +127,7 @@ class Run:
         """Executes items until the group parts, waits, or comes to a place of other threads."""
         rank, steps, counts, state = self.code.rank, self.code.steps, self.counts, self.state
         place, rows, limit = self.code.place_of[group.rank], len(group.rows), group.limit
-        left = min(self.budget // rows, group.quantum)
+        left = min(self.budget // rows, group.quantum, ROUND if self.spinning.suspected else PATIENT)
         allowed = left
         state.active = group.lanes
         try:
@@ -136,6 +144,7 @@ class Run:
             self.threads.move(group.members, rank[place])
             if left == 0:
                 self.threads.give_way(rank[place])
+                self.spinning.tired()
         except LaunchError:
             raise
         except Error as error:
@@ -184,7 +193,11 @@ class Run:
         at_clusters = self._release_clusters()
         followed = self.follows or self.barriers.handed or self.state.order is not None
         waiting = self.barriers.waiting.copy() if followed else None
+        turns = self.barriers.turns.copy() if self.uses is not None else None
         free = self.barriers.released(self.threads.live)
+        if self.uses is not None and turns is not None:
+            for cta, number in np.argwhere(self.barriers.turns != turns).tolist():
+                self.uses.barriers.completes(cta, number)
         if not free.any():
             return at_clusters
         if waiting is not None:
@@ -262,10 +275,12 @@ class Run:
             self.threads.release(free)
         return bool(free.any())
 
-    def arrive_at_clusters(self, members: Lanes) -> Lanes:
-        """Lets threads arrive at the barrier of their cluster, which orders what they did before it, also where they
-        arrive .relaxed (with a fence before, as compilers write it: assumed); returns those that have arrived
-        already."""
+    def arrive_at_clusters(self, members: Lanes, *, orders: bool = True) -> Lanes:
+        """Lets threads arrive at the barrier of their cluster; returns those that have arrived already.
+
+        Args:
+            orders: whether the arrival releases what they did before it: not with .relaxed, where a fence does.
+        """
         again = self.cluster.arrive(members)
         for row in np.flatnonzero(members.any(axis=1)).tolist() if self.follows else ():
             self._tell(row, ("cluster", row // self.cluster.each, int(self.cluster.since[row].max())), leaves=False)
@@ -274,7 +289,7 @@ class Run:
             self.cluster.released.setdefault(key, []).extend(self.state.release(row))
         if self.state.order is not None:
             for use, rows in self._by_cluster(members, self.cluster.since):
-                self.state.order.arrives(use, rows, members[rows])
+                self.state.order.arrives(use, rows, members[rows], orders=orders)
         return again
 
     def _by_cluster(self, threads: Lanes, since: NDArray[np.int32]) -> Iterator[tuple[Hashable, Warps]]:
@@ -319,75 +334,21 @@ class Run:
         if not pending.members.any():
             self.pending.remove(pending)
 
-    def _stuck(self) -> NoReturn:
+    def stuck(self) -> NoReturn:
         """Raises the error of threads that wait for ever."""
-        kernel, threads, state = self.code.kernel, self.threads, self.state
-        for place, waiting in self.gathered.items():
-            if waiting.any():
-                self._incomplete(place, waiting)
-        if self.blocked:
-            wait, rows = self.blocked[0]
-            lane = int(threads.live[rows[0]].argmax())
-            item = kernel.items[self.code.place_of[int(threads.back[rows[0], lane])] - 1]
-            legal = "tcgen05.dealloc by a warp that does not wait itself"
-            raise self.error(item, f"deadlock: waits for {wait.describe()}", legal, row=int(rows[0]), rule="deadlock")
-        row = int(np.flatnonzero(threads.live.any(axis=1))[0])
-        cta = row // state.warps
-        stuck = np.flatnonzero(threads.parked.any(axis=1))
-        if len(stuck):
-            self._unmet(int(stuck[0]))
-        lines = self.barriers.describe(cta)
-        if self.cluster.waiting[row].any():
-            lane = int(self.cluster.waiting[row].argmax())
-            item = kernel.items[self.code.place_of[int(threads.back[row, lane])] - 1]
-            reason = f"deadlock: {'; '.join([self.cluster.describe(row, threads.live), *lines])}"
-            raise self.error(item, reason, "an arrival of every thread that has not exited", row=row, rule="deadlock")
-        done = np.flatnonzero(~threads.live[cta * state.warps : (cta + 1) * state.warps].any(axis=1)).tolist()
-        ended = f"; warps {', '.join(map(str, done))} have exited" if done else ""
-        lane = int((self.barriers.waiting[row] > 0).argmax())
-        item = kernel.items[self.code.place_of[int(threads.back[row, lane])] - 1]
-        reason = f"deadlock: {'; '.join(lines)}{ended}"
-        raise self.error(item, reason, "as many threads at a barrier as it waits for", row=row, rule="deadlock")
+        if self.uses is not None:
+            self.uses.ends(stuck=True)
+        raise deadlock(self)
 
-    def _incomplete(self, place: int, waiting: Lanes) -> NoReturn:
-        """Raises the error of a warpgroup of which only some threads come to an instruction, `waiting` [row, lane]."""
-        item, warps = self.code.kernel.items[place], self.state.warps
-        assert isinstance(item, Operation)
-        row, size = int(waiting.any(axis=1).argmax()), item.instruction.form.warps
-        cta, warp = divmod(row, warps)
-        first = warp // size * size
-        own = waiting[cta * warps + first : cta * warps + min(first + size, warps)]
-        here = [bool(lanes.all()) for lanes in own]
-        lacking = [each for each in range(size) if each >= len(here) or not here[each]]
-        missing = runs_in_words([first + each for each in lacking])
-        few = f"; the CTA has {warps} warps" if first + size > warps else ""
-        reason = f"deadlock: '{item.text}' waits for warp{'s' * (len(lacking) > 1)} {missing} of its warpgroup{few}"
-        legal = f"all threads of {size} consecutive warps, the first a multiple of {size}, at the same instruction"
-        raise self.error(item, reason, legal, row=row, rule="aligned-threads")
-
-    def _unmet(self, row: int) -> NoReturn:
-        """Raises the error of a warp whose threads wait for others of it that never come: who waits where for whom."""
-        threads, items, warp = self.threads, self.code.kernel.items, row % self.state.warps
-        parked, back, named = threads.parked[row], threads.back[row], threads.named[row]
-        lane = int(parked.argmax())
-        first = items[self.code.place_of[int(back[lane])]]
-        waiting = parked & (threads.kind[row] == threads.kind[row, lane]) & (named == named[lane])
-        missing = threads.live[row] & ~waiting & (named[lane] >> LANE & 1 != 0)
-        lines = [f"{_lanes(waiting)} of warp {warp} {_wait(waiting)} at '{first.text}' for {_lanes(missing)}"]
-        for rank in np.unique(back[missing]).tolist():
-            here = missing & (back == rank)
-            own = here & parked
-            if own.any():
-                item = items[self.code.place_of[rank]]
-                masks = ", ".join(f"{mask:#x}" for mask in np.unique(named[own]).tolist())
-                lines.append(f"{_lanes(own)} {_wait(own)} at line {item.line}, '{item.text}', with mask {masks}")
-            if (here & ~parked).any():
-                item, here = items[self.code.place_of[rank] - 1], here & ~parked
-                lines.append(f"{_lanes(here)} {_wait(here)} at line {item.line}, '{item.text}'")
-        gone = WARP_SIZE - int(threads.live[row].sum())
-        ended = f" ({gone} have exited)" if gone else ""
-        legal = "all threads that the mask names, or a warp whole, at the same instruction"
-        raise self.error(first, f"deadlock: {'; '.join(lines)}{ended}", legal, row=row, rule="aligned-threads")
+    def _look_for_rounds(self, group: Group) -> None:
+        """Gives up if all threads look in vain, round after round, where nobody has written for long."""
+        if not self.spinning.ran(group.rows, group.members):
+            return
+        completion = self.state.completion
+        if completion is not None and completion.finish():
+            self.spinning.changed()
+            return
+        self.stuck()
 
     def _endless(self, place: int) -> NoReturn:
         item = self.code.kernel.items[place]
@@ -401,15 +362,6 @@ class Run:
             x, y, z = self.state.batch.cta_of(row)
             thread = f"CTA ({x}, {y}, {z}), warp {row % self.state.warps}"
         return LaunchError(reason, legal, line=item.line, source=source_of(item), thread=thread, rule=rule)
-
-
-def _lanes(lanes: Lanes) -> str:
-    """Lanes of a warp, bool [lane], in words: "lanes 0 to 15, 20"."""
-    return f"lane{'s' if lanes.sum() > 1 else ''} {runs_in_words(np.flatnonzero(lanes).tolist())}"
-
-
-def _wait(lanes: Lanes) -> str:
-    return "wait" if lanes.sum() > 1 else "waits"
 
 
 def taken(run: Run, group: Group, guard: Guard | None) -> Lanes:

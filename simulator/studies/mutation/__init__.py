@@ -11,7 +11,7 @@ from __future__ import annotations
 from simulator.studies.mutation.choice import mutants
 from simulator.studies.mutation.evaluate import Row
 from simulator.studies.mutation.mutant import OPERATORS, Mutant
-from simulator.studies.mutation.study import Study, keep, study
+from simulator.studies.mutation.study import Study, again, keep, study
 from simulator.studies.mutation.subject import Subject
 
-__all__ = ["OPERATORS", "Mutant", "Row", "Study", "Subject", "keep", "mutants", "study"]
+__all__ = ["OPERATORS", "Mutant", "Row", "Study", "Subject", "again", "keep", "mutants", "study"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from isa.errors import Error
 from simulator.program.capture import read_capture
-from simulator.studies.mutation import Row, Subject, keep, mutants, study
+from simulator.studies.mutation import Row, Study, Subject, again, keep, mutants, study
 from simulator.studies.mutation.judge import SECONDS
 
 
@@ -29,7 +29,9 @@ def _options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--list", action="store_true", help="print all mutants, equivalent ones included")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="write mutants as captures, for `tcsim check`")
-    parser.add_argument("--number", type=int, action="append", default=[], metavar="N", help="with --keep: this one")
+    parser.add_argument(
+        "--number", type=int, action="append", default=[], metavar="N", help="judge this mutant (with --keep: write it)"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write there; else to standard output")
     return parser
 
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns 0, or 2 for what cannot be used."""
     options = _options().parse_args(arguments)
     try:
-        text = _listed(options) if options.list else _kept(options) if options.number else _studied(options)
+        text = _listed(options) if options.list else _of_numbers(options) if options.number else _studied(options)
     except (Error, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -58,10 +60,12 @@ def _listed(options: argparse.Namespace) -> str:
     return "".join(lines)
 
 
-def _kept(options: argparse.Namespace) -> str:
-    if options.keep is None or len(options.captures) != 1:
-        raise ValueError("--number needs one capture and --keep FOLDER")
-    return "".join(f"{path}\n" for path in keep(options.captures[0], options.keep, options.number))
+def _of_numbers(options: argparse.Namespace) -> str:
+    if len(options.captures) != 1:
+        raise ValueError("--number needs one capture, whose mutants are numbered")
+    if options.keep is not None:
+        return "".join(f"{path}\n" for path in keep(options.captures[0], options.keep, options.number))
+    return _shown(again(options.captures[0], options.number, options.seconds), options.format)
 
 
 def _studied(options: argparse.Namespace) -> str:
@@ -77,11 +81,15 @@ def _studied(options: argparse.Namespace) -> str:
     if options.keep is not None:
         for path in options.captures:
             keep(path, options.keep, [row.number for row in done.rows if row.kernel == path.stem])
-    if options.format in ("csv", "json"):
-        return done.table().csv() if options.format == "csv" else done.table().json()
+    return _shown(done, options.format)
+
+
+def _shown(done: Study, how: str) -> str:
+    if how in ("csv", "json"):
+        return done.table().csv() if how == "csv" else done.table().json()
     tables = [done.summary(by) for by in ("kernel", "operator")]
     left_out = f"{sum(done.equivalent.values())} more were tried and left out: nothing shows that they are wrong\n"
-    shown = [each.markdown() if options.format == "markdown" else each.text() for each in tables]
+    shown = [each.markdown() if how == "markdown" else each.text() for each in tables]
     return "\n".join([*shown, left_out])
 
 

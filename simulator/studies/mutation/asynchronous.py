@@ -18,6 +18,7 @@ READ_THROUGH_PROXY = {
 }  # fmt: skip
 """By the beginning of the opcode, the operands that name shared memory which the asynchronous proxy reads: addresses,
 or descriptors whose lowest 14 bits are an address in units of 16 bytes (PTX ISA 9.0, 9.7.15.5.1.2.2)."""
+USES_CELLS = ("tcgen05.ld", "tcgen05.st", "tcgen05.mma", "tcgen05.cp", "tcgen05.shift")
 
 
 @dataclass
@@ -31,6 +32,7 @@ class WarpOrder:
         stores: lines of tcgen05.st that are not waited for.
         unfenced: lines of tcgen05 instructions since the last fence before a synchronisation.
         met: the line of the synchronisation since which no fence stands; 0 for none.
+        suspects: what is missing if another warp uses Tensor Memory from here on.
         found: what is missing, with the lines of both sides.
     """
 
@@ -41,6 +43,7 @@ class WarpOrder:
     stores: set[int] = field(default_factory=set)
     unfenced: set[int] = field(default_factory=set)
     met: int = 0
+    suspects: set[Pair] = field(default_factory=set)
     found: set[Pair] = field(default_factory=set)
 
     def execute(self, item: Operation) -> None:
@@ -55,8 +58,7 @@ class WarpOrder:
 
     def meets(self, item: Operation) -> None:
         """The warp synchronises with others: at a barrier, or at an mbarrier that it arrives at or waits for."""
-        for line in self.unfenced:
-            self.found.add(("fence::before_thread_sync", line, item.line))
+        self.suspects |= {("fence::before_thread_sync", line, item.line) for line in self.unfenced}
         for line in self.stores:
             self.found.add(("wait::st", line, item.line))
         self.met = item.line
@@ -96,7 +98,7 @@ class WarpOrder:
             self.loads.clear()
         elif opcode.startswith("tcgen05.wait::st"):
             self.stores.clear()
-        elif opcode.startswith(("tcgen05.ld", "tcgen05.st", "tcgen05.mma", "tcgen05.cp", "tcgen05.shift")):
+        elif opcode.startswith(USES_CELLS):
             if self.met:
                 self.found.add(("fence::after_thread_sync", self.met, item.line))
             if opcode.startswith("tcgen05.ld"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from isa.errors import IsaError
 from simulator.studies.mutation import fragments, indices, order
 from simulator.studies.mutation.mutant import OPERATORS, Mutant
 from simulator.studies.mutation.subject import Subject
+from simulator.studies.mutation.text import Statement
 
 MODULES = (fragments, indices, order)  # importing them registers the operators
 TRIES = 6  # mutants that may turn out equivalent for each one that counts
@@ -34,7 +36,21 @@ def mutants(subject: Subject, only: Sequence[str] = ()) -> list[Numbered]:
     """
     check_operators(only)
     every = [mutant for operator in OPERATORS.values() for mutant in operator.make(subject)]
-    return [(number, mutant) for number, mutant in enumerate(every) if not only or mutant.operator in only]
+    texts = [site.statement for site in subject.sites] + [statement for _, statement in subject.branches]
+    return [
+        (number, replace(mutant, right=_changed(texts, mutant)))
+        for number, mutant in enumerate(every)
+        if not only or mutant.operator in only
+    ]
+
+
+def _changed(statements: Sequence[Statement], mutant: Mutant) -> tuple[str, ...]:
+    """The instructions of the right kernel that a mutant has otherwise, or not at all."""
+    return tuple(
+        each.text
+        for each in statements
+        if any(edit.start < edit.end and each.start <= edit.start <= each.end for edit in mutant.edits)
+    )
 
 
 def chosen(

@@ -51,9 +51,7 @@ class CtaOrder:
         self.since = np.zeros((warps, count), np.int32)  # by warp, its turn at that write
         self.turns = np.zeros(warps, np.int32)  # how often the lanes of a warp have met
         self.inflight = np.zeros(count, np.int32)  # the line of the copy that writes there; 0 for none
-        self.plain = np.zeros(
-            count, np.int32
-        )  # the line of a store that no fence.proxy.async followed
+        self.plain = np.zeros(count, np.int32)  # the line of a store that no fence.proxy.async followed
         self.owner = np.zeros(count, np.int32)  # the warp of that store
         self.touched = np.zeros(count, np.bool_)  # whether anything has written there
         self.copies = [_Copies() for _ in range(warps)]

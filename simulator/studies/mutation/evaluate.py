@@ -85,10 +85,14 @@ def plan(path: str, count: int, seed: int, only: tuple[str, ...]) -> list[list[i
     return [[number for number, _ in batch] for batch in batches]
 
 
+@lru_cache(maxsize=16)
+def _every(path: str) -> dict[int, Mutant]:
+    return dict(mutants(known(path).subject))
+
+
 def first(path: str, numbers: list[int], seconds: float) -> tuple[Row | None, int]:
     """The row of the first of some mutants that is not equivalent (None if all are), and how many before it are."""
-    kernel = known(path)
-    every = dict(mutants(kernel.subject))
+    kernel, every = known(path), _every(path)
     for equivalent, number in enumerate(numbers):
         row = evaluated(kernel, number, every[number], seconds)
         if row is not None:

@@ -15,7 +15,7 @@ NEAR = 8  # matrix instructions within which operands are exchanged: those of on
 METADATA = "e"  # the role of the metadata of mma.sp and wgmma.sp
 SELECTOR = "f"
 _FRAGMENTS = {"a": "swap-a", "b": "swap-b"}
-_HALVES_SWAPPED = 0x1032
+_HALVES_SWAPPED, _HALVES_IN_ORDER = 0x1032, 0x3210  # of prmt
 
 
 def _matrix(subject: Subject) -> list[Site]:
@@ -181,7 +181,7 @@ def order_of_codes(subject: Subject) -> Iterator[Mutant]:
         if span is None or register is None or register.width != 32 or site.statement.guard is not None:
             continue
         edit = behind(site.statement, f"prmt.b32 {span.text}, {span.text}, {span.text}, {_HALVES_SWAPPED:#x};")
-        fix = (("order", "code"), ("halves|halfword|16 bits",), ("codes", "swap|exchang"))
+        fix = (("order", "code"), ("halves|halfword|16 bits",), ("codes", "swap|exchang"), (f"{_HALVES_IN_ORDER:#x}",))
         near = frozenset(products)
         yield Mutant("codes-order", "the halves of a word of metadata are swapped", (edit,), (site.line,), near, fix)
 
@@ -191,7 +191,7 @@ def left_out(subject: Subject) -> Iterator[Mutant]:
     """A product left out."""
     for site in _matrix(subject):
         if site.name != "wgmma":
-            fix = (("left out|missing|dropped|never", "product|mma|step|k tile|k block"),)
+            fix = (("left out|missing|dropped|never|lacks", "product|mma|step|k tile|k block"),)
             near = frozenset(_chain(subject, site))
             yield Mutant("step-left-out", "a product is left out", (site.statement.dropped(),), (site.line,), near, fix)
 
@@ -202,7 +202,7 @@ def doubled(subject: Subject) -> Iterator[Mutant]:
     for site in _matrix(subject):
         text = f"{site.statement.text};"
         if site.name != "wgmma" and "\n" not in text:
-            fix = (("twice|doubled|two times|again", "product|mma|step|k tile|k block|add"),)
+            fix = (("twice|doubled|two times|again|too many", "product|mma|step|k tile|k block|add"),)
             edit = (behind(site.statement, text),)
             yield Mutant("step-doubled", "a product is added twice", edit, (site.line,), frozenset(), fix)
 
@@ -244,7 +244,7 @@ def scale_d(subject: Subject) -> Iterator[Mutant]:
         near = frozenset(subject.feeders(site, site.registers(role)))
         predicates = [name for name in site.item.reads if name.startswith("%p")]
         near |= frozenset(subject.feeders(site, predicates))
-        fix = (("scale-?_?d|enable-input-d|accumulat|added|overwrit|clear",),)
+        fix = (("scale-?_?d|enable-input-d|accumulat|added|overwrit|clear",), ("equal", "is meant"))
         yield Mutant("scale-d", f"{role} is inverted", (replaced(span, text),), (site.line,), near, fix)
 
 

@@ -209,7 +209,7 @@ def unguarded(subject: Subject) -> Iterator[Mutant]:
         guard, access = site.statement.guard, site.form.access
         if guard and access and access.space in (Space.SHARED, Space.GLOBAL) and site.name in ("ld", "st", "cp", "red"):
             near = _comparison(subject, site.item.guard.predicate.name if site.item.guard else "")
-            fix = (("guard|bound|within|predicate|edge",),)
+            fix = (("guard|bound|within|predicate|edge|one thread",),)
             what = "the guard of an access is dropped"
             yield Mutant("guard-dropped", what, (replaced(guard, ""),), (site.line,), frozenset(near), fix)
     for branch, statement in subject.branches:

@@ -25,6 +25,7 @@ class Mutant:
         lines: the lines that are changed.
         repairs: further lines at which a change makes the kernel right again.
         fix: what words a right repair has: one of these groups of regular expressions, all of it, in any order.
+        right: the instructions of the right kernel that are changed; who writes one of them down has the repair, too.
     """
 
     operator: str
@@ -33,10 +34,18 @@ class Mutant:
     lines: tuple[int, ...]
     repairs: frozenset[int] = frozenset()
     fix: Fix = ()
+    right: tuple[str, ...] = ()
 
     def fixed_by(self, words: str) -> bool:
         """Whether a finding's words name the right repair."""
+        plain = _plain(words)
+        if any(_plain(text) in plain for text in self.right):
+            return True
         return any(all(re.search(each, words, re.IGNORECASE) for each in group) for group in self.fix)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s", "", text)
 
 
 class Operator(NamedTuple):

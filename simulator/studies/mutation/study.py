@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from simulator.studies.mutation.choice import check_operators, mutants
-from simulator.studies.mutation.evaluate import Row, first, known, plan
+from simulator.studies.mutation.evaluate import Known, Row, evaluated, first, known, plan
 from simulator.studies.mutation.judge import LATER, MISSED, RIGHT, SECONDS, SLOW, UNPLACED, WRONG
+from simulator.studies.mutation.mutant import Mutant
 from simulator.tables import Table
 
 SPARE = 2  # lists of mutants that are planned for each that is wanted: of some all are equivalent
@@ -127,6 +128,27 @@ def _gathered(
     return rows, skipped
 
 
+def again(capture: str | Path, numbers: Iterable[int], seconds: float = SECONDS) -> Study:
+    """Judges the check on some mutants of a kernel, by their numbers.
+
+    Raises:
+        CaptureError, IsaError, ValueError: as `keep`.
+    """
+    kernel = known(str(capture))
+    every, rows, equivalent = dict(mutants(kernel.subject)), [], 0
+    for number in numbers:
+        row = evaluated(kernel, number, _numbered(kernel, every, number), seconds)
+        equivalent += row is None
+        rows += [row] if row is not None else []
+    return Study(tuple(rows), {kernel.subject.name: equivalent})
+
+
+def _numbered(kernel: Known, every: dict[int, Mutant], number: int) -> Mutant:
+    if number not in every:
+        raise ValueError(f"{kernel.subject.name} has no mutant {number}; legal: 0 to {len(every) - 1}")
+    return every[number]
+
+
 def keep(capture: str | Path, folder: str | Path, numbers: Iterable[int]) -> list[Path]:
     """Writes mutants of a kernel as captures, NAME.mutantN.json, for `tcsim check`.
 
@@ -137,12 +159,11 @@ def keep(capture: str | Path, folder: str | Path, numbers: Iterable[int]) -> lis
     every, place = dict(mutants(kernel.subject)), Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     for number in numbers:
-        if number not in every:
-            raise ValueError(f"{kernel.subject.name} has no mutant {number}; legal: 0 to {len(every) - 1}")
+        edits = _numbered(kernel, every, number).edits
         stem = f"{kernel.subject.name}.mutant{number}"
         content = json.loads(Path(capture).read_text())
         content |= {"name": stem, "ptx": f"{stem}.ptx"}
-        (place / f"{stem}.ptx").write_text(kernel.subject.text.edited(every[number].edits))
+        (place / f"{stem}.ptx").write_text(kernel.subject.text.edited(edits))
         (place / f"{stem}.json").write_text(json.dumps(content, indent=1) + "\n")
         if content.get("data"):
             shutil.copy(Path(capture).parent / content["data"], place / content["data"])

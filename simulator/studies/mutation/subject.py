@@ -201,11 +201,6 @@ class Subject:
                     work += writer.reads
         return lines
 
-    def between(self, first: Site, second: Site) -> Iterator[Site]:
-        """The instructions from one to another, both left out."""
-        low, high = sorted((first.item.index, second.item.index))
-        return (site for site in self.sites if low < site.item.index < high)
-
     def straight(self, first: Site, second: Site) -> bool:
         """Whether no branch, label or end stands between two instructions, the first before the second."""
         low, high = first.item.index, second.item.index

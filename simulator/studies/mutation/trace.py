@@ -22,7 +22,7 @@ from simulator.simulation.launch.interpreter import prepared
 from simulator.simulation.launch.run import Run, Step
 from simulator.simulation.launch.threads import Group
 from simulator.state.registers import WARP_SIZE, Sort
-from simulator.studies.mutation.asynchronous import READ_THROUGH_PROXY, WarpOrder
+from simulator.studies.mutation.asynchronous import READ_THROUGH_PROXY, USES_CELLS, WarpOrder
 from simulator.studies.mutation.clocks import UNIT, CtaOrder, Pair
 from simulator.studies.mutation.outcome import fill, setup_of
 
@@ -106,6 +106,9 @@ class _Tracer:
             if form.time in (Time.BARRIER, Time.CLUSTER_BARRIER, Time.MBARRIER):
                 order.meets(item)
             order.execute(item)
+            if form.opcode.startswith(USES_CELLS):
+                for other in self.warp_orders.values():
+                    other.found |= other.suspects if other is not order else set()
         if self.ctas:
             self._through_proxy(item, row, active)
             self._ordered(item, row, active)

@@ -143,7 +143,7 @@ def test_threads_that_wait_for_arrivals_in_vain(kind: str) -> None:
     with pytest.raises(simulator.Error) as error:
         run(body + WAIT.format(kind=kind, parity=0))
     where = "line 11: CTA (0, 0, 0), warp 0: "
-    assert str(error.value).startswith(f"{where}deadlock: threads wait for phase 0 of the mbarrier at shared[0] of CTA")
+    assert str(error.value).startswith(f"{where}deadlock: warps 0, 1 wait at line 11 for phase 0 of the mbarrier at")
     assert "which lacks 1 of 65 arrivals" in str(error.value)
 
 

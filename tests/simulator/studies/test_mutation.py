@@ -154,7 +154,7 @@ def finding(line: int, rule: str = "race", fix: str = "bar.sync", **more: object
 
 def test_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     side = Side(12, "", "", "", "", "")
-    cases = [
+    cases: list[tuple[str, bool, tuple[LaunchFinding, ...]]] = [
         ("missed", False, ()),
         ("missed", False, (finding(3, "known"),)),
         ("missed", False, (finding(10, serious=False),)),
@@ -169,6 +169,13 @@ def test_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     for line, fixed, findings in cases:
         found = verdict(monkeypatch, *findings)
         assert (found.line, found.fixed) == (line, fixed), findings
+
+
+def test_who_writes_the_right_instruction_down_has_the_repair() -> None:
+    mutant = Mutant("offset", "", (), (10,), fix=(("16 bytes",),), right=("ld.global.u32 \t%r1, [%rd1+16]",))
+    assert mutant.fixed_by("write 'ld.global.u32 %r1, [%rd1+16];'")
+    assert mutant.fixed_by("it is 16 bytes off")
+    assert not mutant.fixed_by("write 'ld.global.u32 %r1, [%rd1+32];'")
 
 
 def test_a_check_that_does_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +206,8 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all("selector: line" in line for line in listed)
     assert main([str(ONE_WARP), "--only", "typo"]) == 2
     assert "no operator 'typo'" in capsys.readouterr().err
-    assert main([str(ONE_WARP), "--number", "3"]) == 2
+    assert main([str(ONE_WARP), str(SPMM), "--number", "3"]) == 2
+    assert main([str(ONE_WARP), "--number", "100000"]) == 2
+    assert "has no mutant 100000; legal: 0 to" in capsys.readouterr().err
     with pytest.raises(IsaError):
         mutants(Subject(read_capture(ONE_WARP)), ["typo"])
