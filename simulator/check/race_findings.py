@@ -3,25 +3,24 @@ would order the two. Races with one cause are one finding."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isa.ptx.instruction import register_names
 from simulator.check.launch_finding import LaunchFinding, Side
-from simulator.check.memory_model.order import Memories
+from simulator.check.memory_model.memories import Memories
 from simulator.check.memory_model.races import Party, Race
 from simulator.check.memory_model.rules import ORDER, ORDERS_OF
 from simulator.check.memory_model.strays import Stray
 from simulator.check.memory_model.taint import Origin
 from simulator.check.rules import launch_rule
 from simulator.program.kernel import Item, Kernel, Operation
+from simulator.simulation.launch import byte_names
 from simulator.simulation.launch.batches import Setup
 from simulator.simulation.launch.blame import source_of
 from simulator.state.columns import stride_of
 from simulator.state.device_memory import DeviceMemory
 
-_LOCAL = re.compile(r"(?:E|N)(\d+)([A-Za-z_]\w*?)(?:E?$|_\d+$|E_\d+$)")  # the last name of a C++ symbol
 _PAIRS = 4  # further pairs of lines that a finding names
 
 
@@ -55,41 +54,21 @@ class Names:
         """Bytes by the variable or the buffer that they belong to."""
         if space == "shared":
             return self.shared(address % self.stride, size)
-        for buffer in self.memory.buffers:
-            if buffer.address <= address < buffer.end:
-                return f"{_range(address - buffer.address, size)} of buffer '{buffer.name}'"
-        return f"{size} bytes at {address:#x}"
+        return byte_names.in_global(self.memory, address, size)
 
     def shared(self, offset: int, size: int) -> str:
         """Bytes of shared memory."""
-        for begin, length, name in self.kernel.shared_variables:
-            if begin <= offset < begin + length:
-                return f"{_range(offset - begin, size)} of '{plain_name(name)}' in shared memory"
-        if offset >= self.kernel.dynamic_offset:
-            return f"{_range(offset - self.kernel.dynamic_offset, size)} of dynamic shared memory"
-        return f"{_range(offset, size)} of shared memory"
+        return byte_names.in_shared(self.kernel, offset, size)
 
     def variable(self, race: Race) -> str:
         """The variable or the buffer of a race."""
         return self.bytes_at(race.space, race.address, race.size).split(" of ", 1)[-1]
 
 
-def plain_name(symbol: str) -> str:
-    """A variable as the source calls it, of its C++ symbol: "tile" of "_ZZ4gemmE4tile"; other names as they are."""
-    found = _LOCAL.search(symbol)
-    if symbol.startswith("_Z") and found and len(found[2]) >= int(found[1]):
-        return found[2][: int(found[1])]
-    return symbol
-
-
 def split_one(cta: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
     """The coordinates of a CTA by its number, x first."""
     x, y, _ = grid
     return cta % x, cta // x % y, cta // (x * y)
-
-
-def _range(offset: int, size: int) -> str:
-    return f"byte {offset}" if size == 1 else f"bytes {offset} to {offset + size - 1}"
 
 
 def findings_of(memories: Memories, names: Names, gone: Sequence[tuple[int, Party]]) -> list[LaunchFinding]:

@@ -22,7 +22,7 @@ from simulator.check.findings import Finding
 from simulator.check.launch_finding import LaunchFinding
 from simulator.check.launch_order import OrderFindings, has_order
 from simulator.check.memory_model.follow import follow, memories_of
-from simulator.check.memory_model.order import Memories
+from simulator.check.memory_model.memories import Memories
 from simulator.check.memory_model.races import Party
 from simulator.check.memory_model.shadow import READER_BYTES, WRITER_BYTES
 from simulator.check.race_findings import findings_of, names_of
@@ -85,9 +85,9 @@ def watched(setup: Setup, least: int, fresh: Callable[[], Setup], shapes: Shapes
         shapes: of buffers with declared shapes: rows, columns, elements from row to row, bytes of an element.
         unwritten: names of buffers that hold nothing before the launch.
     """
-    result = _run(setup, least, shapes, unwritten, by_warp=False)
+    result = watch_once(setup, least, shapes, unwritten, by_warp=False)
     if result.ran <= BY_WARP and result.ctas == setup.geometry.ctas and _may_hide(setup.kernel):
-        again = _run(fresh(), least, shapes, unwritten, by_warp=True)
+        again = watch_once(fresh(), least, shapes, unwritten, by_warp=True)
         known = {(each.rule, line) for each in result.findings for line in _lines(each)}
         result.findings += [each for each in again.findings if _is_new(each, known)]
     return result
@@ -143,7 +143,8 @@ def _together(setup: Setup) -> int:
     return max(min(ROWS // warps, HISTORY_BYTES // max(history, 1)), 1)
 
 
-def _run(setup: Setup, least: int, shapes: Shapes, unwritten: set[str], *, by_warp: bool) -> Watched:
+def watch_once(setup: Setup, least: int, shapes: Shapes, unwritten: set[str], *, by_warp: bool) -> Watched:
+    """Watches CTAs of a launch in one order: in lock step, or warp by warp; the rest is as of `watched`."""
     code, budget, count, ended = prepared(setup.kernel), setup.budget, 0, list[LaunchFinding]()
     notes = _Notes(memories_of(setup), OrderFindings(setup.kernel) if has_order(setup.kernel) else None)
     notes.memories.strays.shapes |= shapes
@@ -157,7 +158,7 @@ def _run(setup: Setup, least: int, shapes: Shapes, unwritten: set[str], *, by_wa
         log = OrderLog(state, setup.kernel) if notes.order is not None else None
         run = Run(code, state, budget, watch=watch)
         run.threads.by_warp = by_warp
-        notes.barriers.follow(run, follower.clocks)
+        notes.barriers.follow(run, follower)
         try:
             run.run()
         except LaunchError as error:

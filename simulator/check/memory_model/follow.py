@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from isa.ptx.instruction import Immediate, Instruction
-from simulator.check.memory_model.order import Follower, Memories
+from simulator.check.memory_model.memories import Memories
+from simulator.check.memory_model.order import Follower
 from simulator.check.memory_model.semantics import table
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.spaces import space_of
@@ -23,7 +24,7 @@ def memories_of(setup: Setup) -> Memories:
     kernel = setup.kernel
     cluster = int(np.prod(setup.geometry.cluster))
     shifts = _shift(kernel, "shared"), _shift(kernel, "global")
-    return Memories(table(kernel), shifts[1], shifts[0], setup.geometry.warps, cluster)
+    return Memories(setup.geometry.warps, cluster, semantics=table(kernel), shift=shifts[1], shared_shift=shifts[0])
 
 
 def follow(state: LaunchState, memories: Memories) -> Follower:

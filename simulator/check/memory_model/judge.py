@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.check.memory_model.clocks import Clocks
+from simulator.check.memory_model.ledger import Ledger
+from simulator.check.memory_model.pieces import Threads, Touched
 from simulator.check.memory_model.races import Apart, Party, Race, groups
 from simulator.check.memory_model.semantics import Semantics
 from simulator.check.memory_model.shadow import ATOMIC, NOBODY, SILENT, STRONG, WHOLE
-from simulator.state.registers import WARP_SIZE, Warps
-
-if TYPE_CHECKING:
-    from simulator.check.memory_model.order import Memories, Touched
+from simulator.state.registers import WARP_SIZE
 
 _PLACE = (1 << 26) - 1  # of a reader: the place of its instruction; its flags lie above
 Ints = NDArray[Any]
 
 
-class Threads(NamedTuple):
-    """Threads of a batch, each [n]: the row of the warp, and the lane."""
-
-    row: Warps
-    lane: NDArray[np.intp]
-
-    @property
-    def number(self) -> NDArray[np.intp]:
-        """[n]: row * 32 + lane."""
-        return self.row * WARP_SIZE + self.lane
-
-
 class Judge:
     """Judges the accesses of a batch whose first warp is `first_row` of all that are followed."""
 
-    def __init__(self, memories: Memories, clocks: Clocks, first_row: int) -> None:
-        self.memories, self.clocks, self.first_row = memories, clocks, first_row
+    def __init__(self, ledger: Ledger, clocks: Clocks, first_row: int) -> None:
+        self.ledger, self.clocks, self.first_row = ledger, clocks, first_row
 
     def after_write(
         self,
@@ -226,7 +213,7 @@ class Judge:
         """Whether threads and others are of the same warp, CTA and cluster, bool [n]."""
         mine = threads.row + (0 if space == "shared" else self.first_row)
         row = np.where(other >= 0, other // WARP_SIZE, -1)
-        each = self.memories.warps
+        each = self.ledger.warps
         unit = other < 0
         same_cta = unit | (row // each == mine // each)
         same_cluster = unit | (row // self.clocks.warps == mine // self.clocks.warps)
@@ -254,14 +241,14 @@ class Judge:
                 narrow=bool(narrow[index]),
                 one_instruction=one,
             )
-            self.memories.races.add(race, len(group), benign=bool(benign[index]))
+            self.ledger.races.add(race, len(group), benign=bool(benign[index]))
 
     def _party(self, space: str, thread: int, place: int, access: str) -> Party:
         if thread < 0:
             return Party(place, -1, -1, -1, access)
         row, lane = divmod(thread, WARP_SIZE)
         row += self.first_row if space == "shared" else 0
-        return self.memories.party(row, lane, place, access)
+        return self.ledger.party(row, lane, place, access)
 
 
 def _with_lane(thread: Ints, lane: Ints) -> Ints:

@@ -10,31 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.check.memory_model.clocks import Clocks, Released
+from simulator.check.memory_model.following import Following, Notes
+from simulator.check.memory_model.handed import Handed, Levels
 from simulator.check.memory_model.semantics import Scope
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
-
-if TYPE_CHECKING:
-    from simulator.check.memory_model.order import Follower
-
-Levels = list[Released | None]  # by scope: what reaches threads of the CTA, of the cluster, of the GPU
-Thread = tuple[int, int]
-
-
-@dataclass
-class Handed:
-    """What the threads of one CTA have released at a location; `thread`: the last of them, row and lane among all that
-    are followed."""
-
-    cta: int
-    cluster: int
-    levels: Levels
-    thread: Thread = (-1, -1)
 
 
 @dataclass
@@ -50,7 +35,7 @@ class Locations:
     # Fences. What a thread has fenced is kept by the follower of its batch.
 
     def fenced(
-        self, follower: Follower, warps: Warps, lanes: Lanes, scope: Scope, *, acquires: bool, releases: bool
+        self, follower: Following, warps: Warps, lanes: Lanes, scope: Scope, *, acquires: bool, releases: bool
     ) -> None:
         """Threads execute a fence: what they have seen by strong reads is acquired, and what they know is fenced from
         now on."""
@@ -72,7 +57,7 @@ class Locations:
                     levels[level] = released
             follower.clocks.stamp[rows] += 1
 
-    def of_fences(self, follower: Follower, row: int, lanes: NDArray[np.bool_], scope: Scope) -> Released | None:
+    def of_fences(self, follower: Following, row: int, lanes: NDArray[np.bool_], scope: Scope) -> Released | None:
         """What threads of a warp have fenced for a scope; None: nothing."""
         notes, found = _notes(follower), None
         for lane in np.flatnonzero(lanes).tolist():
@@ -80,12 +65,12 @@ class Locations:
             found = one if found is None else found if one is None else found.joined(one)
         return found
 
-    def looked(self, follower: Follower, row: int, lanes: NDArray[np.bool_], released: Released) -> None:
+    def looked(self, follower: Following, row: int, lanes: NDArray[np.bool_], released: Released) -> None:
         """A relaxed wait has seen what a fence will acquire."""
         for lane in np.flatnonzero(lanes).tolist():
             _notes(follower).looked.setdefault((row, lane), []).append(released)
 
-    def arrives(self, follower: Follower, key: object, warps: Warps, lanes: Lanes) -> None:
+    def arrives(self, follower: Following, key: object, warps: Warps, lanes: Lanes) -> None:
         """Threads arrive at a barrier: what they have fenced is handed on, as fenced."""
         notes = _notes(follower)
         if not notes.fenced:
@@ -94,7 +79,7 @@ class Locations:
         for index, lane in np.argwhere(lanes).tolist():
             _merge(gathered, notes.fenced.get((int(warps[index]), lane), _NOTHING))
 
-    def leaves(self, follower: Follower, key: object, warps: Warps, lanes: Lanes) -> None:
+    def leaves(self, follower: Following, key: object, warps: Warps, lanes: Lanes) -> None:
         """Threads leave a barrier."""
         notes = _notes(follower)
         gathered = notes.barriers.pop(key, None)
@@ -105,7 +90,7 @@ class Locations:
 
     # Strong operations
 
-    def stored(self, follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
+    def stored(self, follower: Following, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
         """Threads store strongly: what they release takes the place of what was there."""
         means, notes = follower.semantics, _notes(follower)
         if not (means.releases or notes.fenced or self.entries):
@@ -121,7 +106,7 @@ class Locations:
             if kept is not None:
                 self.entries[key] = {kept.cta: kept}
 
-    def updated(self, follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
+    def updated(self, follower: Following, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
         """Threads update atomically: they see what was released, and add what they release."""
         means, notes = follower.semantics, _notes(follower)
         if not (means.releases or notes.fenced or self.entries):
@@ -137,14 +122,16 @@ class Locations:
                     handed = replace(handed, levels=_merge(list(known.levels), handed.levels))
                 entry[handed.cta] = handed
 
-    def loaded(self, follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
+    def loaded(self, follower: Following, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
         """Threads load strongly."""
         if self.entries:
             means = follower.semantics
             for row, lane, key in _each(follower, space, where, warps, lanes):
                 self._see(follower, row, lane, key, means.acquires, means.scope)
 
-    def _see(self, follower: Follower, row: int, lane: int, key: tuple[str, int], acquires: bool, scope: Scope) -> None:
+    def _see(
+        self, follower: Following, row: int, lane: int, key: tuple[str, int], acquires: bool, scope: Scope
+    ) -> None:
         entry = self.entries.get(key)
         if not entry:
             return
@@ -156,7 +143,7 @@ class Locations:
                 if not any(known is handed for known, _ in seen):
                     seen.append((handed, scope))
 
-    def _released(self, follower: Follower, row: int, lane: int, releases: bool, scope: Scope) -> Handed | None:
+    def _released(self, follower: Following, row: int, lane: int, releases: bool, scope: Scope) -> Handed | None:
         levels: Levels = list(_notes(follower).fenced.get((row, lane), _NOTHING))[: scope + 1] + [None] * (2 - scope)
         if releases:
             rows, one = _one(row, lane)
@@ -165,13 +152,13 @@ class Locations:
         if not any(levels):
             return None
         whole = row + follower.first_row
-        return Handed(whole // follower.memories.warps, whole // follower.clocks.warps, levels, (whole, lane))
+        return Handed(whole // follower.ledger.warps, whole // follower.clocks.warps, levels, (whole, lane))
 
     @staticmethod
-    def _acquire(follower: Follower, row: int, lane: int, handed: Handed, scope: Scope | int) -> None:
+    def _acquire(follower: Following, row: int, lane: int, handed: Handed, scope: Scope | int) -> None:
         whole, clocks = row + follower.first_row, follower.clocks
         near = whole // clocks.warps == handed.cluster
-        level = 0 if whole // follower.memories.warps == handed.cta else 1 if near else 2
+        level = 0 if whole // follower.ledger.warps == handed.cta else 1 if near else 2
         released = handed.levels[level]
         if released is None or level > scope:
             return
@@ -181,31 +168,14 @@ class Locations:
             clocks.acquire_elsewhere(row, lane, handed.cluster, released, whole // clocks.warps)
 
 
-@dataclass
-class Notes:
-    """What threads of a batch have fenced, and what they have seen and not acquired.
-
-    Attributes:
-        fenced: by thread, what its strong writes hand on, by scope.
-        seen: by thread, what its strong reads have seen, and their scope.
-        looked: by thread, what relaxed waits for mbarriers have seen.
-        barriers: by barrier, what those who have arrived there had fenced.
-    """
-
-    fenced: dict[Thread, Levels] = field(default_factory=dict)
-    seen: dict[Thread, list[tuple[Handed, Scope]]] = field(default_factory=dict)
-    looked: dict[Thread, list[Released]] = field(default_factory=dict)
-    barriers: dict[object, Levels] = field(default_factory=dict)
-
-
 _NOTHING: Levels = [None, None, None]
 
 
-def _notes(follower: Follower) -> Notes:
+def _notes(follower: Following) -> Notes:
     return follower.notes
 
 
-def _others(follower: Follower, row: int, lane: int) -> dict[int, NDArray[np.int32]]:
+def _others(follower: Following, row: int, lane: int) -> dict[int, NDArray[np.int32]]:
     clocks: Clocks = follower.clocks
     return clocks.others[int(clocks.elsewhere[row, lane])]
 
@@ -226,7 +196,7 @@ def _one(row: int, lane: int) -> tuple[Warps, Lanes]:
 
 
 def _each(
-    follower: Follower, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes
+    follower: Following, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes
 ) -> list[tuple[int, int, tuple[str, int]]]:
     """The threads, row and lane, with the location that each accesses."""
     index, lane = np.nonzero(lanes)

@@ -4,18 +4,16 @@ run."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.check.memory_model.following import Following
 from simulator.check.memory_model.races import Party
 from simulator.state.device_memory import Buffer
 from simulator.state.registers import Warps
 from simulator.state.windows import RANK_BIT
-
-if TYPE_CHECKING:
-    from simulator.check.memory_model.order import Follower
 
 _WITHIN = (1 << RANK_BIT) - 1
 Ints = NDArray[Any]
@@ -49,16 +47,16 @@ class Strays:
     found: dict[tuple[str, int], Stray] = field(default_factory=dict)
     shapes: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
 
-    def _add(self, rule: str, follower: Follower, row: int, lane: int, what: str, count: int, access: str) -> None:
+    def _add(self, rule: str, follower: Following, row: int, lane: int, what: str, count: int, access: str) -> None:
         place = follower.state.line
         if (rule, place) not in self.found:
-            warps = follower.memories.warps
+            warps = follower.ledger.warps
             cta = int(follower.state.batch.ctas[row // warps])
             self.found[rule, place] = Stray(rule, Party(place, cta, row % warps, lane, access), what)
         self.found[rule, place].count += count
 
     def shared(
-        self, follower: Follower, address: Ints, size: int, row: Warps, lane: Ints, bad: NDArray[np.bool_], access: str
+        self, follower: Following, address: Ints, size: int, row: Warps, lane: Ints, bad: NDArray[np.bool_], access: str
     ) -> None:
         """Notes accesses outside of shared memory."""
         index = np.flatnonzero(bad)
@@ -75,7 +73,7 @@ class Strays:
                 self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access)
 
     def beyond(
-        self, follower: Follower, buffer: Buffer | None, address: Ints, size: int, row: Warps, lane: Ints, bad: Ints,
+        self, follower: Following, buffer: Buffer | None, address: Ints, size: int, row: Warps, lane: Ints, bad: Ints,
         access: str,
     ) -> None:  # fmt: skip
         """Notes accesses outside of all buffers, or misaligned ones."""
@@ -91,7 +89,7 @@ class Strays:
                 self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access)
 
     def declared(
-        self, follower: Follower, buffer: Buffer, address: Ints, size: int, row: Warps, lane: Ints, chosen: Ints,
+        self, follower: Following, buffer: Buffer, address: Ints, size: int, row: Warps, lane: Ints, chosen: Ints,
         access: str,
     ) -> None:  # fmt: skip
         """Notes accesses within a buffer and beyond the columns of its array."""

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.check.launches import LaunchCheck, check_launch
+from simulator.check.launch_finding import LaunchCheck
+from simulator.check.launches import check_launch
 from tests.support.cases import over
 from tests.support.paths import GOLDEN
 

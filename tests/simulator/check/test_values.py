@@ -28,6 +28,11 @@ def named(folder: Path, body: str, **options: int) -> list[tuple[str, str]]:
 
 
 STORE = "st.global.u32 [%rd1], %r7;"
+THROUGH = f"""{SHARED}mad.lo.u32 %r5, %r1, 4, %r5;
+ld.shared.u32 %r6, [%r5+1024];
+st.shared.u32 [%r5], %r6;
+ld.shared.u32 %r7, [%r5];
+"""
 LEFT = "setp.lt.u32 %p1, %r1, 16;\n@%p1 mov.u32 %r6, 1;\n"  # %r6 of the upper half of the warp is undefined
 
 
@@ -42,11 +47,7 @@ LEFT = "setp.lt.u32 %p1, %r1, 16;\n@%p1 mov.u32 %r6, 1;\n"  # %r6 of the upper h
         (f"{LEFT}setp.eq.u32 %p2, %r6, 1;\n@%p2 bra E;\nE:", [("read-before-write", "setp.eq.u32")]),
         (f"{SHARED}ld.shared.u32 %r6, [%r5];\nadd.u32 %r7, %r6, 1;\n{STORE}", [("read-before-write", "ld.shared.u32")]),
         (f"{SHARED}ld.shared.u32 %r6, [%r5];\nadd.u32 %r7, %r6, 1;", []),
-        (
-            f"{SHARED}mad.lo.u32 %r5, %r1, 4, %r5;\nld.shared.u32 %r6, [%r5+1024];\nst.shared.u32 [%r5], %r6;\n"
-            f"ld.shared.u32 %r7, [%r5];\n{STORE}",
-            [("read-before-write", "ld.shared.u32")],
-        ),
+        (f"{THROUGH}{STORE}", [("read-before-write", "ld.shared.u32")]),
     ],
     ids=[
         "a move", "a choice", "a lane that has it", "a lane that has not", "nobody stores it", "a branch",
@@ -128,7 +129,8 @@ def test_lanes_of_one_store_that_write_one_word(tmp_path: Path, value: str, rule
 
 
 def test_both_sides_of_a_race_have_lines_and_threads(tmp_path: Path) -> None:
-    body = f"{SHARED}mad.lo.u32 %r6, %r1, 4, %r5;\nst.shared.u32 [%r6], %r4;\nxor.b32 %r7, %r6, 128;\nld.shared.u32 %r8, [%r7];"
+    store = "mad.lo.u32 %r6, %r1, 4, %r5;\nst.shared.u32 [%r6], %r4;\n"
+    body = f"{SHARED}{store}xor.b32 %r7, %r6, 128;\nld.shared.u32 %r8, [%r7];"
     (found,) = findings(tmp_path, body, threads=64)
     assert found.rule == "shared-memory-race"
     assert found.other is not None

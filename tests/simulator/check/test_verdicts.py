@@ -121,7 +121,9 @@ def test_ctas_that_wait_for_others_come_with_them(monkeypatch: pytest.MonkeyPatc
 # What counts
 
 KINDS: dict[str, tuple[str, str, int]] = {  # body, rule, exit code
-    "unwritten shared memory": ("mov.u32 %r5, s;\nld.shared.u32 %r6, [%r5];\nst.global.u32 [%rd1], %r6;", "read-before-write", 1),
+    "unwritten shared memory": (
+        "mov.u32 %r5, s;\nld.shared.u32 %r6, [%r5];\nst.global.u32 [%rd1], %r6;", "read-before-write", 1,
+    ),
     "a mask": ("setp.eq.u32 %p1, %r1, 0;\nvote.sync.ballot.b32 %r5, %p1, 15;", "warp-mask", 1),
     "an unwritten register": ("add.u32 %r4, %r7, %r4;\nst.global.u32 [%rd1], %r4;", "read-before-write", 1),
     "a race": (
@@ -251,7 +253,8 @@ st.global.u32 [%rd1], %r5;"""
     after = {"D": np.full(128, 2, np.uint32)}
     report = check_launch(captured(tmp_path, body, after, 2, 64))
     found = [(each.rule, each.what) for each in report.findings]
-    assert found == ([("read-before-write", "nothing has written %p7, operand c; it reaches global memory in line 23")] if late else [])
+    what = "nothing has written %p7, operand c; it reaches global memory in line 23"
+    assert found == ([("read-before-write", what)] if late else [])
 
 
 SHORT = ("barriers", "barrier_rounds_sm80", "calls", "direct_one_warp", "divergence", "ops_int64", "prune_compress")

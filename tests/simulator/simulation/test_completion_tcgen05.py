@@ -11,7 +11,8 @@ import pytest
 
 import simulator
 from simulator.applications import digits_kernels
-from simulator.check import launches
+from simulator.check.launch_finding import LaunchFinding
+from simulator.check.watching import watch_once
 from simulator.simulation.launch import launching
 from simulator.simulation.launch.batches import Executed, Setup, execute
 from tests.simulator.check.test_launch_order import COMMIT, KERNELS, ONE, PLANTED, planted
@@ -182,11 +183,11 @@ def test_asynchronous_stores_come_by_their_mbarrier(name: str) -> None:
 
 def test_the_digits_layer_is_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
     """No finding of `tcsim check`; without the wait for the copies there is one, and the digits differ."""
-    found: list[launches.LaunchFinding] = []
+    found: list[LaunchFinding] = []
 
     def checking(setup: Setup, workers: int = 1) -> Executed:
         if setup.completion is not None:
-            found.extend(launches._watched(setup, 64)[0])
+            found.extend(watch_once(setup, 64, {}, set(), by_warp=False).findings)
         return execute(setup, 1)
 
     monkeypatch.setattr(launching, "execute", checking)
