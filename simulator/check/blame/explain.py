@@ -47,7 +47,7 @@ class Explanation:
     Attributes:
         answers: hypotheses that make all elements right, the likeliest first.
         partial: one that makes most of them right; None if there are answers, or there is none.
-        slice: without answers, the instructions that feed wrong elements and the fewest others.
+        slice: without answers, the instructions that feed wrong elements alone, if these are few.
         evidence: by place, which elements an instruction feeds.
         tried: how many hypotheses.
     """
@@ -237,22 +237,15 @@ def mends(
 
 
 MOST_LINES = 4  # of a slice
+COVERS, SHARE = 0.99, 0.95  # what an instruction of a slice feeds: of the wrong elements, and wrong ones of all it feeds
 
 
 def _slice(kernel: Kernel, evidence: Mapping[int, Evidence]) -> tuple[Operation, ...]:
-    """The instructions that feed all wrong elements and the fewest others: those of four lines at most."""
-    ranked = []
-    for index, each in evidence.items():
+    """The instructions that feed all wrong elements and hardly any others, if these are of four lines at most; else
+    none: where most of a kernel feeds what is wrong, no line is more suspect than others."""
+    found: dict[int, Operation] = {}
+    for index, each in sorted(evidence.items()):
         item = kernel.items[index] if index >= 0 else None
-        if isinstance(item, Operation) and each.covers > 0:
-            matrix = item.instruction.form.is_matrix or item.instruction.form.access is not None
-            ranked.append((round(each.covers, 2), round(each.share, 2), matrix, index))
-    found: list[Operation] = []
-    lines: set[int] = set()
-    for *_, index in sorted(ranked, reverse=True):
-        item = kernel.items[index]
-        assert isinstance(item, Operation)
-        if item.line not in lines and len(lines) < MOST_LINES:
-            lines.add(item.line)
-            found.append(item)
-    return tuple(found)
+        if isinstance(item, Operation) and each.covers >= COVERS and each.share >= SHARE:
+            found.setdefault(item.line, item)
+    return tuple(found.values()) if len(found) <= MOST_LINES else ()

@@ -149,11 +149,11 @@ def _matrices(kernel: Kernel, item: Operation) -> Iterator[Hypothesis]:
         action = seen_as(address.base.name, of_lanes(turned))
         what = f"the row addresses of lanes that differ by {mask} are exchanged"
         fix = f"exchange the addresses {name} of lanes that differ by {mask}"
-        yield Hypothesis({item.index: (action,)}, ("rows", mask), what, fix, None, 0.6)
+        yield Hypothesis({item.index: (action,)}, ("rows", mask), what, fix, None, 0.5)
     turned = (lanes & 7) | ((lanes & 8) << 1) | ((lanes & 16) >> 1)
     action = seen_as(address.base.name, of_lanes(turned))
     what = "the row addresses of lanes 8 to 15 and 16 to 23 are exchanged"
-    yield Hypothesis({item.index: (action,)}, ("rows", "middle"), what, f"exchange {name} of these lanes", None, 0.7)
+    yield Hypothesis({item.index: (action,)}, ("rows", "middle"), what, f"exchange {name} of these lanes", None, 0.5)
 
 
 def _with_trans(opcode: str) -> str:

@@ -21,7 +21,7 @@ from simulator.program.kernel import Kernel, Operation
 SECONDS = 7.0  # that the search may take
 RIVALS = 1.5  # seconds that are spent on finding others beside a hypothesis that mends the result
 EXPLORED = 0.4  # of these, those are tried whose score is this share of that of the first that was found
-RIVAL_WEIGHT = 0.8  # of a rival at least, as a share of the weight of the one that was found
+RIVAL_WEIGHT = 0.55  # of a rival at least, as a share of the weight of the one that was found
 ALL_OF_LINE, ALL_OF_OPCODE = 0.9, 0.8  # weight of one mistake at several instructions, as a share of that at one
 USUAL = 0.85  # weight from which on a hypothesis is tried early, whatever its instruction feeds
 HELPS = 0.97  # share of the wrong elements that a change leaves at most which may be a part of the answer
