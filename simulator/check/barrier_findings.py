@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
 
 from simulator.check.launch_finding import LaunchFinding, Side
+from simulator.check.memory_model.order import Follower
+from simulator.check.memory_model.shadow import NOBODY
 from simulator.check.race_findings import Names, split_one
 from simulator.check.rules import launch_rule
-from simulator.simulation.launch.barrier_use import Actor, BarrierUse, Knowledge, Misuse, Misuses
+from simulator.simulation.launch.barrier_use import Actor, BarrierUse, Misuse, Misuses
 from simulator.simulation.launch.blame import source_of
 from simulator.simulation.launch.mbarrier_use import MbarrierUse, Uses, Waits
 from simulator.simulation.launch.run import Run
+from simulator.state.columns import LaunchShared
+from simulator.state.device_memory import DeviceMemory
 
 _EXPLAINED = ("async-pending", "async-unexpected", "shared-memory-race", "read-before-write")
 _COPY = re.compile(r"of line (\d+)")  # how a finding names the copy whose bytes are touched
@@ -25,12 +32,13 @@ class Barriers:
     misuses: Misuses = field(default_factory=Misuses)
     waits: Waits = field(default_factory=Waits)
 
-    def follow(self, run: Run, knowledge: Knowledge) -> None:
-        """Follows the barriers of a run from now on."""
+    def follow(self, run: Run, follower: Follower) -> None:
+        """Follows the barriers of a run from now on, whose memory `follower` follows."""
         state, kernel = run.state, run.code.kernel
         barriers = BarrierUse(kernel, state.batch.ctas.tolist(), state.warps, run.threads, self.misuses)
-        barriers.knowledge = knowledge
-        run.uses = Uses(barriers, MbarrierUse(kernel, state, self.misuses, self.waits))
+        barriers.knowledge = follower.clocks
+        mbarriers = MbarrierUse(kernel, state, self.misuses, self.waits)
+        run.uses = Uses(barriers, mbarriers, partial(_last_write, follower))
 
     def findings(self, names: Names) -> list[LaunchFinding]:
         """What was found; what unrolled loops do at the same lines of the source is one."""
@@ -57,6 +65,21 @@ class Barriers:
                 what = f"{finding.what}; {idle.words(names.kernel)}"
                 return replace(finding, what=what, also=(*finding.also, *({line} - {finding.line, *finding.also})))
         return finding
+
+
+def _last_write(follower: Follower, space: str, at: int, row: int) -> int | None:
+    """The place of the last write of bytes at an address as a warp of a row names it; None: nobody has written."""
+    if space == "shared":
+        holder, offset = follower.state.holder(at, row)
+        own = [each.number for each in follower.state.holders].index(holder.number)
+        assert isinstance(follower.state.shared, LaunchShared)
+        shadow, offset = follower.shared, own * follower.state.shared.stride + offset
+    else:
+        assert isinstance(follower.state.memory, DeviceMemory)
+        buffer = next(each for each in follower.state.memory.buffers if each.address <= at < each.end)
+        shadow, offset = follower.memories.shadow(buffer), at - buffer.address
+    last = shadow.writers(np.array([offset >> shadow.shift]))
+    return int(last.place[0]) if last.thread[0] != NOBODY else None
 
 
 def _together(group: list[LaunchFinding]) -> LaunchFinding:

@@ -40,6 +40,7 @@ from simulator.simulation.launch.watch import Met, Watch
 WATCHED = 200_000  # warp instructions up to which more CTAs are watched than must be
 HISTORY_BYTES = 1 << 28  # that the histories of shared memory of a batch may take
 CONFLICTS = 1.25  # wavefronts above the least number from which on a line is told
+CONSEQUENCES = ("barrier-use", "deadlock", "endless-wait", "instruction-budget")  # of what else is found, in that run
 BY_WARP = 8_000  # warp instructions of a launch that is run once more, warp by warp
 
 
@@ -101,7 +102,7 @@ def _lines(finding: LaunchFinding) -> tuple[int, ...]:
 
 def _is_new(finding: LaunchFinding, known: set[tuple[str, int]]) -> bool:
     """Whether a finding of a run warp by warp says something new, and is about the order of threads or values."""
-    counts = finding.serious and finding.rule not in ("instruction-budget", "endless-wait", "deadlock")
+    counts = finding.serious and finding.rule not in CONSEQUENCES
     return counts and not any((finding.rule, line) in known for line in _lines(finding))
 
 

@@ -237,7 +237,7 @@ def mends(
 
 
 MOST_LINES = 4  # of a slice
-COVERS, SHARE = 0.99, 0.95  # what an instruction of a slice feeds: of the wrong elements, and wrong ones of all it feeds
+COVERS, SHARE = 0.99, 0.95  # of the wrong elements that an instruction of a slice feeds; and wrong ones of all
 
 
 def _slice(kernel: Kernel, evidence: Mapping[int, Evidence]) -> tuple[Operation, ...]:

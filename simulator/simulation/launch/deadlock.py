@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.forms.record import Time
 from isa.forms.synchronisation import is_mbarrier_wait
 from simulator.execute.operands import addresses, reader
 from simulator.execute.spaces import parts, space_of
@@ -106,15 +107,19 @@ def _ended(run: Run, row: int) -> str:
 
 
 def _of_cta(run: Run, own: slice) -> Iterator[Waiting]:
-    """The groups of threads of a CTA that wait."""
+    """The groups of threads of a CTA that wait: first those that others wait for."""
     yield from _gathered(run, own)
     yield from _blocked(run, own)
-    for row in range(own.start, own.stop):
-        if run.threads.parked[row].any():
+    parked = [row for row in range(own.start, own.stop) if run.threads.parked[row].any()]
+    behind = [row for row in parked if (run.threads.at[row] < AWAY).any()]  # others of the warp look for something
+    for row in parked:
+        if row not in behind:
             yield from _parked(run, row)
+    yield from _looking(run, own)
+    for row in behind:
+        yield from _parked(run, row)
     yield from _at_clusters(run, own)
     yield from _at_barriers(run, own)
-    yield from _looking(run, own)
 
 
 def _gathered(run: Run, own: slice) -> Iterator[Waiting]:
@@ -205,19 +210,33 @@ def _at_barriers(run: Run, own: slice) -> Iterator[Waiting]:
 def _looking(run: Run, own: slice) -> Iterator[Waiting]:
     """Threads that look again and again, or go round without looking."""
     going = (run.threads.at[own] < AWAY) & run.threads.exists[own]
-    looked = run.spinning.looked_at[own]
+    looked, without = run.spinning.looked_at[own], list[Waiting]()
     for place in np.unique(looked[going]).tolist():
         here = going & (looked == place)
         rows = np.flatnonzero(here.any(axis=1))
         if place < 0:
-            at = run.code.place_of[int(run.threads.at[own][here].min())]
-            text = f"{_warps(rows)} {'go' if len(rows) > 1 else 'goes'} round at line {_line(run, at)} without end"
-            yield Waiting(at, text, "a loop that ends", ENDLESS)
+            without += list(_without_looking(run, own, here))
             continue
         item = run.code.kernel.items[place]
         assert isinstance(item, Operation)
         look = _mbarriers if is_mbarrier_wait(item.instruction.form) else _polls
         yield from look(run, item, rows + own.start, here[rows])
+    yield from without
+
+
+def _without_looking(run: Run, own: slice, going: Lanes) -> Iterator[Waiting]:
+    """Threads of a CTA, bool [warp, lane], that go round, or stand at a barrier for others of their warp."""
+    at = run.threads.at[own]
+    for rank in np.unique(at[going]).tolist():
+        place = run.code.place_of[rank]
+        item, here = run.code.kernel.items[place], going & (at == rank)
+        rows = np.flatnonzero(here.any(axis=1))
+        if isinstance(item, Operation) and item.instruction.form.time is Time.BARRIER:
+            text = f"{_who_waits(rows, here[rows])} at line {item.line} for the other lanes of the warp"
+            yield Waiting(place, text, _BARRIER_LEGAL)
+        else:
+            text = f"{_who_waits(rows, here[rows], 'goes', 'go')} round at line {item.line} without end"
+            yield Waiting(place, text, "a loop that ends", ENDLESS)
 
 
 def _mbarriers(run: Run, item: Operation, rows: Warps, lanes: Lanes) -> Iterator[Waiting]:
@@ -241,7 +260,7 @@ def _mbarriers(run: Run, item: Operation, rows: Warps, lanes: Lanes) -> Iterator
         who = _who_waits(rows % state.warps, some)
         whose = "" if number == own else holders[number].shared_name
         phase = barrier.awaited(wanted)
-        text = f"{who} at line {item.line} for phase {phase} of the mbarrier at shared[{offset}]{whose}"
+        text = f"{who} at line {item.line} for phase {phase} of {byte_names.mbarrier(run.code.kernel, offset)}{whose}"
         text += f", which lacks {barrier.lacks() or 'nothing'}"
         also: tuple[int, ...] = ()
         if run.uses is not None:
@@ -301,7 +320,9 @@ def _value(run: Run, space: str, at: int, size: int, row: int) -> str:
         data = found.data[at - found.address : at - found.address + size]
     else:
         return ""
-    return f", which hold {int.from_bytes(data.tobytes(), 'little')}"
+    last = run.uses.last_write(space, at, row) if run.uses is not None and run.uses.last_write is not None else None
+    wrote = f" (line {_line(run, last)} wrote them last)" if last is not None else ""
+    return f", which hold {int.from_bytes(data.tobytes(), 'little')}{wrote}"
 
 
 # Words
@@ -342,12 +363,13 @@ def _wait(lanes: NDArray[np.bool_]) -> str:
     return "wait" if lanes.sum() > 1 else "waits"
 
 
-def _who_waits(warps: NDArray[np.intp], lanes: Lanes) -> str:
-    """Who waits, in words, of threads bool [one of `warps`, lane]: "warp 0 waits", "lanes 1 to 3 of warp 0 wait"."""
+def _who_waits(warps: NDArray[np.intp], lanes: Lanes, one: str = "waits", many: str = "wait") -> str:
+    """Who does something, in words, of threads bool [one of `warps`, lane]: "warp 0 waits", "lanes 1 to 3 of warp 0
+    wait"."""
     some = lanes.any(axis=1)
     who = _threads_in_words(_spread(lanes[some], warps[some], (int(warps.max()) + 1, WARP_SIZE)))
     alone = "," not in who and who.startswith(("warp ", "lane ")) and " warps " not in who
-    return f"{who} {'waits' if alone else 'wait'}"
+    return f"{who} {one if alone else many}"
 
 
 def _spread(lanes: Lanes, rows: NDArray[np.intp], shape: tuple[int, ...]) -> Lanes:

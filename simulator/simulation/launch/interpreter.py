@@ -17,14 +17,12 @@ from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
 from simulator.execute.registry import prepare
 from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch, SystemCall, Trap, Unsupported
+from simulator.simulation.launch.looking import changing, exchanging, looking
 from simulator.simulation.launch.meetings import (
     awaiting,
     barrier,
-    changing,
     cluster_barrier,
-    exchanging,
     executed,
-    looking,
     mask_of,
     named,
     settle,

@@ -7,7 +7,7 @@ the phase before the first, goes on at once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,7 @@ from simulator.execute.dynamic_info import (
 )
 from simulator.execute.launch_state import LaunchState
 from simulator.program.kernel import Kernel, Operation
+from simulator.simulation.launch import byte_names
 from simulator.simulation.launch.barrier_use import Actor, BarrierUse, Misuse, Misuses
 from simulator.state.mbarrier import Mbarrier
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
@@ -176,7 +177,7 @@ class MbarrierUse:
             self._judge(key, record, barrier.phase)
             phase = record.phases.get(barrier.phase)
             if stuck and phase is not None and phase.copied and barrier.transactions and not barrier.pending:
-                self._tell(key, phase, f"phase {barrier.phase} of the mbarrier at shared[{key[1]}] does not end")
+                self._tell(key, phase, f"phase {barrier.phase} of {self._name(key)} does not end")
 
     def _judge(self, key: Barrier, record: _Record, now: int) -> None:
         """Judges the phases of an mbarrier that are over."""
@@ -185,17 +186,18 @@ class MbarrierUse:
             expected, copied = phase.expected.total(), phase.copied.total()
             if record.unsure or copied <= expected:
                 continue
-            self._tell(
-                key, phase, f"phase {number} of the mbarrier at shared[{key[1]}] ends before all bytes have come"
-            )
+            self._tell(key, phase, f"phase {number} of {self._name(key)} ends before all bytes have come")
 
     def _tell(self, key: Barrier, phase: _Phase, what: str) -> None:
         """Tells of bytes announced that are not those of the copies."""
         copies = list(phase.copied)
         who = phase.actors[next(iter(phase.expected), copies[0])]
         other = phase.actors[copies[-1]] if phase.expected else None
-        where, also = f"the mbarrier at shared[{key[1]}]", (*list(phase.expected)[1:], *copies)
+        where, also = self._name(key), (*list(phase.expected)[1:], *copies)
         self.misuses.add(Misuse(BYTES, who, f"{what}: {self._words(phase)}", other, "copies", where, also))
+
+    def _name(self, key: Barrier) -> str:
+        return byte_names.mbarrier(self.kernel, key[1])
 
     def _words(self, phase: _Phase) -> str:
         told = [f"line {self.kernel.items[at].line} announces {size} bytes" for at, size in phase.expected.items()]
@@ -232,8 +234,8 @@ class MbarrierUse:
             for place in self._copies.get(key, ()):
                 self.waits.idle.setdefault(place, idle)
             if idle.again:
-                what = f"waits for phase {phase} of the mbarrier at shared[{key[1]}], which its thread has seen before"
-                self.misuses.add(Misuse(REUSED, actor, what, None, "", f"the mbarrier at shared[{key[1]}]"))
+                what = f"waits for phase {phase} of {self._name(key)}, which its thread has seen before"
+                self.misuses.add(Misuse(REUSED, actor, what, None, "", self._name(key)))
         seen[lanes] = np.maximum(seen[lanes], phase)
 
     def unseen(self, key: Barrier, rows: Warps) -> int:
@@ -262,10 +264,13 @@ class Uses:
     Attributes:
         barriers: those of CTAs.
         mbarriers: those in shared memory.
+        last_write: gives the place of the last write of bytes, of their space, their address as a warp names it, and
+            its row; None: there was none. None where nobody knows.
     """
 
     barriers: BarrierUse
     mbarriers: MbarrierUse
+    last_write: Callable[[str, int, int], int | None] | None = None
 
     def ends(self, *, stuck: bool) -> None:
         """The run ends; `stuck`: with threads that wait for ever."""

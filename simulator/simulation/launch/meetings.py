@@ -3,7 +3,6 @@ the barriers of a CTA."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import Error
-from isa.forms.record import Form
 from isa.forms.synchronisation import is_aligned, is_arrival, is_reduction, meets_order
-from isa.ptx.instruction import Immediate, Instruction, Operand, Sink
+from isa.ptx.instruction import Immediate, Operand
 from simulator.execute.cta_state import Executor, Outcome
 from simulator.execute.dynamic_info import ArriveFacts, Barrier, BarrierFacts, Fact, Idle, WaitFacts, meeting
 from simulator.execute.exchange import Exchange, check_members, exchange
@@ -28,7 +26,6 @@ from simulator.simulation.launch.watch import Watch
 from simulator.state.registers import LANE, WARP_SIZE, Lanes, Warps
 
 FRUITLESS = 1 << 16  # looks of threads at mbarriers, while nobody arrives, after which these are taken to wait for ever
-LOOKS = 16  # loads of a loop that may wait for others, after which these go on
 
 
 def together(item: Operation, execute: Executor) -> Step:
@@ -180,84 +177,6 @@ def _meet(run: Run, rows: Warps, parts: list[tuple[int, Lanes]]) -> PendingWait 
         elif run.note is not None:
             run.note(item.index, rows[here], lanes[here], outcome)
     return outcome.block
-
-
-def looking(execute: Step) -> Step:
-    """Executes an instruction with which threads may wait in a loop for what others write
-    (`isa.forms.synchronisation.sees_other_threads`); those that have done it LOOKS times let others go on."""
-
-    def step(run: Run, group: Group, place: int) -> int:
-        following = execute(run, group, place)
-        run.spinning.looked(place, group.rows, group.lanes)
-        run.looks += 1
-        if run.looks < LOOKS or following < 0:
-            return following
-        run.looks = 0
-        run.threads.move(group.members, run.code.rank[following])
-        run.threads.give_way(group.rank)
-        return PARTED
-
-    return step
-
-
-def changing(item: Operation, execute: Step) -> Step:
-    """An instruction that writes to memory, or does what others may wait for: whoever looks may see something new."""
-    guard = item.instruction.guard
-
-    def step(run: Run, group: Group, place: int) -> int:
-        if run.spinning.quiet and (guard is None or taken(run, group, guard).any()):
-            run.spinning.changed()
-        return execute(run, group, place)
-
-    return step
-
-
-def exchanging(item: Operation, execute: Step) -> Step:
-    """An atomic operation, which may leave memory as it is: a lock that is taken, a counter that is read."""
-    instruction, form = item.instruction, item.instruction.form
-    kept = _leaves_alone(instruction, form)
-
-    def step(run: Run, group: Group, place: int) -> int:
-        if not run.spinning.suspected:
-            return execute(run, group, place)
-        lanes = taken(run, group, instruction.guard)
-        before = kept[0](run, group.rows) if kept is not None else None
-        following = execute(run, group, place)
-        if kept is None or before is None or (lanes & ~kept[1](run, group.rows, before)).any():
-            run.spinning.changed()
-        return following
-
-    return step
-
-
-_Operands = tuple[NDArray[Any], ...]
-_Kept = tuple[Callable[[Run, Warps], _Operands], Callable[[Run, Warps, _Operands], Lanes]]
-
-
-def _leaves_alone(instruction: Instruction, form: Form) -> _Kept | None:
-    """How to find out for which threads, bool [row, lane], an atomic operation has left memory as it was: what reads
-    its operands before, and what compares them with its result; None: it is taken to write."""
-    operation = next((q for q in form.qualifiers if q in ("cas", "exch", "add", "or", "xor")), "")
-    bits, old = form.width, instruction.by_role.get("d")
-    if bits not in (32, 64) or form.elements > 1 or not operation or "f" in form.qualifiers[-1]:
-        return None
-    reads = [reader(instruction[name], bits) for name in "bc" if name in instruction.by_role]
-
-    def before(run: Run, rows: Warps) -> _Operands:
-        return tuple(read(run.state, rows)[:, 0] for read in reads)
-
-    if operation in ("add", "or", "xor"):
-        return before, lambda run, rows, given: np.asarray(given[0] == 0)
-    if old is None or isinstance(old, Sink):
-        return None
-    result = reader(old, bits)
-
-    def same(run: Run, rows: Warps, given: _Operands) -> Lanes:
-        found = result(run.state, rows)[:, 0]
-        unlike: Lanes = np.asarray(found != given[0])
-        return unlike if operation == "cas" else ~unlike
-
-    return before, same
 
 
 def awaiting(item: Operation, execute: Executor) -> Step:

@@ -17,7 +17,7 @@ from simulator.simulation.launch.threads import AWAY, Threads
 from simulator.state.registers import Lanes, Warps
 
 QUIET = 2048  # looks, while nobody writes, after which the states of warps are compared
-ROUND = 64  # items of one turn meanwhile
+ROUND = 1021  # items of one turn meanwhile: a prime number, so that a loop is met at another item in each turn
 TIMES = 3  # how often a warp comes back before it is taken to go round for ever
 
 
@@ -102,6 +102,7 @@ class Spinning:
     def _states(self, rows: Warps) -> list[bytes]:
         """Of some rows all that decides what their threads do, as long as memory stays what it is."""
         threads = self._threads
-        columns = [column for sort in self._columns for column in sort]
-        parts = [each[rows] for each in (*columns, threads.at, threads.back, threads.parked)]
+        places = (threads.at, threads.back, threads.parked)
+        sorts = [*(columns for columns in self._columns if columns), *([each] for each in places)]
+        parts = [np.stack([column[rows] for column in columns], axis=1) for columns in sorts]
         return [b"".join(part[index].tobytes() for part in parts) for index in range(len(rows))]

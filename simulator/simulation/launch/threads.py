@@ -116,16 +116,19 @@ class Threads:
     def _next_warp(self) -> Group:
         """The threads of one warp that go on next: of the same one as before until it waits or gives way."""
         able: NDArray[np.intp] = np.flatnonzero((self.at < AWAY).any(axis=1))
-        if self._yielded is not None or self._current not in able:
+        yielded, self._yielded = self._yielded, None
+        if yielded is not None or self._current not in able:
             before = able[able < self._current]
-            self._current, self._yielded = int(before[-1] if before.size else able[-1]), None
+            self._current = int(before[-1] if before.size else able[-1])
         own = self.at[self._current]
         rank = int(own.min())
+        if rank == yielded:  # other threads of the warp, for which those may wait
+            rank = self._served = self._other(own, rank)
         members = np.zeros_like(self.exists)
         members[self._current] = own == rank
         rows = np.array([self._current], np.intp)
         lanes: Lanes = members[rows]
-        limit = int(np.where(own == rank, DONE, own).min())
+        limit = min(int(np.where(own > rank, own, DONE).min()), AWAY)
         return Group(rank, limit, rows, None if lanes.all() else lanes, members, QUANTUM)
 
     def _may_go_on(self, rank: int) -> NDArray[np.int32]:

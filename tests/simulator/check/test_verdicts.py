@@ -188,7 +188,9 @@ def test_the_table_has_every_rule_that_launches_name() -> None:
         "bank-conflict",
         "barrier-paired",
         "benign-race",
+        "mbarrier-parity",
         "mbarrier-phase-reused",
+        "mbarrier-reinitialised",
         "undefined-metadata-of-zeros",
         "unused-unwritten",
     }
