@@ -54,6 +54,8 @@ class Names:
         """Bytes by the variable or the buffer that they belong to."""
         if space == "shared":
             return self.shared(address % self.stride, size)
+        if space == "local":
+            return byte_names.in_local(self.kernel, address, size)
         return byte_names.in_global(self.memory, address, size)
 
     def shared(self, offset: int, size: int) -> str:

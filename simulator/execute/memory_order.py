@@ -21,7 +21,8 @@ class MemoryOrder(Protocol):
     def reads(
         self, space: str, where: Addresses, size: int, warps: Warps, lanes: Lanes, *, whole: bool = False
     ) -> None:
-        """Called before threads read `size` bytes at addresses [warp, lane] of a space: "shared" or "global".
+        """Called before threads read `size` bytes at addresses [warp, lane] of a space: "shared", "global", or
+        "local", whose threads nobody else reaches.
 
         Args:
             whole: whether the warp reads together what the lanes name (ldmatrix).

@@ -86,6 +86,8 @@ def _read_shared(machine: LaunchState, where: Addresses, size: int, warps: Warps
 
 
 def _read_local(machine: LaunchState, where: Addresses, size: int, warps: Warps) -> Bytes:
+    if machine.order is not None:
+        machine.order.reads("local", where, size, warps, machine.threads(warps))
     return machine.local.read(where, size, warps, machine.active)
 
 
@@ -118,6 +120,8 @@ def _write_shared(machine: LaunchState, where: Addresses, data: Bytes, warps: Wa
 
 
 def _write_local(machine: LaunchState, where: Addresses, data: Bytes, warps: Warps) -> None:
+    if machine.order is not None:
+        machine.order.writes("local", where, data, warps, machine.threads(warps))
     machine.local.write(where, data, warps, machine.active)
 
 

@@ -44,6 +44,7 @@ class Accesses:
         self.shared = Shadow(shared.data.size, memories.shared_shift, warps + 1, UNWRITTEN)
         self.values = Definedness(state, memories.origins, self.first_row)
         self._data = shared
+        self.local: Shadow | None = None
         self.notes = Notes()
         self.far: dict[tuple[int, int, int], tuple[int, int]] = {}  # CTA, row and place of an access to it: lane, stamp
         self._judge = Judge(memories, self.clocks, self.first_row)
@@ -69,6 +70,9 @@ class Accesses:
         self, space: str, where: Addresses, size: int, warps: Warps, lanes: Lanes, *, whole: bool = False
     ) -> None:
         """As in `MemoryOrder`."""
+        if space == "local":
+            self._load(space, self._of_threads(where, size, warps, lanes))
+            return
         place, means = self.state.line, self.semantics
         for touched in self._touched(space, where, size, warps, lanes, "reads"):
             shadow, pieces, _, threads, _ = touched
@@ -84,6 +88,9 @@ class Accesses:
 
     def writes(self, space: str, where: Addresses, data: NDArray[np.uint8], warps: Warps, lanes: Lanes) -> None:
         """As in `MemoryOrder`."""
+        if space == "local":
+            self._store(space, self._of_threads(where, data.shape[-1], warps, lanes))
+            return
         place, means = self.state.line, self.semantics
         for touched in self._touched(space, where, data.shape[-1], warps, lanes, "writes"):
             unit, each = 1 << touched.shadow.shift, max(data.shape[-1] >> touched.shadow.shift, 1)
@@ -118,6 +125,17 @@ class Accesses:
         same: NDArray[np.bool_] = (held[places] == data).all(axis=1) & (touched.shadow.undefined[touched.pieces] == 0)
         return same
 
+    def _of_threads(self, where: Addresses, size: int, warps: Warps, lanes: Lanes) -> Touched:
+        """The pieces of local memory that threads access; what lies outside is left to who reads it."""
+        local = self.state.local
+        if self.local is None:
+            count = self.state.batch.rows * WARP_SIZE * local.stride
+            self.local = Shadow(count, self.memories.local_shift, 0, UNWRITTEN)
+        index, lane = np.nonzero(lanes & (where >= 0) & (where + size <= local.size) & (where % size == 0))
+        row, offset = warps[index], np.broadcast_to(where, lanes.shape)[index, lane]
+        places = (row * WARP_SIZE + lane) * local.stride + offset
+        return self._cut(self.local, places, size, np.arange(len(row)), row, lane, 0)
+
     def _load(self, space: str, touched: Touched) -> None:
         """Hands the marks of pieces that are read on to the registers."""
         marks = touched.shadow.undefined[touched.pieces]
@@ -150,6 +168,8 @@ class Accesses:
         storing = self.values.storing
         if storing is None:
             touched.shadow.undefined[touched.pieces] = 0
+            return
+        if not touched.pieces.size:
             return
         each = int((touched.access == touched.access[0]).sum())
         element = np.arange(len(touched.pieces)) % each * storing.shape[-1] // each

@@ -19,7 +19,7 @@ class Memories(Ledger):
 
     Attributes:
         semantics: by place, what an instruction means for the order of threads.
-        shift, shared_shift: the logarithms of the bytes of pieces of global and of shared memory.
+        shift, shared_shift, local_shift: the logarithms of the bytes of pieces of global, shared and local memory.
         buffers: the shadow of each buffer of global memory, by its address.
         origins: the instructions that read what nothing had written.
         fresh: the addresses of buffers in which nothing has been written before the launch.
@@ -28,6 +28,7 @@ class Memories(Ledger):
     semantics: list[Semantics] = field(default_factory=list)
     shift: int = 0
     shared_shift: int = 0
+    local_shift: int = 0
     buffers: dict[int, Shadow] = field(default_factory=dict)
     locations: Locations = field(default_factory=Locations)
     strays: Strays = field(default_factory=Strays)

@@ -6,6 +6,7 @@ import re
 
 from simulator.program.kernel import Kernel
 from simulator.state.device_memory import DeviceMemory
+from simulator.state.typed_views import padded
 
 _LOCAL = re.compile(r"(?:E|N)(\d+)([A-Za-z_]\w*?)(?:E?$|_\d+$|E_\d+$)")  # the last name of a C++ symbol
 
@@ -26,6 +27,11 @@ def in_shared(kernel: Kernel, offset: int, size: int) -> str:
     if offset >= kernel.dynamic_offset:
         return f"{_range(offset - kernel.dynamic_offset, size)} of dynamic shared memory"
     return f"{_range(offset, size)} of shared memory"
+
+
+def in_local(kernel: Kernel, address: int, size: int) -> str:
+    """Bytes of local memory, by their place in that of all threads."""
+    return f"{_range(address % padded(kernel.local_bytes), size)} of the thread's local memory"
 
 
 def in_global(memory: DeviceMemory, address: int, size: int) -> str:
