@@ -142,7 +142,7 @@ def _role_of(item: Operation, name: str) -> str:
 def _stray(stray: Stray, names: Names) -> LaunchFinding:
     item, known = names.item(stray.party), launch_rule(stray.rule)
     return LaunchFinding(
-        stray.rule, item.line, source_of(item), item.text, names.thread(stray.party), stray.what, known.fix,
+        stray.rule, item.line, source_of(item), item.text, names.thread(stray.party), stray.what, stray.fix,
         stray.count, known.counts, states=known.rule, section=known.section,
     )  # fmt: skip
 

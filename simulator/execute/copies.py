@@ -187,6 +187,7 @@ def _hand_over(
     """Lets copies happen when `completion` says so: one element for each thread."""
     if machine.order is not None:
         machine.order.reads("global", source.origin, source.width, warps, source.reading)
+        lanes = machine.order.lands(where, source.width, warps, lanes)
     row, lane = np.nonzero(lanes)
     to, own, given = where[row, lane], warps[row], source.of((row, lane))
 

@@ -37,6 +37,9 @@ class MemoryOrder(Protocol):
     def defined(self, where: Addresses, size: int, warps: Warps) -> None:
         """Called when the hardware itself has written bytes of shared memory, at addresses [warp, access]."""
 
+    def lands(self, where: Addresses, size: int, warps: Warps, lanes: Lanes) -> Lanes:
+        """Which of the threads write within shared memory, of those that begin a copy to it; notes the others."""
+
     def moves(
         self, space: str, where: Addresses, size: int, warp: int, lane: int, *, data: NDArray[np.uint8] | None = None
     ) -> None:

@@ -16,6 +16,7 @@ from isa.forms.record import Form
 from simulator.execute.asynchronous import BULK, SIGNAL, Effect, Signal
 from simulator.execute.cta_state import CtaState
 from simulator.execute.dynamic_info import BulkFacts, Fact, Idle
+from simulator.state.columns import LaunchShared
 from simulator.state.global_memory import LINE_BYTES
 from simulator.state.mbarrier import joined
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
@@ -132,6 +133,8 @@ def hand_over(machine: CtaState, form: Form, thread: Thread, what: Move, arrival
     def places(accesses: tuple[NDArray[np.int64], int] | None) -> NDArray[np.int64] | None:
         if accesses is None or not accesses[0].size:
             return None
+        if isinstance(machine.shared, LaunchShared):
+            machine.shared.check(accesses[0].reshape(1, -1), accesses[1], row)
         found = machine.places(row, accesses[0].reshape(1, -1))[..., None] + np.arange(accesses[1])
         return found.reshape(1, -1)
 

@@ -130,6 +130,10 @@ class LaunchShared(SharedMemory):
         scatter(self.data, self.places(addresses, warps), values)
         return 0
 
+    def check(self, addresses: Addresses, width: int, warps: Warps) -> None:
+        """Raises AddressError for accesses outside of the memory of a CTA of the cluster, and for misaligned ones."""
+        self._check(addresses, width, warps)
+
     def inside(self, addresses: Addresses, width: int) -> NDArray[np.bool_]:
         """bool [...]: which accesses lie in the memory of a CTA of the cluster, at a multiple of their width."""
         offset, rank = addresses & _WITHIN, addresses >> RANK_BIT

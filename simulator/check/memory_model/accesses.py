@@ -238,6 +238,18 @@ class Accesses:
                 shadow = self.memories.shadow(buffer)
                 yield self._cut(shadow, offsets, size, chosen, row[chosen], lane[chosen], buffer.address)
 
+    def lands(self, where: Addresses, size: int, warps: Warps, lanes: Lanes) -> Lanes:
+        """As in `MemoryOrder`."""
+        index, lane = np.nonzero(lanes)
+        row, address = warps[index], np.broadcast_to(where, lanes.shape)[index, lane]
+        inside = self._in_shared(address, size, row)
+        if inside.all():
+            return lanes
+        self.memories.strays.shared(self, address, size, row, lane, ~inside, "writes")
+        kept = lanes.copy()
+        kept[index[~inside], lane[~inside]] = False
+        return kept
+
     def _in_shared(self, address: NDArray[np.int64], size: int, row: Warps) -> NDArray[np.bool_]:
         offset, rank = address & _WITHIN, address >> RANK_BIT
         inside: NDArray[np.bool_] = (address >= 0) & (offset + size <= self._data.size) & (offset % size == 0)

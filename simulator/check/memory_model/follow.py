@@ -15,7 +15,6 @@ from simulator.simulation.launch.batches import Setup
 from simulator.state.columns import LaunchShared
 from simulator.state.device_memory import DeviceMemory
 
-_SPACES = {"shift": "global", "shared_shift": "shared", "local_shift": "local"}
 _COARSEST = 4  # of pieces: 16 bytes
 _MBARRIER = 8  # bytes
 
@@ -24,8 +23,10 @@ def memories_of(setup: Setup) -> Memories:
     """What follows the memories of a launch, before its first instruction."""
     kernel = setup.kernel
     cluster = int(np.prod(setup.geometry.cluster))
-    shifts = {name: _shift(kernel, space) for name, space in _SPACES.items()}
-    return Memories(setup.geometry.warps, cluster, semantics=table(kernel), **shifts)
+    shift, shared, local = (_shift(kernel, space) for space in ("global", "shared", "local"))
+    return Memories(
+        setup.geometry.warps, cluster, semantics=table(kernel), shift=shift, shared_shift=shared, local_shift=local
+    )
 
 
 def follow(state: LaunchState, memories: Memories) -> Follower:

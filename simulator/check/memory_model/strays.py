@@ -27,12 +27,14 @@ class Stray:
         rule: "out-of-bounds", "shared-memory-bounds", "misaligned-address" or "declared-bounds".
         party: the first thread that does it.
         what: the first such access, in words.
+        fix: what would be right there, in words.
         count: accesses.
     """
 
     rule: str
     party: Party
     what: str
+    fix: str
     count: int = 0
 
 
@@ -47,12 +49,14 @@ class Strays:
     found: dict[tuple[str, int], Stray] = field(default_factory=dict)
     shapes: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
 
-    def _add(self, rule: str, follower: Following, row: int, lane: int, what: str, count: int, access: str) -> None:
+    def _add(
+        self, rule: str, follower: Following, row: int, lane: int, what: str, count: int, access: str, fix: str
+    ) -> None:
         place = follower.state.line
         if (rule, place) not in self.found:
             warps = follower.ledger.warps
             cta = int(follower.state.batch.ctas[row // warps])
-            self.found[rule, place] = Stray(rule, Party(place, cta, row % warps, lane, access), what)
+            self.found[rule, place] = Stray(rule, Party(place, cta, row % warps, lane, access), what, fix)
         self.found[rule, place].count += count
 
     def shared(
@@ -70,7 +74,10 @@ class Strays:
                 what = f"{access} {size} bytes at shared[{offset}]"
                 what += f", no multiple of {size}" if misaligned else f", outside of the {held.size} bytes of the CTA"
                 rule = "misaligned-address" if misaligned else "shared-memory-bounds"
-                self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access)
+                fix = f"an address that is a multiple of {size}"
+                if not misaligned:
+                    fix = _guard(offset + size - held.size if offset >= 0 else offset, "shared memory")
+                self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access, fix)
 
     def beyond(
         self, follower: Following, buffer: Buffer | None, address: Ints, size: int, row: Warps, lane: Ints, bad: Ints,
@@ -86,7 +93,11 @@ class Strays:
                 what = f"{access} {size} bytes at {at:#x}, "
                 what += f"no multiple of {size}" if wrong else memory.whereabouts(at)
                 rule = "misaligned-address" if wrong else "out-of-bounds"
-                self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access)
+                fix = f"an address that is a multiple of {size}"
+                if not wrong:
+                    past = at + size - buffer.end if buffer is not None else 0
+                    fix = _guard(past, f"'{buffer.name}'" if buffer is not None else "the buffer")
+                self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access, fix)
 
     def declared(
         self, follower: Following, buffer: Buffer, address: Ints, size: int, row: Warps, lane: Ints, chosen: Ints,
@@ -106,7 +117,14 @@ class Strays:
                 f"{access} {buffer.name}[{number // leading}][{number % leading}] of an array that was declared with "
                 f"{rows} rows of {columns} elements"
             )
-            self._add("declared-bounds", follower, int(row[first]), int(lane[first]), what, len(over), access)
+            fix = f"a guard: rows below {rows}, columns below {columns}"
+            self._add("declared-bounds", follower, int(row[first]), int(lane[first]), what, len(over), access, fix)
+
+
+def _guard(past: int, memory: str) -> str:
+    """What to do about an access so many bytes behind the end of a memory; below 0: before its beginning."""
+    side = f"{past} bytes behind the end" if past > 0 else f"{-past} bytes before the beginning" if past else "outside"
+    return f"a guard on the index, or another index, offset or leading dimension: this access is {side} of {memory}"
 
 
 def _misaligned(address: Ints, size: int, held: int) -> NDArray[np.bool_]:

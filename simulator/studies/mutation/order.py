@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from isa.forms.record import Space, Time
-from isa.forms.synchronisation import is_arrival
+from isa.forms.synchronisation import is_arrival, sees_other_threads
 from simulator.studies.mutation.indices import same_address
 from simulator.studies.mutation.mutant import ORDER, Fix, Mutant, operator
 from simulator.studies.mutation.subject import Site, Subject
@@ -41,13 +41,29 @@ def _partners(subject: Subject, site: Site) -> frozenset[int]:
     return frozenset(each.line for each in _barriers(subject) if _number(each) == _number(site))
 
 
+def _handed_over(subject: Subject, site: Site) -> frozenset[int]:
+    """Where threads wait for what others write to global memory (a lock, a flag): the lines of the accesses to global
+    memory between the barriers before and behind this one. `trace` follows shared memory alone."""
+    if not any(sees_other_threads(each.form) and _is_global(each) for each in subject.sites):
+        return frozenset()
+    places = sorted(each.item.index for each in _barriers(subject))
+    low = max((place for place in places if place < site.item.index), default=-1)
+    high = min((place for place in places if place > site.item.index), default=len(subject.kernel.items))
+    return frozenset(each.line for each in subject.sites if low < each.item.index < high and _is_global(each))
+
+
+def _is_global(site: Site) -> bool:
+    return site.form.access is not None and site.form.access.space is Space.GLOBAL and "global" in site.form.opcode
+
+
 @operator("barrier-dropped", ORDER)
 def barrier_dropped(subject: Subject) -> Iterator[Mutant]:
     """A barrier of the CTA dropped."""
     for site in _barriers(subject):
         name = "arrive-dropped" if is_arrival(site.form) else "barrier-dropped"
         if name == "barrier-dropped":
-            yield _dropped(name, site, _partners(subject, site), ((_BARRIER,),))
+            near = _partners(subject, site) | _handed_over(subject, site)
+            yield _dropped(name, site, near, ((_BARRIER,),))
 
 
 @operator("arrive-dropped", ORDER)

@@ -14,7 +14,7 @@ from pathlib import Path
 from simulator.studies.mutation.choice import check_operators, mutants
 from simulator.studies.mutation.evaluate import Known, Row, evaluated, first, known, plan
 from simulator.studies.mutation.judge import LATER, MISSED, RIGHT, SECONDS, SLOW, UNPLACED, WRONG
-from simulator.studies.mutation.mutant import Mutant
+from simulator.studies.mutation.mutant import OPERATORS, Mutant
 from simulator.tables import Table
 
 SPARE = 2  # lists of mutants that are planned for each that is wanted: of some all are equivalent
@@ -48,7 +48,9 @@ class Study:
         groups: dict[str, list[Row]] = defaultdict(list)
         for row in self.rows:
             groups[getattr(row, by)].append(row)
-        lines = [_line(name, group) for name, group in groups.items()]
+        order = list(OPERATORS)
+        names = sorted(groups, key=order.index) if by == "operator" else list(groups)
+        lines = [_line(name, groups[name]) for name in names]
         return Table(columns, [*lines, _line("all", self.rows)])
 
     def table(self) -> Table:
