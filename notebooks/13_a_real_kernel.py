@@ -179,7 +179,7 @@ for finding in check_launch(PLANTED / "bug8.json").findings[:2]:
 verdict = check_launch(PLANTED / "bug1.json")
 finding = verdict.findings[0]
 print(finding.rule, "at line", finding.line, f"({finding.source})")
-print(fill(re.sub(r": buffer.*", "", finding.what), 88))
+print(fill(finding.what, 88))
 print("fix:", finding.fix.split(" (")[0])
 
 # %% [markdown]

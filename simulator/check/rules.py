@@ -307,8 +307,10 @@ their own) is a finding, too."""
 
 def launch_rule(name: str) -> LaunchRule:
     """The rule of a launch's finding by its name; a plain finding for a name that has none. Where a rule is also one of
-    traces or of `isa.undefined`, the section is theirs."""
+    traces or of `isa.undefined`, the section and the fix may be theirs."""
     known = LAUNCH_RULES.get(name) or LaunchRule(UNDEFINED[name].rule if name in UNDEFINED else name)
+    if not known.fix:
+        known = known._replace(fix=UNDEFINED_FIXES.get(name, ""))
     if known.section:
         return known
     elsewhere = CHECK_RULES.get(name) or UNDEFINED.get(name)

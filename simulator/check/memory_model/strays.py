@@ -69,8 +69,7 @@ class Strays:
             mine = index[_misaligned(address[index], size, held.size) == misaligned]
             if mine.size:
                 first = int(mine[0])
-                offset = int(address[first]) & _WITHIN if int(address[first]) >= 0 else int(address[first])
-                offset -= 1 << 32 if offset > 1 << 31 else 0
+                offset = _signed(int(address[first]), held.cluster)
                 what = f"{access} {size} bytes at shared[{offset}]"
                 what += f", no multiple of {size}" if misaligned else f", outside of the {held.size} bytes of the CTA"
                 rule = "misaligned-address" if misaligned else "shared-memory-bounds"
@@ -125,6 +124,14 @@ def _guard(past: int, memory: str) -> str:
     """What to do about an access so many bytes behind the end of a memory; below 0: before its beginning."""
     side = f"{past} bytes behind the end" if past > 0 else f"{-past} bytes before the beginning" if past else "outside"
     return f"a guard on the index, or another index, offset or leading dimension: this access is {side} of {memory}"
+
+
+def _signed(address: int, cluster: int) -> int:
+    """An address in shared memory as an offset: of 32 bits, or within the window of a CTA of a cluster; large ones are
+    negative."""
+    bits = 32 if cluster == 1 else RANK_BIT
+    offset = address & ((1 << bits) - 1)
+    return offset - (1 << bits) if offset >> (bits - 1) else offset
 
 
 def _misaligned(address: Ints, size: int, held: int) -> NDArray[np.bool_]:

@@ -174,13 +174,22 @@ class Run:
     def _unblock(self) -> None:
         """Lets those warps go on whose instruction is done now."""
         for index, (wait, rows) in reversed(list(enumerate(self.blocked))):
-            over = wait.ready()
+            try:
+                over = wait.ready()
+            except Error as error:
+                item = self._waiting_item(int(rows[0]))
+                raise self.error(item, error.reason, error.legal, row=int(rows[0]), rule=error.rule) from error
             still = rows[:0] if over else rows if wait.waiting is None else np.array(wait.waiting(), np.intp)
             self.threads.release(self._of_rows(np.setdiff1d(rows, still)))
             self.blocked[index] = wait, still
             if over:
                 wait.finish()
                 del self.blocked[index]
+
+    def _waiting_item(self, row: int) -> Item:
+        """The instruction at which a warp waits, behind which it goes on."""
+        lane = int(self.threads.live[row].argmax())
+        return self.code.kernel.items[self.code.place_of[int(self.threads.back[row, lane])] - 1]
 
     def _of_rows(self, rows: Warps) -> Lanes:
         """bool [row, lane]: the threads of some rows that have not exited."""
