@@ -20,13 +20,14 @@ class Notes:
         fenced: by thread, what its strong writes hand on, by scope.
         seen: by thread, what its strong reads have seen, and their scope.
         looked: by thread, what relaxed waits for mbarriers have seen.
-        barriers: by barrier, what those who have arrived there had fenced.
+        barriers, seen_at: by barrier, what those who have arrived there had fenced, and seen.
     """
 
     fenced: dict[Thread, Levels] = field(default_factory=dict)
     seen: dict[Thread, list[tuple[Handed, Scope]]] = field(default_factory=dict)
     looked: dict[Thread, list[Released]] = field(default_factory=dict)
     barriers: dict[object, Levels] = field(default_factory=dict)
+    seen_at: dict[object, list[tuple[Handed, Scope]]] = field(default_factory=dict)
 
 
 class Following(Protocol):

@@ -3,7 +3,8 @@
 A pattern releases by an operation with .release, or by a fence before a strong write; it acquires by one with
 .acquire, or by a fence behind a strong read that has seen the write. PTX ISA 9.0, 8.8 (release and acquire patterns),
 8.9.2 (synchronization). What a fence of one thread covers goes through a barrier to others, whose relaxed writes then
-hand it on: PTX does not say so, but kernels rely on it (assumed).
+hand it on; and a barrier acquires what its threads have seen by strong reads: the CTA whose atomic operation comes last
+reads what others left, behind __syncthreads() alone. PTX does not say so, but NVIDIA's samples rely on it (assumed).
 """
 
 from __future__ import annotations
@@ -73,20 +74,28 @@ class Locations:
     def arrives(self, follower: Following, key: object, warps: Warps, lanes: Lanes) -> None:
         """Threads arrive at a barrier: what they have fenced is handed on, as fenced."""
         notes = _notes(follower)
-        if not notes.fenced:
+        if not notes.fenced and not notes.seen:
             return
         gathered = notes.barriers.setdefault(key, [None, None, None])
+        seen = notes.seen_at.setdefault(key, [])
         for index, lane in np.argwhere(lanes).tolist():
-            _merge(gathered, notes.fenced.get((int(warps[index]), lane), _NOTHING))
+            thread = int(warps[index]), lane
+            _merge(gathered, notes.fenced.get(thread, _NOTHING))
+            seen += notes.seen.pop(thread, [])
 
     def leaves(self, follower: Following, key: object, warps: Warps, lanes: Lanes) -> None:
         """Threads leave a barrier."""
         notes = _notes(follower)
-        gathered = notes.barriers.pop(key, None)
+        gathered, seen = notes.barriers.pop(key, None), notes.seen_at.pop(key, [])
         if gathered is None:
             return
+        handed = {id(each): (each, scope) for each, scope in seen}
         for index, lane in np.argwhere(lanes).tolist():
-            _merge(notes.fenced.setdefault((int(warps[index]), lane), [None, None, None]), gathered)
+            row = int(warps[index])
+            if any(gathered):
+                _merge(notes.fenced.setdefault((row, lane), [None, None, None]), gathered)
+            for each, scope in handed.values():
+                self._acquire(follower, row, lane, each, scope)
 
     # Strong operations
 
