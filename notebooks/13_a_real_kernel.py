@@ -180,7 +180,7 @@ verdict = check_launch(PLANTED / "bug1.json")
 finding = verdict.findings[0]
 print(finding.rule, "at line", finding.line, f"({finding.source})")
 print(fill(finding.what, 88))
-print("fix:", finding.fix.split(" (")[0])
+print(fill(f"fix: {finding.fix}", 88))
 
 # %% [markdown]
 # Others are found without knowing the result. Take the barrier of the loop away (`BUG` 3):
