@@ -18,6 +18,7 @@ from simulator.check.launch_finding import LaunchCheck
 from simulator.check.watching import Shapes, error_finding, watched
 from simulator.check.wrong_result import wrong_result
 from simulator.execute.policy import Policy
+from simulator.floating_point import guarded
 from simulator.parallel import cores
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Kernel, link
@@ -31,6 +32,7 @@ from simulator.simulation.launch.module import Module
 CTAS = 64  # CTAs that are watched at least, spread over the grid, unless told otherwise
 
 
+@guarded
 def check_launch(
     capture: str | Path | Capture,
     ctas: int = CTAS,

@@ -20,6 +20,7 @@ from simulator.check.launch_finding import LaunchCheck, LaunchFinding
 from simulator.check.launches import check_launch
 from simulator.check.numpy_expression import ExpectationError
 from simulator.check.reference import from_other
+from simulator.floating_point import guarded
 from simulator.program.capture import Capture, read_capture
 from simulator.program.capture_writer import words
 from simulator.simulation.launch.call_arguments import Declared, Sizes
@@ -116,6 +117,7 @@ class Verification:
         return json.dumps(whole, indent=1, default=str) + "\n"
 
 
+@guarded
 def verify(
     a: str | Path | Module | Function | Capture,
     b: str | Path | Module | Function,
@@ -181,6 +183,7 @@ def _other(first: Capture, b: str | Path | Module | Function, entry: str | None)
     return from_other(first, b, entry)
 
 
+@guarded
 def verify_captures(a: Capture, b: Capture, *, rtol: float = 0.0, atol: float = 0.0) -> Verification:
     """Compares two launches that differ in their kernels alone; arguments and errors as of `verify`."""
     if not (0 <= rtol < np.inf and 0 <= atol < np.inf):

@@ -132,12 +132,12 @@ def test_errors_restore_the_environment() -> None:
 NO_ARITHMETIC = {
     "Module", "Program", "Report", "Timeline", "Picture", "Accuracy", "Errors", "Roofline", "Point", "Estimate", "Tile",
     "Tcgen05Tile", "WgmmaTile", "FormLayout", "Operand", "Selection", "Product", "Scales", "AlgorithmSelection",
-    "Search", "Sweep", "MatrixDescriptor",
+    "Search", "Sweep", "MatrixDescriptor", "Capture", "Verification",
 }  # fmt: skip
 """Classes whose methods read, name or print."""
 NO_COMPUTATION = {
     "Forecast.on", "config_names", "forms", "datapath_figure", "draw", "draw_shared", "every_fault", "population",
-    "read_results",
+    "read_capture", "read_results", "write_capture",
     "sample_size", "single_bits", "wilson", "kernel_trace", "parse_tcgen05_tile", "parse_tile", "tcgen05_trace",
     "tile_for", "tiles_of", "form_layout", "read_metadata", "select", "compressed_size", "heatmap", "pareto", "read",
     "chosen_path", "parse_wgmma_tile", "wgmma_kernel", "read_spec", "sweep_of", "tornado",

@@ -74,9 +74,9 @@ def _leaves_alone(instruction: Instruction, form: Form) -> _Kept | None:
     """How to find out for which threads, bool [row, lane], an atomic operation has left memory as it was: what reads
     its operands before, and what compares them with its result; None: it is taken to write."""
     operation = next((q for q in form.qualifiers if q in ("cas", "exch", "add", "or", "xor")), "")
-    bits, old = form.width, instruction.by_role.get("d")
-    if bits not in (32, 64) or form.elements > 1 or not operation or "f" in form.qualifiers[-1]:
+    if not operation or "f" in form.qualifiers[-1] or form.elements > 1 or form.width not in (32, 64):
         return None
+    bits, old = form.width, instruction.by_role.get("d")
     reads = [reader(instruction[name], bits) for name in "bc" if name in instruction.by_role]
 
     def before(run: Run, rows: Warps) -> _Operands:

@@ -167,6 +167,7 @@ class Function:
         how = Options(config=config, dynamic_shared=shared_mem, cluster=cluster, arithmetic="none")
         return time_one_cluster(self.kernel, dim(block, "block"), given.memory, given.params, how, sms)
 
+    @guarded
     def capture(
         self,
         grid: Sizes,
@@ -197,6 +198,7 @@ class Function:
             outputs=outputs, declared=declared,
         )  # fmt: skip
 
+    @guarded
     def check(
         self,
         grid: Sizes,
