@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib
 import json
 import os
 import queue
@@ -120,11 +121,12 @@ class Comparison:
     def assemble(self, path: Path) -> str:
         """Makes the cubin of a case; what ptxas complains of."""
         sys.path.insert(0, str(RUNNER.parent))
-        from run_capture import assemble, target
-
+        runner = importlib.import_module("run_capture")
         capture = json.loads(path.read_text())
-        arch = target(capture, self.options.capability)
-        return "" if arch is None else assemble(path.parent / capture["ptx"], arch, self.folder / f"{path.stem}.cubin")
+        arch = runner.target(capture, self.options.capability)
+        if arch is None:
+            return ""
+        return str(runner.assemble(path.parent / capture["ptx"], arch, self.folder / f"{path.stem}.cubin"))
 
     def case(self, path: Path, tool: str) -> None:
         """Runs a case under a tool and writes its row."""

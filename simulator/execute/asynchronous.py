@@ -121,3 +121,12 @@ class Log(Protocol):
 
     def copied(self, places: Places, rows: Warps, place: int) -> None:
         """Called when copies of warps [element] begin, which write places [element, byte]."""
+
+
+def replaced(old: NDArray[Any], new: NDArray[Any], rows: Warps) -> NDArray[Any]:
+    """A column whose `rows` are new."""
+    if old is new or len(rows) == len(new):
+        return new
+    mixed = old.copy()
+    mixed[rows] = new[rows]
+    return mixed

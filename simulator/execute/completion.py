@@ -29,6 +29,7 @@ from simulator.execute.asynchronous import (
     Pending,
     Signal,
     TensorCells,
+    replaced,
 )
 from simulator.execute.policy import Policy
 from simulator.execute.tensor_marks import TensorMarks
@@ -365,13 +366,13 @@ class Completion:
     def fenced(self, rows: Warps) -> None:
         """wgmma.fence: products see the registers of these warps as they are now."""
         for number, held in self._held.items():
-            self._held[number] = _replaced(held, self.columns[number], rows)
+            self._held[number] = replaced(held, self.columns[number], rows)
 
     def written(self, rows: Warps, numbers: Sequence[int]) -> None:
         """Products have written registers, which the next products see without a fence."""
         for number in numbers:
             if number in self._held:
-                self._held[number] = _replaced(self._held[number], self.columns[number], rows)
+                self._held[number] = replaced(self._held[number], self.columns[number], rows)
 
     def as_seen(self, read: Callable[[], Any]) -> Any:
         """What a product reads of its registers: as they are, or as they were at the last wgmma.fence."""
@@ -386,15 +387,6 @@ class Completion:
         finally:
             for number, column in now.items():
                 columns[number] = column
-
-
-def _replaced(old: NDArray[Any], new: NDArray[Any], rows: Warps) -> NDArray[Any]:
-    """A column whose `rows` are new."""
-    if old is new or len(rows) == len(new):
-        return new
-    mixed = old.copy()
-    mixed[rows] = new[rows]
-    return mixed
 
 
 def completion_of(

@@ -194,12 +194,8 @@ class CtaState:
         return warps + self.rank * self.warps if self.rank else warps
 
     def places(self, warps: Warps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Offsets [warp, ...] in the shared memory of each warp's CTA as places in `shared.data`: the same, where it is
-        that of one CTA."""
+        """Offsets [warp, ...] in the shared memory of each warp's CTA as places in `shared.data`: those of one CTA."""
         return offsets
-
-    def check_written(self, warps: Warps, where: NDArray[np.int64], size: int) -> None:
-        """Nothing: the shared memory of a trace begins with zeros and with what it loads."""
 
     def check_whole(self, instruction: Instruction) -> None:
         """Checks that all threads of each warp take part in an instruction about groups of copies, which are counted by
@@ -249,8 +245,7 @@ class CtaState:
         return self.ctas[rank], offset
 
     def own_window(self, warps: Warps) -> NDArray[np.int64]:
-        """int64 [warp, 1]: where the shared memory of each warp's CTA begins among the addresses of its cluster. In
-        traces it is 0: only what mapa gives is in that window."""
+        """int64 [warp, 1]: where the shared memory of each warp's CTA begins in its cluster's; in traces it is 0."""
         return np.zeros((len(warps), 1), np.int64)
 
     def check_own(self, form: Form, where: NDArray[np.int64], warps: Warps) -> None:
@@ -293,9 +288,7 @@ class CtaState:
             return offset
         return int(self.mapped(np.array([offset], np.uint32), np.array([rank], np.uint32))[0])
 
-    def uses(
-        self, address: int, warp: int, lanes: NDArray[np.int64], *, changes: bool, looks: bool = False
-    ) -> None:
+    def uses(self, address: int, warp: int, lanes: NDArray[np.int64], *, changes: bool, looks: bool = False) -> None:
         """Notes that threads of a warp use an mbarrier. Nothing: checks of traces are told by `note`.
 
         Args:

@@ -204,9 +204,7 @@ class LaunchState(CtaState):
         with_cells = [cta for cta in vars(self).get("holders", ()) if "tmem" in vars(cta)]
         return [(cta, allocation) for cta in with_cells for allocation in cta.tmem.allocations]
 
-    def uses(
-        self, address: int, warp: int, lanes: NDArray[np.int64], *, changes: bool, looks: bool = False
-    ) -> None:
+    def uses(self, address: int, warp: int, lanes: NDArray[np.int64], *, changes: bool, looks: bool = False) -> None:
         """As in `CtaState`: a use of an mbarrier races with the instruction that begins its life."""
         self.arrivals += not looks
         if self.order is not None:

@@ -33,8 +33,6 @@ def load_matrices(instruction: Instruction, form: Form) -> Executor:
             machine.order.reads("shared", where, 16, warps, machine.threads(warps)[:, :rows], whole=True)
         data, races = machine.shared.read(where, 16, machine.actors(warps))
         raced(machine, races + _under_way(machine, where, 16, warps))
-        if machine.checked:
-            machine.check_written(warps, where, 16)
         words = as_words(data).reshape(len(where), -1)
         if order is None:
             write(machine, warps, fragment.scatter(data.view("<u2").astype(np.uint32)))
@@ -110,8 +108,6 @@ def load(instruction: Instruction, form: Form) -> Executor:
             data, races = _read_some(machine, where, size, warps)
             where = filled(machine, where)
         raced(machine, races + _under_way(machine, where, size, warps))
-        if machine.checked:
-            machine.check_written(warps, where, size)
         write(machine, warps, data)
         machine.note(instruction, warps, reads=region(machine, where, size))
         return Outcome(wavefronts(where, size)) if machine.timed else NOTHING

@@ -242,8 +242,6 @@ def _shared(
         leaders = warps[::WARPS]
         data, races = machine.shared.read(places, UNIT, machine.actors(leaders))
         raced(machine, races)
-        if machine.checked:
-            machine.check_written(leaders, places, UNIT)
         machine.note(instruction, leaders, reads=region(machine, places, UNIT))
         patterns = how.unpack(data.reshape(len(places), lines, units, UNIT))[..., :length]
         return patterns if major == K else patterns.transpose(0, 2, 1)

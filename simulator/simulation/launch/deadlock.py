@@ -4,33 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.forms.record import Time
 from isa.forms.synchronisation import is_mbarrier_wait
+from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import addresses, reader
+from simulator.execute.pending import PendingWait
 from simulator.execute.spaces import parts, space_of
 from simulator.program.kernel import Item, Operation
 from simulator.simulation.launch import byte_names
-from simulator.simulation.launch.barriers import BARRIERS, EVERY
+from simulator.simulation.launch.barriers import BARRIERS, EVERY, ClusterBarriers, LaunchBarriers
 from simulator.simulation.launch.blame import source_of
 from simulator.simulation.launch.errors import LaunchError
-from simulator.simulation.launch.threads import AWAY
+from simulator.simulation.launch.threads import AWAY, Threads
 from simulator.state.device_memory import DeviceMemory
 from simulator.state.mbarrier import parity_of
 from simulator.state.registers import LANE, WARP_SIZE, Lanes, Warps
 from simulator.tables import runs_in_words
 
-if TYPE_CHECKING:
-    from simulator.simulation.launch.run import Run
-
 ENDLESS = "endless-wait"  # the rule of threads that look for what nobody writes
 _TOLD = 8  # groups of threads that a message names
 _WITHIN = (1 << 24) - 1  # bits of an address within the shared memory of a CTA
 _BARRIER_LEGAL = "as many threads at a barrier as it waits for"
+
+
+class Stuck(Protocol):
+    """A run of a kernel that does not go on (`simulator.simulation.launch.run.Run`)."""
+
+    code: Any
+    state: LaunchState
+    threads: Threads
+    barriers: LaunchBarriers
+    cluster: ClusterBarriers
+    gathered: dict[int, Lanes]
+    blocked: list[tuple[PendingWait, Warps]]
+    uses: Any
+    spinning: Any
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,7 @@ class Waiting:
     also: tuple[int, ...] = ()
 
 
-def deadlock(run: Run) -> LaunchError:
+def deadlock(run: Stuck) -> LaunchError:
     """The error of threads that wait for ever."""
     found: dict[Waiting, list[int]] = {}  # by what they wait for, the first row of each CTA
     for cta in range(len(run.state.batch.ctas)):
@@ -63,7 +76,7 @@ def deadlock(run: Run) -> LaunchError:
     return _error(run, found)
 
 
-def _error(run: Run, found: dict[Waiting, list[int]]) -> LaunchError:
+def _error(run: Stuck, found: dict[Waiting, list[int]]) -> LaunchError:
     ctas = max(len(rows) for rows in found.values())
     texts = [_text(run, each, rows, ctas) for each, rows in list(found.items())[:_TOLD]]
     more = len(found) - _TOLD
@@ -91,14 +104,14 @@ def _first_warp(text: str) -> int | None:
     return next((int(number) for number in numbers if number.isdigit()), None)
 
 
-def _text(run: Run, each: Waiting, rows: list[int], ctas: int) -> str:
+def _text(run: Stuck, each: Waiting, rows: list[int], ctas: int) -> str:
     if len(rows) == ctas:
         return each.text
     x, y, z = run.state.batch.cta_of(rows[0])
     return f"{each.text} (in CTA ({x}, {y}, {z}){f' and {len(rows) - 1} more' if len(rows) > 1 else ''})"
 
 
-def _ended(run: Run, row: int) -> str:
+def _ended(run: Stuck, row: int) -> str:
     """The warps of a CTA that have exited, in words."""
     done = np.flatnonzero(~run.threads.live[row : row + run.state.warps].any(axis=1)).tolist()
     return f"; warp{'s' if len(done) > 1 else ''} {runs_in_words(done)} ha{'ve' if len(done) > 1 else 's'} exited" * (
@@ -106,7 +119,7 @@ def _ended(run: Run, row: int) -> str:
     )
 
 
-def _of_cta(run: Run, own: slice) -> Iterator[Waiting]:
+def _of_cta(run: Stuck, own: slice) -> Iterator[Waiting]:
     """The groups of threads of a CTA that wait: first those that others wait for."""
     yield from _gathered(run, own)
     yield from _blocked(run, own)
@@ -122,7 +135,7 @@ def _of_cta(run: Run, own: slice) -> Iterator[Waiting]:
     yield from _at_barriers(run, own)
 
 
-def _gathered(run: Run, own: slice) -> Iterator[Waiting]:
+def _gathered(run: Stuck, own: slice) -> Iterator[Waiting]:
     """Warpgroups of which only some threads come to an instruction."""
     for place, waiting in run.gathered.items():
         item = run.code.kernel.items[place]
@@ -140,7 +153,7 @@ def _gathered(run: Run, own: slice) -> Iterator[Waiting]:
             yield Waiting(place, text + few, legal, "aligned-threads")
 
 
-def _blocked(run: Run, own: slice) -> Iterator[Waiting]:
+def _blocked(run: Stuck, own: slice) -> Iterator[Waiting]:
     """Warps that an instruction keeps waiting (tcgen05.alloc)."""
     legal = "tcgen05.dealloc by a warp that does not wait itself"
     for wait, rows in run.blocked:
@@ -152,7 +165,7 @@ def _blocked(run: Run, own: slice) -> Iterator[Waiting]:
             yield Waiting(place, f"waits for {wait.describe()}: {who} at line {_line(run, place)}", legal)
 
 
-def _parked(run: Run, row: int) -> Iterator[Waiting]:
+def _parked(run: Stuck, row: int) -> Iterator[Waiting]:
     """The threads of a warp that wait for others of it that never come."""
     threads, warp, items = run.threads, row % run.state.warps, run.code.kernel.items
     legal = "all threads that the mask names, or a warp whole, at the same instruction"
@@ -181,7 +194,7 @@ def _parked(run: Run, row: int) -> Iterator[Waiting]:
         )  # fmt: skip
 
 
-def _at_clusters(run: Run, own: slice) -> Iterator[Waiting]:
+def _at_clusters(run: Stuck, own: slice) -> Iterator[Waiting]:
     """Threads at the barrier of their cluster."""
     waiting = run.cluster.waiting[own]
     for place, rows, _ in _by_place(run, own, waiting):
@@ -190,7 +203,7 @@ def _at_clusters(run: Run, own: slice) -> Iterator[Waiting]:
         yield Waiting(place, text, "an arrival of every thread that has not exited")
 
 
-def _at_barriers(run: Run, own: slice) -> Iterator[Waiting]:
+def _at_barriers(run: Stuck, own: slice) -> Iterator[Waiting]:
     """Threads at barriers of the CTA."""
     barriers, live, cta = run.barriers, run.threads.live[own], own.start // run.state.warps
     for number in range(BARRIERS):
@@ -207,7 +220,7 @@ def _at_barriers(run: Run, own: slice) -> Iterator[Waiting]:
             yield Waiting(place, text, _BARRIER_LEGAL)
 
 
-def _looking(run: Run, own: slice) -> Iterator[Waiting]:
+def _looking(run: Stuck, own: slice) -> Iterator[Waiting]:
     """Threads that look again and again, or go round without looking."""
     going = (run.threads.at[own] < AWAY) & run.threads.exists[own]
     looked, without = run.spinning.looked_at[own], list[Waiting]()
@@ -224,7 +237,7 @@ def _looking(run: Run, own: slice) -> Iterator[Waiting]:
     yield from without
 
 
-def _without_looking(run: Run, own: slice, going: Lanes) -> Iterator[Waiting]:
+def _without_looking(run: Stuck, own: slice, going: Lanes) -> Iterator[Waiting]:
     """Threads of a CTA, bool [warp, lane], that go round, or stand at a barrier for others of their warp."""
     at = run.threads.at[own]
     for rank in np.unique(at[going]).tolist():
@@ -239,7 +252,7 @@ def _without_looking(run: Run, own: slice, going: Lanes) -> Iterator[Waiting]:
             yield Waiting(place, text, "a loop that ends", ENDLESS)
 
 
-def _mbarriers(run: Run, item: Operation, rows: Warps, lanes: Lanes) -> Iterator[Waiting]:
+def _mbarriers(run: Stuck, item: Operation, rows: Warps, lanes: Lanes) -> Iterator[Waiting]:
     """Threads that wait for phases of mbarriers."""
     instruction, state = item.instruction, run.state
     parity = "parity" in instruction.by_role
@@ -273,7 +286,7 @@ def _mbarriers(run: Run, item: Operation, rows: Warps, lanes: Lanes) -> Iterator
         yield Waiting(item.index, text, "as many arrivals, and as many bytes, as a phase expects", also=also)
 
 
-def _polls(run: Run, item: Operation, rows: Warps, lanes: Lanes) -> Iterator[Waiting]:
+def _polls(run: Stuck, item: Operation, rows: Warps, lanes: Lanes) -> Iterator[Waiting]:
     """Threads that read memory again and again."""
     address = item.instruction.by_role.get("address")
     if address is None:
@@ -297,7 +310,7 @@ def _polls(run: Run, item: Operation, rows: Warps, lanes: Lanes) -> Iterator[Wai
         yield Waiting(item.index, text, "a write of what is waited for", ENDLESS)
 
 
-def _bytes(run: Run, space: str, at: int, size: int) -> str:
+def _bytes(run: Stuck, space: str, at: int, size: int) -> str:
     if space == "shared":
         return byte_names.in_shared(run.code.kernel, at & _WITHIN, size)
     if space == "global" and isinstance(run.state.memory, DeviceMemory):
@@ -305,7 +318,7 @@ def _bytes(run: Run, space: str, at: int, size: int) -> str:
     return f"{size} bytes of .{space} memory"
 
 
-def _value(run: Run, space: str, at: int, size: int, row: int) -> str:
+def _value(run: Stuck, space: str, at: int, size: int, row: int) -> str:
     """The value that bytes hold, in words; "" where that is not known."""
     if size > 8:
         return ""
@@ -328,9 +341,8 @@ def _value(run: Run, space: str, at: int, size: int, row: int) -> str:
 # Words
 
 
-def _by_place(run: Run, own: slice, waiting: Lanes) -> Iterator[tuple[int, NDArray[np.intp], Lanes]]:
-    """Threads of a CTA, bool [warp, lane], that wait at a barrier, by the place of their instruction: the warps, and
-    which lanes of them."""
+def _by_place(run: Stuck, own: slice, waiting: Lanes) -> Iterator[tuple[int, NDArray[np.intp], Lanes]]:
+    """Threads of a CTA, bool [warp, lane], that wait at a barrier, by the place of their instruction: warps, lanes."""
     back = run.threads.back[own]
     for rank in np.unique(back[waiting]).tolist():
         here = waiting & (back == rank)
@@ -338,7 +350,7 @@ def _by_place(run: Run, own: slice, waiting: Lanes) -> Iterator[tuple[int, NDArr
         yield run.code.place_of[rank] - 1, rows, here[rows]
 
 
-def _line(run: Run, place: int) -> int:
+def _line(run: Stuck, place: int) -> int:
     item: Item = run.code.kernel.items[place]
     return item.line
 
@@ -364,8 +376,7 @@ def _wait(lanes: NDArray[np.bool_]) -> str:
 
 
 def _who_waits(warps: NDArray[np.intp], lanes: Lanes, one: str = "waits", many: str = "wait") -> str:
-    """Who does something, in words, of threads bool [one of `warps`, lane]: "warp 0 waits", "lanes 1 to 3 of warp 0
-    wait"."""
+    """Who does something, in words, of threads bool [one of `warps`, lane]: "lanes 1 to 3 of warp 0 wait"."""
     some = lanes.any(axis=1)
     who = _threads_in_words(_spread(lanes[some], warps[some], (int(warps.max()) + 1, WARP_SIZE)))
     alone = "," not in who and who.startswith(("warp ", "lane ")) and " warps " not in who
