@@ -52,7 +52,7 @@ def _finding(kernel: Kernel, found: Explanation, differs: str, count: int) -> La
         others = [each for each in rivals if not set(_lines(kernel, each)) & set(lines)]
         also = tuple(dict.fromkeys(line for each in (best, *others) for line in _lines(kernel, each)))[1:]
         what = f"{differs}. {_capital(best.mistake)}: without this mistake every element is right"
-        fix = best.fix_of(kernel) + _elsewhere(_items(kernel, best), lines)
+        fix = best.fix_of(kernel) + ("" if best.told else _elsewhere(_items(kernel, best), lines))
         for each in others:
             what += f"; or, at line {_lines(kernel, each)[0]}: {each.mistake}"
             fix += f"; or, at line {_lines(kernel, each)[0]}: {each.fix_of(kernel)}"

@@ -17,6 +17,7 @@ from simulator.execute.operands import scalar
 from simulator.program.kernel import Kernel, Operation
 from simulator.state.registers import Sort, Warps, register_place
 
+_ROWS = (32, 64, 128)  # bytes of a row or a block of k
 _STRIDES = (1, 2, 4, 8, 16)  # bytes of an element
 
 
@@ -35,8 +36,9 @@ def address_hypotheses(kernel: Kernel, item: Operation, names: Names) -> Iterato
         size = max(access.bytes if access is not None else 4, 1)
         element = max(size // max(instruction.form.elements, 1), 1)
         weights = {size: 0.6, -size: 0.6, element: 0.55, -element: 0.55, 16: 0.5, -16: 0.5}
-        weights |= {sign * step: 0.35 for step in (1, 2, 4, 8, 32, 64, 128, 256, 512, 1024, 2048) for sign in (1, -1)
-                    if sign * step not in weights}  # fmt: skip
+        for step in (1, 2, 4, 8, 32, 64, 128, 256, 512, 1024, 2048):
+            for sign in (1, -1):
+                weights.setdefault(sign * step, 0.45 if step in _ROWS else 0.35)
         offsets = [(operand.offset + step, weight) for step, weight in weights.items()]
         if operand.offset:
             offsets += [(0, 0.5), (2 * operand.offset, 0.5), (operand.offset // 2, 0.5), (-operand.offset, 0.3)]

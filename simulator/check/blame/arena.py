@@ -24,6 +24,7 @@ from simulator.check.blame.change import Action, executor_of
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.launch_state import LaunchState
+from simulator.execute.pending import PendingWait
 from simulator.execute.registry import prepare as unguarded
 from simulator.program.kernel import Operation
 from simulator.simulation.launch.batches import Setup
@@ -42,6 +43,7 @@ GUARD_BYTES = 1 << 16  # between the buffers of two copies
 FAILURES = (Error, OverflowError, ValueError, IndexError, AssertionError, MemoryError)
 TOGETHER = 8  # times as many items as a copy may take, after which all copies that have not ended are given up
 QUANTUM = 1 << 11  # items that threads execute before others of the batch have a turn
+_WAITING = "tcgen05.alloc"  # makes warps wait while it cannot be done
 Changes = Mapping[int, tuple[Action, ...]]
 Bytes = NDArray[np.uint8]
 
@@ -252,14 +254,14 @@ class Arena:
     def _mixed(self, item: Operation, trials: list[tuple[int, tuple[Action, ...]]], *, guarded: bool) -> Executor:
         """An executor of which the rows of some copies execute something else."""
         instruction = item.instruction
-        base = self._forgiving(self._executor((instruction,), item, guarded=guarded))
+        base = self._forgiving(self._executor((instruction,), item, guarded=guarded), item)
         if not trials:
             return base
         others = [(copy, self._executor(actions, item, guarded=guarded)) for copy, actions in trials]
         which = np.zeros(self.copies, np.intp)
         for number, (copy, _) in enumerate(others, 1):
             which[copy] = number
-        forgiving = [self._forgiving(execute) for _, execute in others]
+        forgiving = [self._forgiving(execute, item) for _, execute in others]
         return _by_rows([base, *forgiving], which, self.rows)
 
     def _forgiving_code(self) -> Code:
@@ -267,12 +269,15 @@ class Arena:
         code = prepared(self.setup.kernel)
         for item in self.setup.kernel.items:
             if isinstance(item, Operation) and item.instruction.form.time not in (Time.BARRIER, Time.CLUSTER_BARRIER):
+                if item.index in code.meets:
+                    code.meets[item.index] = self._forgiving(code.meets[item.index], item)
                 with suppress(Error):
-                    code.steps[item.index] = step_of(item, self._forgiving(executor(item.instruction)))
+                    code.steps[item.index] = step_of(item, self._forgiving(executor(item.instruction), item))
         return code
 
-    def _forgiving(self, execute: Executor) -> Executor:
-        """An executor that does nothing for those copies in which it cannot go on: they have failed then."""
+    def _forgiving(self, execute: Executor, item: Operation) -> Executor:
+        """An executor that does nothing for those copies in which it cannot go on: they have failed then. One that may
+        make warps wait is executed for one copy after the other."""
 
         def run(machine: CtaState, warps: Warps) -> Outcome:
             try:
@@ -281,7 +286,7 @@ class Arena:
                 return copy_by_copy(machine, warps)
 
         def copy_by_copy(machine: CtaState, warps: Warps) -> Outcome:
-            copies, before, outcome = warps // self.rows, machine.active, NOTHING
+            copies, before, outcomes = warps // self.rows, machine.active, list[Outcome]()
             try:
                 for copy in np.unique(copies).tolist():
                     chosen = np.flatnonzero(copies == copy)
@@ -290,11 +295,31 @@ class Arena:
                         outcome = execute(machine, warps[chosen])
                     except FAILURES:
                         self._failed.add(copy)
+                        continue
+                    if outcome.block is not None:
+                        outcome = outcome._replace(block=self._patient(outcome.block, copy))
+                    outcomes.append(outcome)
             finally:
                 machine.active = before
-            return outcome
+            return _joined(outcomes)
 
-        return run
+        return copy_by_copy if item.instruction.form.name == _WAITING else run
+
+    def _patient(self, wait: PendingWait, copy: int) -> PendingWait:
+        """What warps of one copy wait for; if it fails, the copy has failed, and waits no longer."""
+
+        def ready() -> bool:
+            try:
+                return wait.ready()
+            except FAILURES:
+                self._failed.add(copy)
+                return True
+
+        def finish() -> None:
+            if copy not in self._failed:
+                wait.finish()
+
+        return wait._replace(ready=ready, finish=finish)
 
     def compiles(self, changes: Changes) -> None:
         """Makes the executors of a trial; raises what they raise."""
@@ -322,7 +347,7 @@ def _by_rows(executors: Sequence[Executor], which: NDArray[np.intp], rows: int) 
     """An executor that runs one of several, by the copy that a row belongs to."""
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        numbers, before, outcome = which[warps // rows], machine.active, NOTHING
+        numbers, before, outcomes = which[warps // rows], machine.active, list[Outcome]()
         present: list[int] = np.unique(numbers).tolist()
         if len(present) == 1:
             return executors[present[0]](machine, warps)
@@ -330,12 +355,33 @@ def _by_rows(executors: Sequence[Executor], which: NDArray[np.intp], rows: int) 
             for number in reversed(present):
                 chosen = np.flatnonzero(numbers == number)
                 machine.active = None if before is None else before[chosen]
-                outcome = executors[number](machine, warps[chosen])
+                outcomes.append(executors[number](machine, warps[chosen]))
         finally:
             machine.active = before
-        return outcome
+        return _joined(outcomes)
 
     return run
+
+
+def _joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome of parts as one: the warps of each wait for what makes these wait."""
+    blocks = [each.block for each in outcomes if each.block is not None]
+    if len(blocks) < 2:
+        return next((each for each in outcomes if each.block is not None), outcomes[-1] if outcomes else NOTHING)
+
+    def ready() -> bool:
+        done = [each.ready() for each in blocks]  # each of them goes on as far as it can
+        return all(done)
+
+    def finish() -> None:
+        for each in blocks:
+            each.finish()
+
+    def waiting() -> list[int]:
+        return [row for each in blocks if each.waiting is not None for row in each.waiting()]
+
+    alone = any(each.waiting is None for each in blocks)
+    return Outcome(block=PendingWait(ready, finish, blocks[0].describe, None if alone else waiting))
 
 
 def _aligned(address: int) -> int:

@@ -31,6 +31,7 @@ class Hypothesis:
         shows: the corrected instruction; None if it is none of PTX.
         weight: how likely such a mistake is beside others, 0 to 1.
         other_keys: further kinds that it is of.
+        told: whether the fix in words speaks of all places.
     """
 
     changes: Mapping[int, tuple[Action, ...]]
@@ -40,6 +41,7 @@ class Hypothesis:
     shows: Instruction | None
     weight: float
     other_keys: tuple[Hashable, ...] = ()
+    told: bool = False
 
     def fix_of(self, kernel: Kernel) -> str:
         """The fix in words, with the corrected instruction."""

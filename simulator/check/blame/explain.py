@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +15,11 @@ from simulator.check.blame.addresses import address_hypotheses
 from simulator.check.blame.arena import Arena, Changes
 from simulator.check.blame.change import Hypothesis, executor_of
 from simulator.check.blame.constants import constant_hypotheses
-from simulator.check.blame.names import names_of
+from simulator.check.blame.metadata import metadata_registers
+from simulator.check.blame.names import KNOWN, names_of
 from simulator.check.blame.operands import operand_hypotheses
+from simulator.check.blame.pattern import MOST_WEIGHT, Pattern
+from simulator.check.blame.products import product_hypotheses, scales_exchanged
 from simulator.check.blame.registers import register_hypotheses
 from simulator.check.blame.search import PARTIAL, SECONDS, Evidence, Outcome, Search, grouped
 from simulator.check.blame.sequences import disturbed, left_out, orders_others, sequence_hypotheses
@@ -36,7 +39,12 @@ ROWS = 1024  # warps that all copies have together at most
 COPIES = 128  # at most
 MEMORY = 1 << 27  # bytes of the buffers of all copies at most
 WHOLE_ROWS = 4  # warps of a launch of which each copy runs all CTAs
+LONG_KERNEL, FEW_KNOWN = 300, 12  # instructions; registers written before that may be meant in longer kernels
+METADATA = 1.5  # how much likelier a mistake of a constant or address is where metadata comes from
 SURE = 0.3  # weight from which on an answer is believed without a look at instructions that seem to feed nothing
+EARLY = 0.7  # weight from which on a hypothesis is tried before anybody has looked what feeds wrong elements
+EARLY_TIME, FEED_TIME = 0.4, 0.4  # share of the time that is left that this takes at most, and that look
+MOST_CTAS = 4  # that write the same elements and are run together
 SAMPLED = 64  # CTAs of which it is found out what they write
 
 
@@ -74,19 +82,49 @@ def explain(
         return Explanation((), None, (), {})
     operations = [item for item in kernel.items if isinstance(item, Operation)]
     work = [item for item in operations if item.index in search.executed and not orders_others(item)]
-    half = (timer.spent + seconds) / 2
+    pattern = Pattern(kernel)
+    metadata = metadata_registers(operations)
+    plain = list(_singles(kernel, work, operations, metadata))
+    singles = [pattern.weighted(each) for each in plain]
+    products = [pattern.weighted(each) for each in product_hypotheses(kernel, work)]
+    groups = grouped(kernel, [each for each in plain if each.weight >= EARLY])
+    early = [each for each in (*singles, *products, *groups) if each.weight >= EARLY]
+    search.try_early(early, timer.spent + EARLY_TIME * (seconds - timer.spent))
+    if not search.found:
+        _search_all(search, work, plain, [*singles, *products], timer, seconds)
+    answers = search.answers()
+    best = search.best
+    partial = None
+    if best is not None and not answers and 0 < best.left <= PARTIAL * search.wrong and search.alone(best):
+        partial = best
+    elements = sum(int(each.sum()) for each in search.owned.values())
+    slice_ = _slice(kernel, search.evidence) if search.wrong <= SLICED * elements else ()
+    return Explanation(tuple(answers), partial, slice_, search.evidence)
+
+
+def _search_all(
+    search: Search,
+    work: Sequence[Operation],
+    plain: Sequence[Hypothesis],
+    weighted: Sequence[Hypothesis],
+    timer: Timer,
+    seconds: float,
+) -> None:
+    """Finds out which elements instructions feed, and tries all hypotheses: those about what feeds wrong elements
+    first.
+
+    Args:
+        plain: hypotheses about single instructions, of which groups are made: all of them together keep to a pattern.
+        weighted: those that are tried, with weights that heed the pattern.
+    """
+    half = timer.spent + FEED_TIME * (seconds - timer.spent)
     search.feed([left_out(item, ()) for item in work], half)
     unfed = [item for item in work if item.writes and search.feeds_little(item.index)]
     search.feed([disturbed(item) for item in unfed], half)
-    feeding = [item for item in work if search.feeds(item.index)]
-    singles = list(_singles(kernel, feeding, operations))
-    search.try_all([*singles, *grouped(kernel, singles)])
+    groups = grouped(search.kernel, [each for each in plain if search.feeds(each.place)])
+    search.try_all([*(each for each in weighted if search.feeds(each.place)), *groups])
     if all(each.hypothesis.weight < SURE for each in search.found):
-        search.try_all(_singles(kernel, [item for item in work if not search.feeds(item.index)], operations))
-    answers = search.answers()
-    best = search.best
-    partial = best if best is not None and not answers and 0 < best.left <= PARTIAL * search.wrong else None
-    return Explanation(tuple(answers), partial, _slice(kernel, search.evidence), search.evidence)
+        search.try_all([each for each in weighted if not search.feeds(each.place)])
 
 
 def _fresh(capture: Capture, setup: Setup, options: Options) -> Setup:
@@ -170,13 +208,14 @@ def _alike(data: Mapping[str, NDArray[np.uint8]], whole: bool, setup: Setup) -> 
 def _wrong_ctas(
     capture: Capture, initial: Setup, written: list[str], rtol: float, atol: float
 ) -> NDArray[np.int64] | None:
-    """The CTA that writes most wrong elements, of those that are looked at; None if none does."""
+    """The CTA that writes most wrong elements, of those that are looked at, and others that write some of these, too.
+    None: none writes any."""
     count = initial.geometry.ctas
     ctas = np.unique(np.linspace(0, count - 1, min(SAMPLED, count)).astype(np.int64))
     room = sum(initial.memory[name].size for name in written) * 3 + 1
     copies = int(np.clip(min(ROWS // initial.geometry.warps, MEMORY // room), 1, len(ctas)))
     arena = Arena(initial, ctas[:1], written, max(copies, 2))
-    most, chosen = 0, None
+    found: list[tuple[int, int, dict[str, NDArray[np.bool_]]]] = []
     for first in range(0, len(ctas), arena.copies):
         part = ctas[first : first + arena.copies, None]
         results = arena.run([{}] * len(part), part).data
@@ -186,15 +225,22 @@ def _wrong_ctas(
                 name: results[name][number].view(each.dtype).reshape(each.shape) for name, each in capture.after.items()
             }
             wrong = wrong_elements(arrays, capture.after, rtol, atol)
-            count = sum(int((each & owned[name][number]).sum()) for name, each in wrong.items())
-            if count > most:
-                most, chosen = count, cta
-    return None if chosen is None else np.array([chosen])
+            own = {name: each & owned[name][number] for name, each in wrong.items()}
+            count = sum(int(each.sum()) for each in own.values())
+            if count:
+                found.append((count, cta, own))
+    if not found:
+        return None
+    _, chosen, mask = max(found, key=lambda entry: entry[0])
+    others = [cta for _, cta, own in found if cta != chosen and any((own[name] & mask[name]).any() for name in mask)]
+    return np.sort(np.array([chosen, *others[: MOST_CTAS - 1]]))
 
 
-def _singles(kernel: Kernel, work: list[Operation], operations: list[Operation]) -> Iterator[Hypothesis]:
-    """The hypotheses about single instructions."""
-    names = names_of(kernel)
+def _singles(
+    kernel: Kernel, work: list[Operation], operations: list[Operation], metadata: Set[str]
+) -> Iterator[Hypothesis]:
+    """The hypotheses about single instructions; likelier ones about where metadata is loaded from, and its codes."""
+    names = names_of(kernel, FEW_KNOWN if len(work) > LONG_KERNEL else KNOWN)
     writers = Counter(name for item in operations for name in item.writes)
     once = {name for name, count in writers.items() if count == 1}
     by_opcode: dict[str, list[Operation]] = {}
@@ -205,10 +251,12 @@ def _singles(kernel: Kernel, work: list[Operation], operations: list[Operation])
         alike = sorted((each for each in own if each is not item), key=lambda each: abs(each.index - item.index))
         yield left_out(item, once)
         yield from operand_hypotheses(kernel, item, alike)
-        yield from constant_hypotheses(item, names)
-        yield from address_hypotheses(kernel, item, names)
+        likelier = METADATA if metadata & set(item.writes) else 1.0
+        for each in (*constant_hypotheses(item, names), *address_hypotheses(kernel, item, names)):
+            yield each if likelier == 1.0 else replace(each, weight=min(likelier * each.weight, MOST_WEIGHT))
         yield from register_hypotheses(kernel, item, names)
         yield from sequence_hypotheses(kernel, item, names)
+        yield from scales_exchanged(item)
 
 
 def mends(
@@ -236,6 +284,7 @@ def mends(
     return 0 if any(each.any() for each in wrong.values()) else work
 
 
+SLICED = 2 / 3  # share of the elements that may be wrong where those that an instruction feeds tell anything
 MOST_LINES = 4  # of a slice
 COVERS, SHARE = 0.99, 0.95  # of the wrong elements that an instruction of a slice feeds; and wrong ones of all
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -25,6 +25,12 @@ def metadata_hypotheses(kernel: Kernel, item: Operation) -> Iterator[Hypothesis]
     for key, change, what, fix, weight in (*_of_lanes(name), *_of_words(name)):
         action = seen_as(operand.name, change)
         yield Hypothesis({item.index: (action,)}, ("metadata", key), what, fix, None, weight)
+
+
+def metadata_registers(operations: Sequence[Operation]) -> set[str]:
+    """The registers that sparse instructions read metadata from."""
+    operands = (item.instruction.by_role.get("e") for item in operations if item.instruction.form.is_sparse)
+    return {operand.name for operand in operands if isinstance(operand, Register)}
 
 
 _Change = tuple[object, Change, str, str, float]  # key, what is seen, mistake, fix, weight

@@ -30,8 +30,12 @@ class Names:
     recent: Sequence[Mapping[Sort, tuple[str, ...]]]
 
 
-def names_of(kernel: Kernel) -> Names:
-    """What the registers of a kernel hold."""
+def names_of(kernel: Kernel, known: int = KNOWN) -> Names:
+    """What the registers of a kernel hold.
+
+    Args:
+        known: registers of a sort that have been written before and that may be meant.
+    """
     parameters: dict[str, tuple[int, str]] = {}
     specials: dict[str, str] = {}
     constants: dict[str, Immediate] = {}
@@ -60,7 +64,7 @@ def names_of(kernel: Kernel) -> Names:
             place = register_place(name)
             if place is not None:
                 kept = tuple(each for each in last.get(place.sort, ()) if each != name)
-                last = {**last, place.sort: (name, *kept[: KNOWN - 1])}
+                last = {**last, place.sort: (name, *kept[: known - 1])}
     return Names(parameters, specials, constants, recent)
 
 

@@ -15,6 +15,7 @@ from simulator.check.blame.seen import of_lanes, seen_as
 from simulator.program.kernel import Kernel, Operation
 from simulator.state.registers import WARP_SIZE, register_place
 
+ENABLES = {"enable": "enable-input-d", "scale_d": "scale-d"}  # whether a product is added to D
 MOST_SWAPPED = 8  # registers of a vector of which any two may be swapped; of longer ones neighbours
 NEAREST = 6  # instructions of one opcode whose registers are tried
 
@@ -97,6 +98,8 @@ def _of_others(
         changed = with_operand(item.instruction, name, theirs)
         both = f" (as at line {other.line})"
         what = f"operand {name} has the registers of another instruction: {_named(kernel, theirs)} is meant{both}"
+        if name in ENABLES:
+            what = f"{ENABLES[name]} is wrong: {_named(kernel, theirs)} is meant{both}"
         weight = 0.75 if item.instruction.form.is_matrix else 0.5
         yield replaced(item, changed, ("of other", name, other.index - item.index), what, weight)
         if name == "d" and changed.by_role.get("c") == operand:

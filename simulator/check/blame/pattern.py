@@ -13,12 +13,15 @@ from simulator.check.blame.change import Hypothesis, name_of
 from simulator.program.kernel import Kernel, Operation
 
 LAGS = 8  # instructions back and forth that are compared
+NEAR = 64  # places between two copies of an unrolled loop at most
 FEWEST = 2  # places at which a rule can be looked at, from which on it counts
 ELEMENTS = 8  # of a vector that are looked at
+USUAL = 0.85  # weight of a mistake that is usual by itself
 GAIN, LOSS, MOST_WEIGHT = 0.5, 0.7, 0.98  # how much a pattern that is restored or broken changes a weight
 Slot = tuple[object, ...]
 Value = tuple[str, int]
 """Of an operand: what it is (the letters of a register's name, a constant), and its number."""
+_NUMBERS = ("bytes", "constant")  # what numbers of other instructions than products are looked at
 _NAME = re.compile(r"(.*?)(\d+)$")
 
 
@@ -44,15 +47,18 @@ class Pattern:
         gains: list[float] = []
         for place, actions in each.changes.items():
             item = self.kernel.items[place]
-            if len(actions) != 1 or not isinstance(actions[0], Instruction) or not isinstance(item, Operation):
+            if len(actions) != 1 or not isinstance(item, Operation) or not self.expected(item):
+                return 0.0
+            if not isinstance(actions[0], Instruction):
                 return 0.0
             gains += self._gains(item, actions[0])
         return sum(gains) / len(gains) if gains else 0.0
 
     def weighted(self, each: Hypothesis) -> Hypothesis:
-        """The hypothesis, likelier if it restores a pattern, less likely if it breaks one."""
+        """The hypothesis, likelier if it restores a pattern, less likely if it breaks one; a usual mistake is as likely
+        as before: all copies of an unrolled loop may have it."""
         gain = self.restores(each)
-        if not gain:
+        if not gain or (gain < 0 and each.weight >= USUAL):
             return each
         weight = each.weight + GAIN * gain if gain > 0 else each.weight * (1 + LOSS * gain)
         return replace(each, weight=min(weight, max(MOST_WEIGHT, each.weight)))
@@ -78,7 +84,8 @@ class Pattern:
         opcode = item.instruction.form.opcode
         if opcode not in self._done:
             self._done.add(opcode)
-            self._learn(self._groups[opcode])
+            for run in _runs(self._groups[opcode]):
+                self._learn(run)
         return self._expected.get(item.index, {})
 
     def _learn(self, group: Sequence[Operation]) -> None:
@@ -86,9 +93,11 @@ class Pattern:
             return
         columns: dict[Slot, list[tuple[int, Value]]] = defaultdict(list)
         for item in group:
-            roles = item.instruction.form.roles
+            roles, registers = item.instruction.form.roles, _in_turn(item)
             for role, operand in zip(roles, item.instruction.operands, strict=False):
                 for slot, value in _slots(self.kernel, role.name, operand):
+                    if not registers and value[0] not in _NUMBERS:
+                        continue
                     columns[slot].append((item.index, value))
                     if slot[-1] == "offset" and isinstance(operand, Address):
                         columns[*slot, str(operand.base)].append((item.index, value))
@@ -98,6 +107,23 @@ class Pattern:
                 known = self._expected.setdefault(place, {}).setdefault(own, {})
                 for value, likelihood in found.items():
                     known[value] = max(known.get(value, 0.0), likelihood)
+
+
+def _runs(group: Sequence[Operation]) -> list[list[Operation]]:
+    """Instructions that stand near to one another, as copies of an unrolled loop do."""
+    runs: list[list[Operation]] = []
+    for item in group:
+        near = runs and (_in_turn(item) or item.index - runs[-1][-1].index <= NEAR)
+        if near:
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return runs
+
+
+def _in_turn(item: Operation) -> bool:
+    """Whether registers of such instructions go on in turn where a loop is unrolled."""
+    return item.instruction.form.is_matrix or item.instruction.form.name in ("ldmatrix", "stmatrix")
 
 
 def likely(values: Sequence[Value]) -> list[dict[Value, float]]:
@@ -120,6 +146,7 @@ def likely(values: Sequence[Value]) -> list[dict[Value, float]]:
                 if others < FEWEST - 1:
                     continue
                 share = (right - (value == values[place])) / (others + 0.5)
+                share *= share
                 if share > found[place].get(value, 0.0):
                     found[place][value] = share
     return found

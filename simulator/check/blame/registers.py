@@ -9,9 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from isa.forms.record import Shape
-from isa.ptx.instruction import Address, Immediate, Operand, Predicate, Register
+from isa.ptx.instruction import Address, Guard, Immediate, Operand, Predicate, Register
 from simulator.check.blame.change import Hypothesis, name_of, replaced, with_opcode, with_operand
 from simulator.check.blame.names import Names
+from simulator.check.blame.operands import ENABLES
 from simulator.check.blame.seen import seen_as
 from simulator.execute.cta_state import CtaState
 from simulator.execute.operands import scalar
@@ -41,6 +42,8 @@ _QUALIFIERS = {
 }  # fmt: skip
 _ORDERED = ("sub", "div", "rem", "setp", "selp", "shl", "shr", "set")  # whose operands a and b may not be exchanged
 _STRIDES = (1, 2, 4, 8, 16)  # bytes of an element
+_GUARDED = ("ld", "st", "red", "atom", "cp")  # instructions that may lack a guard
+GUARDS_NEAR = 16  # places to an instruction with the guard that another lacks
 RECENT = 8  # registers written shortly before that may be meant
 
 
@@ -48,7 +51,7 @@ def register_hypotheses(kernel: Kernel, item: Operation, names: Names) -> Iterat
     """All about the registers, the opcode and the guard of one instruction."""
     yield from _registers(kernel, item, names)
     yield from _opcodes(kernel, item)
-    yield from _guards(item)
+    yield from _guards(kernel, item)
 
 
 def _registers(kernel: Kernel, item: Operation, names: Names) -> Iterator[Hypothesis]:
@@ -153,11 +156,12 @@ def _predicates(kernel: Kernel, item: Operation) -> Iterator[Hypothesis]:
         else:
             continue
         changed = with_operand(item.instruction, role.name, negated)
-        what = f"predicate {name_of(kernel, negated.register.name)} of operand {role.name} is the wrong way round"
-        yield replaced(item, changed, ("negated", role.name), what, 0.6)
+        named = ENABLES.get(role.name, role.name)
+        what = f"predicate {name_of(kernel, negated.register.name)} of operand {named} is the wrong way round"
+        yield replaced(item, changed, ("negated", role.name), what, 0.72 if role.name in ENABLES else 0.6)
         for value in (0, 1):
             changed = with_operand(item.instruction, role.name, Immediate(value))
-            what = f"operand {role.name} must be {'true' if value else 'false'} here"
+            what = f"operand {named} must be {'true' if value else 'false'} here"
             yield replaced(item, changed, ("constant predicate", role.name, value), what, 0.5)
 
 
@@ -201,11 +205,34 @@ def _other_opcode(
         yield replaced(item, changed, ("opcode", index, other), re.sub(r"^\.(\w+) where", r"\1 where", what), weight)
 
 
-def _guards(item: Operation) -> Iterator[Hypothesis]:
+def _guards(kernel: Kernel, item: Operation) -> Iterator[Hypothesis]:
     guard = item.instruction.guard
     if guard is None:
+        yield from _missing_guards(kernel, item)
         return
     negated = replace(item.instruction, guard=replace(guard, negated=not guard.negated))
     yield replaced(item, negated, ("guard", "negated"), f"the guard {guard} is the wrong way round", 0.5)
     without = replace(item.instruction, guard=None)
     yield replaced(item, without, ("guard", "none"), f"the guard {guard} keeps threads out that are needed", 0.4)
+
+
+def is_guarded(item: Operation) -> bool:
+    """Whether such instructions often have guards: they access memory."""
+    return item.instruction.form.name in _GUARDED
+
+
+def _missing_guards(kernel: Kernel, item: Operation) -> Iterator[Hypothesis]:
+    """A guard that is missing: one that instructions and branches nearby have."""
+    if not (is_guarded(item) or item.instruction.form.is_matrix):
+        return
+    near = kernel.items[max(item.index - GUARDS_NEAR, 0) : item.index + GUARDS_NEAR + 1]
+    guards = dict.fromkeys(each.guard.predicate for each in near if each.guard is not None)
+    for predicate in guards:
+        for negated in (False, True):
+            guard = Guard(predicate, negated)
+            changed = replace(item.instruction, guard=guard)
+            name = f"@{'!' if negated else ''}{name_of(kernel, predicate.name)}"
+            alike = any(isinstance(each, Operation) and each.guard == guard
+                        and each.instruction.form is item.instruction.form for each in near)  # fmt: skip
+            what = f"the guard {name} is missing"
+            yield replaced(item, changed, ("guard", str(guard)), what, 0.78 if alike else 0.35)

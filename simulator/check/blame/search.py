@@ -25,10 +25,14 @@ RIVAL_WEIGHT = 0.55  # of a rival at least, as a share of the weight of the one 
 ALL_OF_LINE, ALL_OF_OPCODE = 0.9, 0.8  # weight of one mistake at several instructions, as a share of that at one
 USUAL = 0.85  # weight from which on a hypothesis is tried early, whatever its instruction feeds
 HELPS = 0.97  # share of the wrong elements that a change leaves at most which may be a part of the answer
+MOST_UNSURE = 32  # hypotheses that are tried on the whole launch though some elements are not written any more
 MOST_FAILED = 40  # hypotheses that mend some CTAs and not all, after which the search has found what it can
 UNKNOWN = 0.5  # share of the elements that an instruction feeds which are wrong, where trials do not say
 MOST_ANSWERS = 3  # that are told
 LONG = 0.1  # seconds of a batch from which on several run at a time, each in a process of its own
+A_BATCH = 0.5  # seconds that a batch should take
+FIRST, FEWEST = 32, 8  # trials of the first batch, and of any at least
+NEARLY = 0.85  # share of the weight of the first answer from which on others are tried beside it
 MOST = 0.5  # share of the wrong elements
 PARTIAL = 0.1  # share of the wrong elements that a partial answer may leave
 LONGER = 6  # times as many items as others that a trial may take which is tried again
@@ -103,6 +107,9 @@ class Search:
         self._late: list[Hypothesis] = []
         self._answered: set[tuple[int, ...]] = set()
         self._failed = 0
+        self._unsure = 0
+        self._left: dict[int, int] = {}
+        self._size = min(FIRST, self.arena.copies)
         self.wrong_before = {name: self._wrong(name, data[None])[0] for name, data in self.base.items()}
         if not self.whole:
             self.wrong_before = {name: each & self.owned[name] for name, each in self.wrong_before.items()}
@@ -114,13 +121,13 @@ class Search:
         """Finds out which elements instructions feed, by trials that leave them out or disturb what they give."""
         for part, data, ended in self._batches(trials):
             self._late = []
-            if self.timer.spent > deadline:
-                return
             for number, each in enumerate(part):
                 found = self._evidence({name: rows[number] for name, rows in data.items()}, bool(ended[number]))
                 known = self.evidence.get(each.place)
                 if known is None or (found.covers, found.share) > (known.covers, known.share):
                     self.evidence[each.place] = found
+            if self.timer.spent > deadline:
+                return
 
     def feeds_little(self, place: int) -> bool:
         """Whether an instruction is not known to feed most of what is wrong."""
@@ -143,6 +150,11 @@ class Search:
             return Evidence(1.0 if fed or not ended else 0.0, UNKNOWN)
         return Evidence(wrong_fed / written, wrong_fed / max(fed, 1))
 
+    def alone(self, outcome: Outcome) -> bool:
+        """Whether no other instruction explains as much as that of an outcome that leaves something wrong."""
+        own = {self.kernel.items[place].line for place in outcome.hypothesis.changes}
+        return all(left > outcome.left for line, left in self._left.items() if line not in own)
+
     def score(self, each: Hypothesis) -> float:
         """How likely a hypothesis is, given which elements its instructions feed."""
         known = [self.evidence[place] for place in each.changes if place in self.evidence]
@@ -155,17 +167,38 @@ class Search:
             feeding = max(feeding, 0.75)
         return each.weight * feeding * (0.15 + 0.85 * share)
 
+    def try_early(self, hypotheses: Iterable[Hypothesis], deadline: float) -> None:
+        """Tries hypotheses that are likely by themselves, the likeliest first, until one of them is an answer and those
+        that are nearly as likely have been tried as well."""
+        ordered = sorted(hypotheses, key=lambda each: each.weight, reverse=True)
+        usual, limit = self.deadline, 0.0
+        self.deadline = min(usual, deadline)
+        first = 0
+        while first < len(ordered):
+            part = ordered[first : first + self._size]
+            first += len(part)
+            self._try(part)
+            if self.found and not limit:
+                limit = NEARLY * max(each.hypothesis.weight for each in self.found)
+                self.deadline = min(usual, max(self.deadline, self.timer.spent + RIVALS))
+            if self.timer.spent > self.deadline or (limit and part[-1].weight < limit):
+                break
+        if not self.found:
+            self.deadline = usual
+
     def try_all(self, hypotheses: Iterable[Hypothesis]) -> None:
         """Tries hypotheses, the likely ones first; and those of one kind together that make some elements right."""
         ordered = sorted(hypotheses, key=self.score, reverse=True)
-        size, limit = self.arena.copies * processes(), 0.0
-        for first in range(0, len(ordered), size):
+        first, limit = 0, 0.0
+        while first < len(ordered):
+            size = self._size * processes()
             part = ordered[first : first + size]
             self._try(part)
             self._try(self._joined())
             if self._failed >= MOST_FAILED:
                 return
-            if first + size >= len(ordered):
+            first += size
+            if first >= len(ordered):
                 self._try_late()
             if self.found and not limit:
                 limit = EXPLORED * max(self.score(each.hypothesis) for each in self.found)
@@ -194,8 +227,9 @@ class Search:
         self, trials: Sequence[Hypothesis]
     ) -> Iterator[tuple[Sequence[Hypothesis], dict[str, NDArray[np.uint8]], Bools]]:
         """The trials that run at a time, the bytes that they leave, and which have come to their end."""
-        size, first, beside = self.arena.copies, 0, 1
+        first, beside = 0, 1
         while first < len(trials) and self.timer.spent <= self.deadline:
+            size = self._size
             began, last = self.timer.spent, min(first + size * beside, len(trials))
             batches = [
                 [each for each in trials[begin : min(begin + size, last)] if self._runs(each)]
@@ -206,7 +240,10 @@ class Search:
             for batch, results in zip(batches, gave, strict=True):
                 self._late += [each for each, late in zip(batch, results.late.tolist(), strict=True) if late]
                 yield batch, {name: results.data[name] for name in self.capture.after}, results.ended
-            beside, first = processes() if self.timer.spent - began > LONG else 1, last
+            took = self.timer.spent - began
+            beside, first = processes() if took > LONG else 1, last
+            self._size = int(np.clip(size * A_BATCH / max(took, 1e-3), min(FEWEST, size), 2 * size))
+            self._size = min(self._size, self.arena.copies)
 
     def _try_late(self) -> None:
         """Tries those again that take much longer than the launch itself, among themselves."""
@@ -224,12 +261,18 @@ class Search:
         return True
 
     def _judge(self, each: Hypothesis, data: Mapping[str, NDArray[np.uint8]]) -> None:
-        left = 0
+        left = unknown = right = 0
         for name, row in data.items():
             wrong_now = self._wrong(name, row)[0]
             if not self.whole:
-                wrong_now &= self.owned[name] | self._changed(name, row)[0]
+                changed, owned = self._changed(name, row)[0], self.owned[name]
+                wrong_now &= owned | changed
+                unknown += int((wrong_now & ~changed & self.wrong_before[name]).sum())
+                right += int((changed & owned & ~wrong_now).sum())
             left += int(wrong_now.sum())
+        if unknown and left == unknown <= right and self._unsure < MOST_UNSURE:
+            self._unsure += 1  # other CTAs may write what is not written any more
+            left = 0
         outcome = Outcome(each, left)
         work = self.whole_work(each) if left == 0 else 0
         if work:
@@ -238,6 +281,10 @@ class Search:
             for key in (each.key, *each.other_keys):
                 self._helped[key][each.place] = each
                 self._renewed.add(key)
+        if left:
+            for place in each.changes:
+                line = self.kernel.items[place].line
+                self._left[line] = min(left, self._left.get(line, left))
         if left and (self.best is None or left < self.best.left):
             self.best = outcome
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-WALL = 0.8  # how much a second on the clock counts: others may have the cores
+WALL = 0.7  # how much a second on the clock counts: others may have the cores
 
 
 class Timer:
