@@ -1,7 +1,7 @@
 """What a check of a launch costs beside the launch: both run the same CTAs, one after the other, in one process.
 
-    python -m tests.benchmarks.check            launches of the repository
-    python -m tests.benchmarks.check FOLDER     captures of one's own
+python -m tests.benchmarks.check            launches of the repository
+python -m tests.benchmarks.check FOLDER     captures of one's own
 """
 
 from __future__ import annotations
