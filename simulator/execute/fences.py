@@ -15,21 +15,14 @@ from simulator.execute.registry import prepares
 from simulator.state.registers import Warps
 
 
-def scope_named(form: Form) -> str:
-    """The scope that a fence names: "cta", "cluster", "gpu" or "sys"; `membar.gl` is one of the GPU."""
-    return next((q for q in form.qualifiers if q in ("cta", "cluster", "gpu", "sys")), "gpu")
-
-
 @prepares("fence")
 def fence(instruction: Instruction, form: Form) -> Executor:
     """Fences: listeners are told; instructions are executed in order anyway."""
-    scope = "cluster" if "mbarrier_init" in form.qualifiers else scope_named(form)
     orders = form.name == "fence"
-    acquires, releases = "release" not in form.qualifiers, "acquire" not in form.qualifiers
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         if orders and machine.order is not None:
-            machine.order.fenced(warps, machine.threads(warps), scope, acquires=acquires, releases=releases)
+            machine.order.fenced(warps, machine.threads(warps))
         machine.note(instruction, warps)
         return Outcome(facts=(Idle(),) * len(warps))
 

@@ -50,8 +50,8 @@ class MemoryOrder(Protocol):
         """Called when threads of each warp have executed an instruction together: those with the same mask, uint32
         [warp, lane]; None: all of `lanes`."""
 
-    def fenced(self, warps: Warps, lanes: Lanes, scope: str, *, acquires: bool, releases: bool) -> None:
-        """Called when threads execute a fence of a scope: "cta", "cluster", "gpu" or "sys"."""
+    def fenced(self, warps: Warps, lanes: Lanes) -> None:
+        """Called when threads execute a fence."""
 
     def arrives(self, key: object, warps: Warps, lanes: Lanes, *, orders: bool = True) -> None:
         """Called when threads of one cluster arrive at a barrier; `orders`: not with .relaxed."""

@@ -15,7 +15,6 @@ from isa.ptx.instruction import Instruction
 from simulator.execute.copies import fetched, kept_in_l1
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dynamic_info import FetchKind
-from simulator.execute.fences import scope_named
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.memory import filled, load, loader, store, storer_of_pieces, write_some
 from simulator.execute.operands import addresses, reader, writer
@@ -270,11 +269,11 @@ def is_own(instruction: Instruction, form: Form) -> Executor:
 def nothing(instruction: Instruction, form: Form) -> Executor:
     """Instructions that change no values here: hints for caches, waits, how many registers a thread has, and fences, as
     the order of accesses is that of execution."""
-    fences, scope = form.name == "membar", scope_named(form)
+    fences = form.name == "membar"
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
         if fences and machine.order is not None:
-            machine.order.fenced(warps, machine.threads(warps), scope, acquires=True, releases=True)
+            machine.order.fenced(warps, machine.threads(warps))
         machine.note(instruction, warps)
         return NOTHING
 

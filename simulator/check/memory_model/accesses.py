@@ -17,17 +17,14 @@ from simulator.check.memory_model.memories import Memories
 from simulator.check.memory_model.pieces import Threads, Touched
 from simulator.check.memory_model.races import Party
 from simulator.check.memory_model.semantics import Semantics
-from simulator.check.memory_model.shadow import ATOMIC, SILENT, STRONG, Shadow
+from simulator.check.memory_model.shadow import SILENT, Shadow
 from simulator.check.memory_model.taint import UNWRITTEN, Definedness, Marks
 from simulator.execute.asynchronous import Key
 from simulator.execute.launch_state import LaunchState
 from simulator.state.columns import LaunchShared
-from simulator.state.device_memory import Buffer, DeviceMemory
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.state.shared import Addresses
 from simulator.state.windows import RANK_BIT
-
-_WITHIN = (1 << RANK_BIT) - 1
 
 
 class Accesses:
@@ -75,11 +72,11 @@ class Accesses:
             return
         place, means = self.state.line, self.semantics
         for touched in self._touched(space, where, size, warps, lanes, "reads"):
-            shadow, pieces, _, threads, _ = touched
+            shadow, pieces, threads = touched.shadow, touched.pieces, touched.threads
             self._judge.after_write(space, touched, place, means, "reads", whole=whole)
             slot = threads.row % self.clocks.warps if space == "shared" else (threads.row & 1)
-            thread = threads.number if space == "shared" else threads.number + self.first_row * WARP_SIZE
-            shadow.read(pieces, thread, slot, self.clocks.stamp[threads.row], _flagged(place, means), whole)
+            thread, stamp = self._judge.number(space, threads), self.clocks.stamp[threads.row]
+            shadow.read(pieces, thread, slot, stamp, place, means.flags, whole)
             self._load(space, touched)
             if means.strong:
                 self._observe(space, touched)
@@ -95,7 +92,7 @@ class Accesses:
         for touched in self._touched(space, where, data.shape[-1], warps, lanes, "writes"):
             unit, each = 1 << touched.shadow.shift, max(data.shape[-1] >> touched.shadow.shift, 1)
             given = data[lanes].reshape(-1, each, unit)[touched.access[::each]].reshape(-1, unit)
-            silent = self._silent(space, touched, given)
+            silent = _silent(touched, given)
             self._judge.after_write(space, touched, place, means, "writes", silent=silent)
             self._judge.after_reads(space, touched, place, means, "writes", silent=silent)
             self._write(space, touched, place, means, silent, given)
@@ -117,14 +114,6 @@ class Accesses:
                 self._keep_marks(space, touched, before)
         self.memories.locations.updated(self, space, where, warps, lanes)
 
-    def _silent(self, space: str, touched: Touched, data: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """bool [n]: the pieces whose bytes are already those that are written."""
-        unit = 1 << touched.shadow.shift
-        places = (touched.pieces << touched.shadow.shift)[:, None] + np.arange(unit)
-        held = self._data.data if space == "shared" else self._buffer_at(touched.base).storage
-        same: NDArray[np.bool_] = (held[places] == data).all(axis=1) & (touched.shadow.undefined[touched.pieces] == 0)
-        return same
-
     def _of_threads(self, where: Addresses, size: int, warps: Warps, lanes: Lanes) -> Touched:
         """The pieces of local memory that threads access; what lies outside is left to who reads it."""
         local = self.state.local
@@ -134,7 +123,7 @@ class Accesses:
         index, lane = np.nonzero(lanes & (where >= 0) & (where + size <= local.size) & (where % size == 0))
         row, offset = warps[index], np.broadcast_to(where, lanes.shape)[index, lane]
         places = (row * WARP_SIZE + lane) * local.stride + offset
-        return self._cut(self.local, places, size, np.arange(len(row)), row, lane, 0)
+        return self._cut(self.local, local.data, places, size, np.arange(len(row)), row, lane)
 
     def _load(self, space: str, touched: Touched) -> None:
         """Hands the marks of pieces that are read on to the registers."""
@@ -150,7 +139,7 @@ class Accesses:
                 self.state.line, int(row[first]) + self.first_row, int(lane[first]), what, len(fresh)
             )
             marks = np.where(marks == UNWRITTEN, origin, marks)
-        each = int((touched.access == touched.access[0]).sum())
+        each = touched.each
         if self.values.loaded is None:
             self.values.loaded = np.zeros((self.state.batch.rows, WARP_SIZE, each), np.int32)
         self.values.loaded[row[::each], lane[::each]] = marks.reshape(-1, each)
@@ -171,7 +160,7 @@ class Accesses:
             return
         if not touched.pieces.size:
             return
-        each = int((touched.access == touched.access[0]).sum())
+        each = touched.each
         element = np.arange(len(touched.pieces)) % each * storing.shape[-1] // each
         marks = storing[touched.threads.row, touched.threads.lane, element]
         touched.shadow.undefined[touched.pieces] = marks
@@ -181,26 +170,17 @@ class Accesses:
     def _observe(self, space: str, touched: Touched) -> None:
         """Notes who has read strongly what a strong operation wrote last: that write comes before what the reader does
         then. PTX ISA 9.0, 8.9.4 (observation order), 8.9.5 (causality order)."""
-        threads = touched.threads
-        number = threads.number if space == "shared" else threads.number + self.first_row * WARP_SIZE
-        stamps = self.clocks.stamp[threads.row]
+        number, stamps = self._judge.number(space, touched.threads), self.clocks.stamp[touched.threads.row]
         for piece, thread, stamp in zip(touched.pieces.tolist(), number.tolist(), stamps.tolist(), strict=True):
             touched.shadow.observers[piece] = thread, stamp
-
-    def _buffer_at(self, address: int) -> Buffer:
-        memory = self.state.memory
-        assert isinstance(memory, DeviceMemory)
-        return next(buffer for buffer in memory.buffers if buffer.address == address)
 
     def _write(
         self, space: str, touched: Touched, place: int, means: Semantics, silent: Any, data: NDArray[np.uint8] | None
     ) -> None:
-        threads = touched.threads
-        number = threads.number if space == "shared" else threads.number + self.first_row * WARP_SIZE
-        flags = (STRONG if means.strong and not means.data else 0) | means.scope << 2 | (ATOMIC if means.atomic else 0)
-        flagged = flags if silent is None else flags | np.where(silent, SILENT, 0)
-        lost = touched.shadow.write(touched.pieces, number, self.clocks.stamp[threads.row], place, flagged)
-        if data is not None and not flags & STRONG and lost.any():
+        number, stamps = self._judge.number(space, touched.threads), self.clocks.stamp[touched.threads.row]
+        flags = means.flags if silent is None else means.flags | np.where(silent, SILENT, 0)
+        lost = touched.shadow.write(touched.pieces, number, stamps, place, flags)
+        if data is not None and not means.counts and lost.any():
             self._judge.within_instruction(space, touched, place, lost, data)
 
     def _touched(
@@ -213,13 +193,14 @@ class Accesses:
         row, address = warps[index], np.broadcast_to(where, lanes.shape)[index, lane]
         self.clocks.touched[warps] = True
         if space == "shared":
-            inside = self._in_shared(address, size, row)
+            inside = self._data.inside(address, size)
             if not inside.all():
                 self.memories.strays.shared(self, address, size, row, lane, ~inside, access)
             if self.memories.cluster > 1:
                 self._note_far(address[inside], row[inside], lane[inside])
             places = self._data.places(address[inside], row[inside])
-            yield self._cut(self.shared, places, size, np.flatnonzero(inside), row[inside], lane[inside], 0)
+            chosen = np.flatnonzero(inside)
+            yield self._cut(self.shared, self._data.data, places, size, chosen, row[inside], lane[inside])
             return
         memory: Any = self.state.memory
         which = np.searchsorted(memory.starts, address, side="right") - 1
@@ -235,25 +216,20 @@ class Accesses:
             chosen = chosen[good]
             if buffer is not None and len(chosen):
                 offsets = address[chosen] - buffer.address
-                shadow = self.memories.shadow(buffer)
-                yield self._cut(shadow, offsets, size, chosen, row[chosen], lane[chosen], buffer.address)
+                shadow, base = self.memories.shadow(buffer), buffer.address
+                yield self._cut(shadow, buffer.storage, offsets, size, chosen, row[chosen], lane[chosen], base)
 
     def lands(self, where: Addresses, size: int, warps: Warps, lanes: Lanes) -> Lanes:
         """As in `MemoryOrder`."""
         index, lane = np.nonzero(lanes)
         row, address = warps[index], np.broadcast_to(where, lanes.shape)[index, lane]
-        inside = self._in_shared(address, size, row)
+        inside = self._data.inside(address, size)
         if inside.all():
             return lanes
         self.memories.strays.shared(self, address, size, row, lane, ~inside, "writes")
         kept = lanes.copy()
         kept[index[~inside], lane[~inside]] = False
         return kept
-
-    def _in_shared(self, address: NDArray[np.int64], size: int, row: Warps) -> NDArray[np.bool_]:
-        offset, rank = address & _WITHIN, address >> RANK_BIT
-        inside: NDArray[np.bool_] = (address >= 0) & (offset + size <= self._data.size) & (offset % size == 0)
-        return inside & (rank < self._data.cluster)
 
     def _note_far(self, address: NDArray[np.int64], row: Warps, lane: NDArray[np.intp]) -> None:
         """Notes accesses to shared memory of other CTAs, which must not exit before these."""
@@ -276,14 +252,21 @@ class Accesses:
         return found
 
     def _cut(
-        self, shadow: Shadow, offsets: NDArray[np.int64], size: int, access: NDArray[np.intp], row: Warps, lane: Any,
-        base: int,
-    ) -> Touched:  # fmt: skip
+        self,
+        shadow: Shadow,
+        held: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        size: int,
+        access: NDArray[np.intp],
+        row: Warps,
+        lane: NDArray[np.intp],
+        base: int = 0,
+    ) -> Touched:
         pieces = shadow.pieces(offsets, size)
         each = pieces.shape[1]
         if each > 1:
             access, row, lane = (np.repeat(one, each) for one in (access, row, lane))
-        return Touched(shadow, pieces.ravel(), access, Threads(row, lane), base)
+        return Touched(shadow, pieces.ravel(), access, Threads(row, lane), base, held)
 
     def moves(
         self, space: str, where: Addresses, size: int, warp: int, lane: int, *, data: NDArray[np.uint8] | None = None
@@ -312,6 +295,10 @@ class Accesses:
             self.shared.undefined[self.shared.pieces(places, size).ravel()] = 0
 
 
-def _flagged(place: int, means: Semantics) -> int:
-    """A place with flags of a read: whether it is a strong one, and its scope."""
-    return place | ((STRONG if means.strong and not means.data else 0) | means.scope << 2) << 26
+def _silent(touched: Touched, data: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """bool [n]: the pieces whose bytes are already those that are written, uint8 [n, byte]."""
+    shift = touched.shadow.shift
+    places = (touched.pieces << shift)[:, None] + np.arange(1 << shift)
+    written = touched.shadow.undefined[touched.pieces] == 0
+    same: NDArray[np.bool_] = (touched.held[places] == data).all(axis=1) & written
+    return same

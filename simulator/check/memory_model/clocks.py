@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.check.memory_model.pieces import threads_of_warp
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
 
 Vector = NDArray[np.int32]
@@ -143,8 +144,7 @@ class Clocks:
 
     def acquire_elsewhere(self, row: int, lane: int, cluster: int, released: Released, own: int) -> None:
         """Lets a thread know what a thread of another cluster has released; `own`: its own cluster."""
-        rows, lanes = np.array([row], np.intp), np.zeros((1, WARP_SIZE), np.bool_)
-        lanes[0, lane] = True
+        rows, lanes = threads_of_warp(row, [lane])
         others = joined(released.others, {cluster: released.vector})
         if own in others:
             mine = others[own]

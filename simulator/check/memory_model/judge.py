@@ -11,11 +11,10 @@ from simulator.check.memory_model.clocks import Clocks
 from simulator.check.memory_model.ledger import Ledger
 from simulator.check.memory_model.pieces import Threads, Touched
 from simulator.check.memory_model.races import Apart, Party, Race, groups
-from simulator.check.memory_model.semantics import Semantics
-from simulator.check.memory_model.shadow import ATOMIC, NOBODY, SILENT, STRONG, WHOLE
+from simulator.check.memory_model.semantics import Scope, Semantics
+from simulator.check.memory_model.shadow import ATOMIC, NOBODY, SCOPE_MASK, SCOPE_SHIFT, SILENT, STRONG, WHOLE
 from simulator.state.registers import WARP_SIZE
 
-_PLACE = (1 << 26) - 1  # of a reader: the place of its instruction; its flags lie above
 Ints = NDArray[Any]
 
 
@@ -43,7 +42,7 @@ class Judge:
             whole: whether whole warps read together.
         """
         last = touched.shadow.writers(touched.pieces)
-        mine = self._number(space, touched.threads)
+        mine = self.number(space, touched.threads)
         chosen = np.flatnonzero((last.thread != NOBODY) & (last.thread != mine))
         if whole:  # what one lane has written others of the warp read
             chosen = np.flatnonzero(last.thread != NOBODY)
@@ -58,8 +57,7 @@ class Judge:
         flags = last.flags[chosen]
         if touched.shadow.observers and apart.any():
             apart &= ~self._observed(space, touched, threads, chosen, apart & (flags & STRONG != 0))
-        strong = (flags & STRONG != 0) & (means.strong and not means.data)
-        bad, narrow = self._racing(apart, strong, (flags >> 2) & 3, int(means.scope), space, threads, other)
+        bad, narrow = self._racing(apart, flags, means, space, threads, other)
         if not bad.size:
             return
         kept = chosen[bad]
@@ -83,32 +81,30 @@ class Judge:
         read = touched.shadow.read_pieces(touched.pieces)
         if not read.size:
             return
-        reader, first, stamp, code = touched.shadow.readers(touched.pieces[read])
-        which, slot = np.nonzero(reader != NOBODY)
-        other, first_lane, stamps, codes = (each[which, slot] for each in (reader, first, stamp, code))
-        which = read[which]
+        last = touched.shadow.readers(touched.pieces[read])
+        which, slot = np.nonzero(last.thread != NOBODY)
+        last, which = last.of((which, slot)), read[which]
         threads = Threads(touched.threads.row[which], touched.threads.lane[which])
-        mine = self._number(space, threads)
-        whole = (first_lane == WHOLE) & (other >= 0)
-        others = (other != mine) | (first_lane != mine % WARP_SIZE)
-        away = np.where(whole, other // WARP_SIZE != mine // WARP_SIZE, others)
+        mine = self.number(space, threads)
+        whole = (last.first == WHOLE) & (last.thread >= 0)
+        others = (last.thread != mine) | (last.first != mine % WARP_SIZE)
+        away = np.where(whole, last.thread // WARP_SIZE != mine // WARP_SIZE, others)
         if not away.any():
             return
         keep = np.flatnonzero(away)
-        other, first_lane, stamps, codes, which = (each[keep] for each in (other, first_lane, stamps, codes, which))
+        last, which = last.of(keep), which[keep]
+        other, stamps = last.thread, last.stamp
         threads, whole = Threads(threads.row[keep], threads.lane[keep]), whole[keep]
         apart = self._unordered(space, threads, other, stamps)
-        apart |= ~whole & (other >= 0) & self._unordered(space, threads, _with_lane(other, first_lane), stamps)
+        apart |= ~whole & (other >= 0) & self._unordered(space, threads, _with_lane(other, last.first), stamps)
         apart &= ~(whole & ~self._nobody_knows(space, threads, other, stamps, apart & whole))
-        flags = codes >> 26
-        strong = (flags & STRONG != 0) & (means.strong and not means.data)
-        bad, narrow = self._racing(apart, strong, (flags >> 2) & 3, int(means.scope), space, threads, other)
+        bad, narrow = self._racing(apart, last.flags, means, space, threads, other)
         if not bad.size:
             return
         kept = which[bad]
         benign = np.zeros(len(bad), np.bool_) if silent is None else silent[kept]
-        places = codes[bad] & _PLACE
-        self._add(space, touched, kept, other[bad], places, place, np.zeros(len(bad), np.int64), access, narrow, benign)
+        how = np.zeros(len(bad), np.int64)
+        self._add(space, touched, kept, other[bad], last.place[bad], place, how, access, narrow, benign)
 
     def within_instruction(
         self, space: str, touched: Touched, place: int, lost: NDArray[np.bool_], data: NDArray[np.uint8]
@@ -120,7 +116,7 @@ class Judge:
         final = order[np.searchsorted(pieces[order], pieces[lost], side="right") - 1]
         differs = (data[lost] != data[final]).any(axis=1)
         kept = np.flatnonzero(lost)
-        other = self._number(space, touched.threads)[final]
+        other = self.number(space, touched.threads)[final]
         places = np.full(len(kept), place)
         self._add(
             space, touched, kept, other, places, place, np.ones(len(kept), np.int64), "writes",
@@ -129,7 +125,9 @@ class Judge:
 
     # Order
 
-    def _number(self, space: str, threads: Threads) -> Ints:
+    def number(self, space: str, threads: Threads) -> Ints:
+        """Threads as a shadow knows them: of global memory, whose shadow outlives the batch, among all that are
+        followed."""
         return threads.number if space == "shared" else threads.number + self.first_row * WARP_SIZE
 
     def _local(self, space: str, other: Ints) -> Ints:
@@ -173,7 +171,7 @@ class Judge:
             observer = touched.shadow.observers.get(int(touched.pieces[chosen[index]]))
             if observer is not None:
                 one = Threads(threads.row[index : index + 1], threads.lane[index : index + 1])
-                same = int(self._number(space, one)[0]) == observer[0]
+                same = int(self.number(space, one)[0]) == observer[0]
                 other = np.array([observer[0]]), np.array([observer[1]])
                 seen[index] = same or not self._unordered(space, one, *other)[0]
         return seen
@@ -191,21 +189,16 @@ class Judge:
         return nobody
 
     def _racing(
-        self,
-        apart: NDArray[np.bool_],
-        strong: Ints,
-        scope: Ints,
-        own_scope: int,
-        space: str,
-        threads: Threads,
-        other: Ints,
+        self, apart: NDArray[np.bool_], flags: Ints, means: Semantics, space: str, threads: Threads, other: Ints
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Which of the pairs race, and whether these are strong operations whose scope is too narrow."""
+        """Which of the pairs race, and whether these are strong operations whose scope is too narrow; `flags`: of the
+        others."""
         if not apart.any():
             return np.zeros(0, np.intp), np.zeros(0, np.bool_)
-        least = np.minimum(scope, own_scope)
+        strong = (flags & STRONG != 0) & means.counts
+        least = np.minimum(flags >> SCOPE_SHIFT & SCOPE_MASK, int(means.scope))
         same_cta, same_cluster = self._distance(space, threads, other)[1:]
-        reach = np.where(same_cta, True, np.where(same_cluster, least >= 1, least >= 2))
+        reach = np.where(same_cta, True, np.where(same_cluster, least >= Scope.CLUSTER, least >= Scope.GPU))
         bad = np.flatnonzero(apart & ~(strong & reach))
         return bad, np.asarray(strong & ~reach)[bad]
 
@@ -233,7 +226,7 @@ class Judge:
             index = group[0]
             race = Race(
                 self._party(space, int(other[index]), int(places[index]), ("reads", "writes", "updates")[how[index]]),
-                self._party(space, int(self._number(space, threads)[index]), place, access),
+                self._party(space, int(self.number(space, threads)[index]), place, access),
                 space,
                 touched.base + (int(touched.pieces[kept[index]]) << touched.shadow.shift),
                 1 << touched.shadow.shift,

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.check.memory_model.clocks import Clocks, Released
-from simulator.check.memory_model.following import Following, Notes
+from simulator.check.memory_model.following import Following
 from simulator.check.memory_model.handed import Handed, Levels
+from simulator.check.memory_model.pieces import threads_of_warp
 from simulator.check.memory_model.semantics import Scope
-from simulator.state.registers import WARP_SIZE, Lanes, Warps
+from simulator.state.registers import Lanes, Warps
 
 
 @dataclass
@@ -35,32 +36,29 @@ class Locations:
 
     # Fences. What a thread has fenced is kept by the follower of its batch.
 
-    def fenced(
-        self, follower: Following, warps: Warps, lanes: Lanes, scope: Scope, *, acquires: bool, releases: bool
-    ) -> None:
+    def fenced(self, follower: Following, warps: Warps, lanes: Lanes) -> None:
         """Threads execute a fence: what they have seen by strong reads is acquired, and what they know is fenced from
         now on."""
-        notes = _notes(follower)
-        for index, lane in np.argwhere(lanes).tolist() if acquires else ():
+        notes, means = follower.notes, follower.semantics
+        for index, lane in np.argwhere(lanes).tolist() if means.acquires else ():
             row = int(warps[index])
             for handed, reach in notes.seen.pop((row, lane), ()):
-                self._acquire(follower, row, lane, handed, min(reach, scope))
+                self._acquire(follower, row, lane, handed, min(reach, means.scope))
             for released in notes.looked.pop((row, lane), ()):
-                follower.clocks.acquire(*_one(row, lane), released)
-        for index in np.flatnonzero(lanes.any(axis=1)).tolist() if releases else ():
-            rows = warps[index : index + 1]
+                follower.clocks.acquire(*threads_of_warp(row, [lane]), released)
+        for index in np.flatnonzero(lanes.any(axis=1)).tolist() if means.releases else ():
+            row = int(warps[index])
             for lane in np.flatnonzero(lanes[index]).tolist():
-                one = np.zeros((1, WARP_SIZE), np.bool_)
-                one[0, lane] = True
-                released = Released(follower.clocks.of_threads(rows, one), _others(follower, int(rows[0]), lane))
-                levels = notes.fenced.setdefault((int(rows[0]), lane), [None, None, None])
-                for level in range(scope + 1):
+                known = follower.clocks.of_threads(*threads_of_warp(row, [lane]))
+                released = Released(known, _others(follower, row, lane))
+                levels = notes.fenced.setdefault((row, lane), [None, None, None])
+                for level in range(means.scope + 1):
                     levels[level] = released
-            follower.clocks.stamp[rows] += 1
+            follower.clocks.stamp[row] += 1
 
     def of_fences(self, follower: Following, row: int, lanes: NDArray[np.bool_], scope: Scope) -> Released | None:
         """What threads of a warp have fenced for a scope; None: nothing."""
-        notes, found = _notes(follower), None
+        notes, found = follower.notes, None
         for lane in np.flatnonzero(lanes).tolist():
             one = notes.fenced.get((row, lane), _NOTHING)[scope]
             found = one if found is None else found if one is None else found.joined(one)
@@ -69,11 +67,11 @@ class Locations:
     def looked(self, follower: Following, row: int, lanes: NDArray[np.bool_], released: Released) -> None:
         """A relaxed wait has seen what a fence will acquire."""
         for lane in np.flatnonzero(lanes).tolist():
-            _notes(follower).looked.setdefault((row, lane), []).append(released)
+            follower.notes.looked.setdefault((row, lane), []).append(released)
 
     def arrives(self, follower: Following, key: object, warps: Warps, lanes: Lanes) -> None:
         """Threads arrive at a barrier: what they have fenced is handed on, as fenced."""
-        notes = _notes(follower)
+        notes = follower.notes
         if not notes.fenced and not notes.seen:
             return
         gathered = notes.barriers.setdefault(key, [None, None, None])
@@ -85,7 +83,7 @@ class Locations:
 
     def leaves(self, follower: Following, key: object, warps: Warps, lanes: Lanes) -> None:
         """Threads leave a barrier."""
-        notes = _notes(follower)
+        notes = follower.notes
         gathered, seen = notes.barriers.pop(key, None), notes.seen_at.pop(key, [])
         if gathered is None:
             return
@@ -101,7 +99,7 @@ class Locations:
 
     def stored(self, follower: Following, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
         """Threads store strongly: what they release takes the place of what was there."""
-        means, notes = follower.semantics, _notes(follower)
+        means, notes = follower.semantics, follower.notes
         if not (means.releases or notes.fenced or self.entries):
             return
         for row, lane, key in _each(follower, space, where, warps, lanes):
@@ -117,7 +115,7 @@ class Locations:
 
     def updated(self, follower: Following, space: str, where: NDArray[Any], warps: Warps, lanes: Lanes) -> None:
         """Threads update atomically: they see what was released, and add what they release."""
-        means, notes = follower.semantics, _notes(follower)
+        means, notes = follower.semantics, follower.notes
         if not (means.releases or notes.fenced or self.entries):
             return
         for row, lane, key in _each(follower, space, where, warps, lanes):
@@ -148,14 +146,14 @@ class Locations:
             if acquires:
                 self._acquire(follower, row, lane, handed, scope)
             else:
-                seen = _notes(follower).seen.setdefault((row, lane), [])
+                seen = follower.notes.seen.setdefault((row, lane), [])
                 if not any(known is handed for known, _ in seen):
                     seen.append((handed, scope))
 
     def _released(self, follower: Following, row: int, lane: int, releases: bool, scope: Scope) -> Handed | None:
-        levels: Levels = list(_notes(follower).fenced.get((row, lane), _NOTHING))[: scope + 1] + [None] * (2 - scope)
+        levels: Levels = list(follower.notes.fenced.get((row, lane), _NOTHING))[: scope + 1] + [None] * (2 - scope)
         if releases:
-            rows, one = _one(row, lane)
+            rows, one = threads_of_warp(row, [lane])
             released = follower.clocks.release(rows, one)
             levels = [released if level <= scope else None for level in range(3)]
         if not any(levels):
@@ -172,16 +170,12 @@ class Locations:
         if released is None or level > scope:
             return
         if near:
-            clocks.acquire(*_one(row, lane), released)
+            clocks.acquire(*threads_of_warp(row, [lane]), released)
         else:
             clocks.acquire_elsewhere(row, lane, handed.cluster, released, whole // clocks.warps)
 
 
 _NOTHING: Levels = [None, None, None]
-
-
-def _notes(follower: Following) -> Notes:
-    return follower.notes
 
 
 def _others(follower: Following, row: int, lane: int) -> dict[int, NDArray[np.int32]]:
@@ -196,12 +190,6 @@ def _merge(into: Levels, other: Sequence[Released | None]) -> Levels:
         if given is not None and mine is not given:
             into[level] = given if mine is None else mine.joined(given)
     return into
-
-
-def _one(row: int, lane: int) -> tuple[Warps, Lanes]:
-    one = np.zeros((1, WARP_SIZE), np.bool_)
-    one[0, lane] = True
-    return np.array([row], np.intp), one
 
 
 def _each(

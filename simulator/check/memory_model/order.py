@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.check.memory_model.pieces import Threads, Touched
+from simulator.check.memory_model.pieces import Threads, Touched, threads_of_warp
 from simulator.check.memory_model.semantics import Semantics
-from simulator.check.memory_model.synchronisation import Synchronised, threads_of_warp
+from simulator.check.memory_model.synchronisation import Synchronised
 from simulator.execute.asynchronous import PRODUCT, TENSOR, Key, Mask, Pending
 from simulator.state.mbarrier import SIZE
 from simulator.state.registers import WARP_SIZE, Warps
@@ -29,9 +29,8 @@ class Follower(Synchronised):
         at = self._cta_at[key[0]] * self._data.stride + key[1]
         lane = np.flatnonzero(mask[0])
         size = 1 << self.shared.shift if self.shared.shift > 3 else SIZE
-        touched = self._cut(
-            self.shared, np.full(len(lane), at), size, np.arange(len(lane)), np.full(len(lane), warp), lane, 0
-        )
+        places, access, row = np.full(len(lane), at), np.arange(len(lane)), np.full(len(lane), warp)
+        touched = self._cut(self.shared, self._data.data, places, size, access, row, lane)
         place, means = self.state.line, self.semantics
         self.clocks.touched[rows] = True
         self._judge.after_write("shared", touched, place, means, "writes" if begins else "updates")
@@ -62,32 +61,28 @@ class Follower(Synchronised):
 
     def waited(self, op: Pending, chosen: Mask) -> None:
         """As in `MemoryOrder`."""
-        if op.kind == TENSOR or op.generic:
-            return
-        rows, lanes = op.rows[chosen, 0], op.lanes[chosen]
-        for places, write in ((op.effect.reads, False), (op.effect.writes, True)):
-            if places is None:
-                continue
-            touched = self._of_places(places[chosen], rows, lanes)
-            if op.kind == PRODUCT:
-                units = np.array(
-                    [self.clocks.unit(row // self.clocks.warps, ("product", row)) for row in rows.tolist()]
-                )[touched.access]  # fmt: skip
-                slot = np.full(len(units), self.clocks.warps)
-                touched.shadow.read(touched.pieces, -2 - units, slot, op.number, op.place, whole=True)
+        for touched, write in self._ended(op, chosen):
+            row = touched.threads.row
+            if op.kind == PRODUCT:  # whichever warp of its warpgroup has waited knows what the unit has done
+                leaders, which = np.unique(row, return_inverse=True)
+                units = [self.clocks.unit(each // self.clocks.warps, ("product", each)) for each in leaders.tolist()]
+                self._note(touched, -2 - np.array(units)[which], op.number, op, write)
             else:
-                self._note(touched, touched.threads.number, self.clocks.stamp[touched.threads.row], op, write)
+                self._note(touched, touched.threads.number, self.clocks.stamp[row], op, write)
 
     def completed(self, op: Pending, chosen: Mask, key: Key, phase: int) -> None:
         """As in `MemoryOrder`."""
+        for touched, write in self._ended(op, chosen):
+            unit = self.clocks.unit(int(touched.threads.row[0]) // self.clocks.warps, key)
+            self._note(touched, np.full(len(touched.pieces), -2 - unit), phase + 1, op, write)
+
+    def _ended(self, op: Pending, chosen: Mask) -> Iterator[tuple[Touched, bool]]:
+        """What the chosen elements of an operation have read and written (True) in shared memory."""
         if op.kind == TENSOR or op.generic or not chosen.any():
             return
-        rows = op.rows[chosen, 0]
-        unit = self.clocks.unit(int(rows[0]) // self.clocks.warps, key)
         for places, write in ((op.effect.reads, False), (op.effect.writes, True)):
             if places is not None:
-                touched = self._of_places(places[chosen], rows, op.lanes[chosen])
-                self._note(touched, np.full(len(touched.pieces), -2 - unit), phase + 1, op, write)
+                yield self._of_places(places[chosen], op.rows[chosen, 0], op.lanes[chosen]), write
 
     def _note(self, touched: Touched, thread: NDArray[Any], stamp: Any, op: Pending, write: bool) -> None:
         if write:
@@ -95,7 +90,7 @@ class Follower(Synchronised):
             touched.shadow.undefined[touched.pieces] = 0
         else:
             slot = np.where(thread < 0, self.clocks.warps, touched.threads.row % self.clocks.warps)
-            touched.shadow.read(touched.pieces, thread, slot, stamp, op.place, whole=True)
+            touched.shadow.read(touched.pieces, thread, slot, stamp, op.place, 0, whole=True)
 
     def _of_places(self, places: NDArray[np.int64], rows: Warps, lanes: NDArray[np.intp]) -> Touched:
         """The pieces of bytes [element, byte] in shared memory that asynchronous operations of threads access."""
@@ -103,7 +98,7 @@ class Follower(Synchronised):
         fresh = np.ones(pieces.shape, np.bool_)
         fresh[:, 1:] = pieces[:, 1:] != pieces[:, :-1]
         access = np.nonzero(fresh)[0]
-        return Touched(self.shared, pieces[fresh], access, Threads(rows[access], lanes[access]), 0)
+        return Touched(self.shared, pieces[fresh], access, Threads(rows[access], lanes[access]), 0, self._data.data)
 
     def products_committed(self, rows: Warps) -> None:
         """As in `MemoryOrder`."""

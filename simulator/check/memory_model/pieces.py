@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.check.memory_model.shadow import Shadow
-from simulator.state.registers import WARP_SIZE, Warps
+from simulator.state.registers import WARP_SIZE, Lanes, Warps
 
 
 class Threads(NamedTuple):
@@ -32,6 +33,7 @@ class Touched(NamedTuple):
         access: intp [n]: which of the accesses each piece belongs to.
         threads: the thread of each piece.
         base: what is added to an offset to get the address that a user knows.
+        held: uint8 [byte]: what the memory holds.
     """
 
     shadow: Shadow
@@ -39,3 +41,16 @@ class Touched(NamedTuple):
     access: NDArray[np.intp]
     threads: Threads
     base: int
+    held: NDArray[np.uint8]
+
+    @property
+    def each(self) -> int:
+        """Pieces of an access."""
+        return int((self.access == self.access[0]).sum())
+
+
+def threads_of_warp(row: int, lanes: Iterable[int]) -> tuple[Warps, Lanes]:
+    """Threads of one warp as the row [1] and bool [1, lane]."""
+    mask = np.zeros((1, WARP_SIZE), np.bool_)
+    mask[0, list(lanes)] = True
+    return np.array([row], np.intp), mask

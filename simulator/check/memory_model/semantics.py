@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from isa.forms.record import Form
+from simulator.check.memory_model.shadow import ATOMIC, SCOPE_SHIFT, STRONG
 from simulator.program.kernel import Branch, Item, Kernel, Operation, Switch
 
 _ATOMIC = ("atom", "red", "multimem")
@@ -24,11 +25,11 @@ class Scope(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Semantics:
-    """What an access means for the order of threads.
+    """What an access or a fence means for the order of threads.
 
     Attributes:
         strong: whether it is a strong operation: two of these that reach each other do not race.
-        scope: the scope of a strong one.
+        scope: the scope of a strong one, or of a fence.
         acquires, releases: whether it does so by itself.
         atomic: whether it reads and writes at once.
         returns: whether an atomic one gives the old value: `red` does not, and so sees nothing.
@@ -46,6 +47,16 @@ class Semantics:
     exchanges: bool = False
     data: bool = False
 
+    @property
+    def counts(self) -> bool:
+        """Whether it does not race with another one that counts and that it reaches."""
+        return self.strong and not self.data
+
+    @property
+    def flags(self) -> int:
+        """What a shadow keeps of it."""
+        return (STRONG if self.counts else 0) | (ATOMIC if self.atomic else 0) | self.scope << SCOPE_SHIFT
+
 
 WEAK = Semantics()
 
@@ -58,8 +69,11 @@ def scope_of(qualifiers: Sequence[str]) -> Scope:
 
 
 def semantics(form: Form) -> Semantics:
-    """What an access of a form means."""
+    """What an access or a fence of a form means."""
     first, *rest = form.opcode.split(".")
+    if form.name in ("fence", "membar"):
+        scope = Scope.CLUSTER if "mbarrier_init" in rest else scope_of(rest)
+        return Semantics(scope=scope, acquires="release" not in rest, releases="acquire" not in rest)
     kind = next((q for q in rest if q in _SEMANTICS), "")
     atomic = first in _ATOMIC or form.name in ("red.async", "cp.reduce.async.bulk", "cp.reduce.async.bulk.tensor")
     if not kind and not atomic:

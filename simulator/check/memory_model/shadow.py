@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 Pieces = NDArray[np.int64]
 NOBODY = -1
-STRONG, SILENT, ATOMIC = 1, 2, 16  # flags of a write; bits 2 and 3 are the scope of a strong one
+STRONG, SILENT, ATOMIC = 1, 2, 16  # flags of an access
+SCOPE_SHIFT, SCOPE_MASK = 2, 3  # where among the flags the scope of a strong access stands
 READER_BYTES, WRITER_BYTES = 13, 17  # that a piece takes for each slot of a reader, and besides
+_PLACE_BITS = 26  # of a reader's code: the place of its instruction; its flags lie above
 WHOLE = -1  # in place of the first lane of a read: the warp has read together
 
 
@@ -26,6 +28,23 @@ class Writers(NamedTuple):
     stamp: NDArray[np.int32]
     place: NDArray[np.int32]
     flags: NDArray[np.uint8]
+
+
+class Readers(NamedTuple):
+    """The last reads of pieces, each [n, slot]: the thread (NOBODY; below it a unit), the first lane that read with it
+    (or WHOLE), its stamp, the place of the instruction, flags."""
+
+    thread: NDArray[np.int32]
+    first: NDArray[np.int8]
+    stamp: NDArray[np.int32]
+    place: NDArray[np.int32]
+    flags: NDArray[np.int32]
+
+    def of(self, chosen: Any) -> Readers:
+        """Some of them."""
+        return Readers(
+            self.thread[chosen], self.first[chosen], self.stamp[chosen], self.place[chosen], self.flags[chosen]
+        )
 
 
 class Shadow:
@@ -51,7 +70,7 @@ class Shadow:
         self._has_readers = np.zeros(count, np.bool_)
         self._first = np.zeros((count, slots), np.int8)
         self._read_stamp = np.zeros((count, slots), np.int32)
-        self._read_place = np.zeros((count, slots), np.int32)
+        self._read_code = np.zeros((count, slots), np.int32)
         self.observers: dict[int, tuple[int, int]] = {}
         self.undefined = np.full(count, undefined, np.int32) if undefined else np.zeros(count, np.int32)
 
@@ -61,28 +80,22 @@ class Shadow:
 
     def writers(self, pieces: Pieces) -> Writers:
         """The last writes of pieces [n]."""
-        thread = self._thread[pieces]
-        number = thread - (thread > 0) - (thread == 0)
-        return Writers(number, self._stamp[pieces], self._place[pieces], self._flags[pieces])
+        return Writers(_decoded(self._thread[pieces]), self._stamp[pieces], self._place[pieces], self._flags[pieces])
 
     def read_pieces(self, pieces: Pieces) -> NDArray[np.intp]:
         """Which of the pieces [n] somebody has read since their last write."""
         return np.flatnonzero(self._has_readers[pieces])
 
-    def readers(self, pieces: Pieces) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """The last reads of pieces [n], each [n, slot]: thread (NOBODY), first lane (or WHOLE), stamp, place."""
-        thread = self._readers[pieces]
-        return (
-            thread - (thread > 0) - (thread == 0),
-            self._first[pieces],
-            self._read_stamp[pieces],
-            self._read_place[pieces],
-        )
+    def readers(self, pieces: Pieces) -> Readers:
+        """The last reads of pieces [n]."""
+        thread, code = _decoded(self._readers[pieces]), self._read_code[pieces]
+        place, flags = code & ((1 << _PLACE_BITS) - 1), code >> _PLACE_BITS
+        return Readers(thread, self._first[pieces], self._read_stamp[pieces], place, flags)
 
     def write(self, pieces: Pieces, thread: NDArray[Any], stamp: Any, place: int, flags: Any) -> NDArray[np.bool_]:
         """Notes writes by threads [n] (units below NOBODY); returns bool [n], those that others overwrite in the same
         instruction."""
-        given = (thread + (thread >= 0)).astype(np.int32)
+        given = _encoded(thread)
         self._thread[pieces] = given
         self._stamp[pieces] = stamp
         self._place[pieces] = place
@@ -98,14 +111,24 @@ class Shadow:
         return lost
 
     def read(
-        self, pieces: Pieces, thread: NDArray[Any], slot: NDArray[Any], stamp: Any, place: int, whole: bool
+        self, pieces: Pieces, thread: NDArray[Any], slot: NDArray[Any], stamp: Any, place: int, flags: int, whole: bool
     ) -> None:
         """Notes reads by threads [n], in their slots."""
-        self._readers[pieces, slot] = thread + (thread >= 0)
+        self._readers[pieces, slot] = _encoded(thread)
         self._has_readers[pieces] = True
         self._read_stamp[pieces, slot] = stamp
-        self._read_place[pieces, slot] = place
+        self._read_code[pieces, slot] = place | flags << _PLACE_BITS
         if whole:
             self._first[pieces, slot] = WHOLE
         else:
             self._first[pieces[::-1], slot[::-1]] = (thread & 31)[::-1]
+
+
+def _encoded(thread: NDArray[Any]) -> NDArray[np.int32]:
+    """Threads as a shadow keeps them, which begins as zeros: threads from 1, nobody as 0, units below."""
+    return (thread + (thread >= 0)).astype(np.int32)
+
+
+def _decoded(kept: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The inverse of `_encoded`; nobody is NOBODY."""
+    return np.asarray(kept - (kept > 0) - (kept == 0))

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from simulator.check.memory_model.accesses import Accesses
 from simulator.check.memory_model.clocks import Released
-from simulator.check.memory_model.semantics import Scope, scope_of
+from simulator.check.memory_model.pieces import threads_of_warp
+from simulator.check.memory_model.semantics import Scope
 from simulator.execute.asynchronous import Key
-from simulator.state.registers import WARP_SIZE, Lanes, Warps
+from simulator.state.registers import Lanes, Warps
 
 
 class Synchronised(Accesses):
@@ -32,10 +33,9 @@ class Synchronised(Accesses):
             self.clocks.meet(warps[some], alike[some])
             left &= ~alike
 
-    def fenced(self, warps: Warps, lanes: Lanes, scope: str, *, acquires: bool, releases: bool) -> None:
+    def fenced(self, warps: Warps, lanes: Lanes) -> None:
         """As in `MemoryOrder`."""
-        reach = scope_of((scope,))
-        self.memories.locations.fenced(self, warps, lanes, reach, acquires=acquires, releases=releases)
+        self.memories.locations.fenced(self, warps, lanes)
 
     def arrives(self, key: object, warps: Warps, lanes: Lanes, *, orders: bool = True) -> None:
         """As in `MemoryOrder`."""
@@ -94,9 +94,3 @@ class Synchronised(Accesses):
             self.clocks.acquire(rows, mask, released)
         else:
             self.memories.locations.looked(self, warp, mask[0], released)
-
-
-def threads_of_warp(warp: int, lanes: Iterable[int]) -> tuple[Warps, Lanes]:
-    mask = np.zeros((1, WARP_SIZE), np.bool_)
-    mask[0, list(lanes)] = True
-    return np.array([warp], np.intp), mask
