@@ -12,7 +12,7 @@ import numpy as np
 from simulator.check.launch_finding import LaunchFinding, Side
 from simulator.check.memory_model.order import Follower
 from simulator.check.memory_model.shadow import NOBODY
-from simulator.check.race_findings import Names, split_one
+from simulator.check.race_findings import Names
 from simulator.check.rules import launch_rule
 from simulator.simulation.launch.barrier_use import Actor, BarrierUse, Misuse, Misuses
 from simulator.simulation.launch.blame import source_of
@@ -111,4 +111,4 @@ def _finding(misuse: Misuse, names: Names) -> LaunchFinding:
 
 def _thread(actor: Actor, names: Names) -> str:
     """Who does something, in words."""
-    return f"CTA {split_one(actor.cta, names.grid)}, warp {actor.warp}" + f", {actor.lanes}" * bool(actor.lanes)
+    return f"CTA {names.geometry.place(actor.cta)}, warp {actor.warp}" + f", {actor.lanes}" * bool(actor.lanes)

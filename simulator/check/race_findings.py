@@ -14,6 +14,7 @@ from simulator.check.memory_model.rules import ORDER, ORDERS_OF
 from simulator.check.memory_model.strays import Stray
 from simulator.check.memory_model.taint import Origin
 from simulator.check.rules import launch_rule
+from simulator.execute.geometry import Geometry
 from simulator.program.kernel import Item, Kernel, Operation
 from simulator.simulation.launch import byte_names
 from simulator.simulation.launch.batches import Setup
@@ -29,13 +30,13 @@ class Names:
     """How a launch calls its threads and bytes.
 
     Attributes:
-        grid: CTAs of the launch.
+        geometry: CTAs and threads of the launch.
         stride: bytes from one CTA's shared memory to the next.
     """
 
     kernel: Kernel
     memory: DeviceMemory
-    grid: tuple[int, int, int]
+    geometry: Geometry
     stride: int
 
     def item(self, party: Party) -> Item:
@@ -46,7 +47,7 @@ class Names:
         """A thread in words."""
         if party.cta < 0:
             return "an asynchronous operation"
-        cta = split_one(party.cta, self.grid)
+        cta = self.geometry.place(party.cta)
         lane = f", lane {party.lane}" if party.lane >= 0 else ""
         return f"CTA {cta}, warp {party.warp}{lane}"
 
@@ -65,12 +66,6 @@ class Names:
     def variable(self, race: Race) -> str:
         """The variable or the buffer of a race."""
         return self.bytes_at(race.space, race.address, race.size).split(" of ", 1)[-1]
-
-
-def split_one(cta: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The coordinates of a CTA by its number, x first."""
-    x, y, _ = grid
-    return cta % x, cta // x % y, cta // (x * y)
 
 
 def findings_of(memories: Memories, names: Names, gone: Sequence[tuple[int, Party]]) -> list[LaunchFinding]:
@@ -94,7 +89,7 @@ def findings_of(memories: Memories, names: Names, gone: Sequence[tuple[int, Part
 def _gone(cta: int, party: Party, names: Names) -> LaunchFinding:
     item, known = names.item(party), launch_rule("peer-exited")
     what = (
-        f"accesses shared memory of CTA {split_one(cta, names.grid)}, which may have exited: no thread of that CTA "
+        f"accesses shared memory of CTA {names.geometry.place(cta)}, which may have exited: no thread of that CTA "
         "waits for the access"
     )
     fix = "barrier.cluster (arrive and wait) behind the last access, in all CTAs of the cluster"
@@ -239,4 +234,4 @@ def _fix(race: Race, item: Item, other: Item) -> str:
 def names_of(setup: Setup) -> Names:
     """How a launch calls its threads and bytes."""
     size = setup.shared_bytes
-    return Names(setup.kernel, setup.memory, setup.geometry.grid, max(stride_of(size), 1))
+    return Names(setup.kernel, setup.memory, setup.geometry, max(stride_of(size), 1))

@@ -168,7 +168,7 @@ def atomic(instruction: Instruction, form: Form) -> Executor:
                 values = [value[row, number, lane] for value in given]
                 at = where[row, lane] - base + number * bits // 8
                 if state.order is not None:
-                    state.order.updates(_space(each), where - base + number * bits // 8, bits // 8, warps, chosen)
+                    state.order.updates(memory.space, where - base + number * bits // 8, bits // 8, warps, chosen)
                 old[row, number, lane] = in_order(memory, at, values, update, kind, bits)
         if write is not None:
             write(machine, warps, _halves(old) if pattern == QUAD else old)
@@ -183,13 +183,10 @@ def atomic(instruction: Instruction, form: Form) -> Executor:
     return run
 
 
-def _space(named: str) -> str:
-    """A space of a generic or a named address as the memory order knows it."""
-    return "shared" if named == "shared" else "global"
-
-
 class _Global:
     """Global memory as atomic operations see it."""
+
+    space = "global"
 
     def __init__(self, state: Any) -> None:
         self.state = state
@@ -207,6 +204,8 @@ class _Global:
 
 class _Shared(_Global):
     """The shared memories of the accessing warps' CTAs."""
+
+    space = "shared"
 
     def __init__(self, state: Any, warps: Warps) -> None:
         super().__init__(state)

@@ -252,9 +252,7 @@ def store_asynchronously(instruction: Instruction, form: Form) -> Executor:
             act(state, row)
             for place, column in zip(registers, now, strict=True):
                 columns[place.sort][place.number] = column
-            if state.order is not None:
-                key, phase = (holder.number, offset), holder.mbarriers.at(offset).phase
-                state.order.signals(key, phase, warp, own.tolist(), orders=True)
+            state.signal(barrier, warp, own.tolist())
             arrived(state, warp, barrier, size * len(own))
 
         signal = Signal((holder.number, offset), holder.mbarriers.at(offset), size * len(own))

@@ -179,7 +179,6 @@ class Completion:
                 self._tell(op, chosen)
             else:
                 self._complete(op, chosen)
-                self._tell(op, chosen)
                 self._retire(op, chosen)
         if kind == PRODUCT and self.machine.order is not None:
             self.machine.order.products_waited(rows[lanes.any(axis=1)], left)
@@ -206,10 +205,8 @@ class Completion:
             if op.done.all() and op.ended <= phase:
                 if op.signal is not None and op.signal.arrivals:
                     for copy, mine in self._before_arrival(op):
-                        self._tell(copy, mine & copy.done & ~copy.waited, key, phase)
-                        self._retire(copy, mine & copy.done & ~copy.waited)
-                self._tell(op, ~op.waited, key, phase)
-                self._retire(op, ~op.waited)
+                        self._retire(copy, mine & copy.done & ~copy.waited, key, phase)
+                self._retire(op, ~op.waited, key, phase)
 
     def _tell(self, op: Pending, chosen: Mask, key: Key | None = None, phase: int = 0) -> None:
         """Tells who follows the memory order that elements have been waited for: by their group, or by a phase."""
@@ -300,9 +297,11 @@ class Completion:
                 mine = places[chosen].ravel()
                 marks[mine[marks[mine] == op.number]] = 0
 
-    def _retire(self, op: Pending, chosen: Mask) -> None:
+    def _retire(self, op: Pending, chosen: Mask, key: Key | None = None, phase: int = 0) -> None:
+        """Forgets elements that have been waited for: by their group, or by a phase of an mbarrier."""
         if not chosen.any():
             return
+        self._tell(op, chosen, key, phase)
         self._unmark(op, chosen)
         op.waited |= chosen
         if not op.waited.all():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, NamedTuple, get_args
@@ -314,6 +314,12 @@ class CtaState:
         barrier = cta.mbarriers.at(offset)
         barrier.released = joined(barrier.released, self.release(warp))
         return cta.mbarriers.arrive(offset, count, expect=expect, drop=drop, complete=complete)
+
+    def signal(self, address: int, warp: int, lanes: Iterable[int], *, orders: bool = True) -> None:
+        """Tells who follows the memory order that threads of a warp arrive now at the mbarrier at this address."""
+        if self.order is not None:
+            cta, offset = self.holder(address, warp)
+            self.order.signals((cta.number, offset), cta.mbarriers.at(offset).phase, warp, lanes, orders=orders)
 
     def sees(self, warp: int, barrier: Mbarrier, phase: int) -> None:
         """Lets a warp that has waited for a phase of an mbarrier see what was released for it, and the bytes of copies

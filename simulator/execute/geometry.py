@@ -65,6 +65,11 @@ class Geometry:
         pairs = list(zip(places, sizes, strict=True))
         return [place // size for place, size in pairs], [place % size for place, size in pairs]
 
+    def place(self, number: int) -> Dim:
+        """%ctaid of a CTA by its number."""
+        x, y, z = self.cta(np.array([number]))
+        return int(x[0]), int(y[0]), int(z[0])
+
     def cta(self, number: NDArray[np.int64]) -> tuple[Bits, Bits, Bits]:
         """%ctaid of CTAs by their number: x is counted first."""
         return split(number, self.grid)
@@ -105,8 +110,7 @@ class Batch:
 
     def cta_of(self, row: int) -> Dim:
         """%ctaid of the CTA of a row."""
-        x, y, z = self.geometry.cta(self.ctas[[row // self.geometry.warps]])
-        return int(x[0]), int(y[0]), int(z[0])
+        return self.geometry.place(int(self.ctas[row // self.geometry.warps]))
 
 
 @dataclass

@@ -206,10 +206,8 @@ def arrive(instruction: Instruction, form: Form) -> Executor:
             cta, offset = machine.holder(party.address, party.warp)
             number, expected = party.numbers
             machine.uses(party.address, party.warp, party.lanes, changes=False)
-            if machine.order is not None:
-                phase = cta.mbarriers.at(offset).phase
-                reaches = orders and not (own_cta and cta.number != machine.resident(party.warp).number)
-                machine.order.signals((cta.number, offset), phase, party.warp, party.lanes.tolist(), orders=reaches)
+            reaches = orders and not (own_cta and cta.number != machine.resident(party.warp).number)
+            machine.signal(party.address, party.warp, party.lanes.tolist(), orders=reaches)
             many, steps = len(party.lanes), [(party.lanes[i : i + 1], 1) for i in range(len(party.lanes))]
             plain = complete and not expected and number * many <= cta.mbarriers.at(offset).pending
             if (
@@ -276,10 +274,7 @@ def _arrive_later(machine: CtaState, completion: Completion, form: Form, party: 
 
 
 def _arrived(machine: CtaState, party: _Party) -> None:
-    if machine.order is not None:
-        cta, offset = machine.holder(party.address, party.warp)
-        phase = cta.mbarriers.at(offset).phase
-        machine.order.signals((cta.number, offset), phase, party.warp, party.lanes.tolist(), orders=True)
+    machine.signal(party.address, party.warp, party.lanes.tolist())
     machine.arrive(party.address, party.warp, len(party.lanes))
 
 

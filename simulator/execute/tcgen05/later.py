@@ -79,9 +79,7 @@ def commit(machine: CtaState, form: Form, warp: int, lane: int, targets: list[in
         signal = Signal((holder.number, offset), holder.mbarriers.at(offset), 0, 1)
 
         def store(_: NDArray[np.bool_], __: object, target: int = target) -> None:
-            if machine.order is not None:
-                cta, at = machine.holder(target, warp)
-                machine.order.signals((cta.number, at), cta.mbarriers.at(at).phase, warp, [lane], orders=True)
+            machine.signal(target, warp, [lane])
             machine.arrive(target, warp)
 
         rows, lanes = np.array([[warp]], np.intp), np.array([lane], np.intp)
