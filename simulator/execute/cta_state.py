@@ -363,24 +363,16 @@ class CtaState:
     def special(self, name: str, warps: Warps) -> Bits:
         """uint32 [warp, lane] of a special register. PTX ISA 9.0, section 10; threads along x."""
         warp = warps.astype(np.uint32)[:, None]
-        match name:
-            case "%laneid":
-                value = LANE[None, :]
-            case "%warpid":
-                value = warp
-            case "%nwarpid":
-                value = np.full((1, 1), self.slots, np.uint32)
-            case "%tid.x":
-                value = warp * np.uint32(WARP_SIZE) + LANE
-            case "%ntid.x":
-                value = np.full((1, 1), self.warps * WARP_SIZE, np.uint32)
-            case "%cluster_ctarank":
-                value = np.full((1, 1), self.rank, np.uint32)
-            case "%cluster_nctarank":
-                value = np.full((1, 1), len(self.ctas), np.uint32)
-            case _:
-                raise AssertionError(name)
-        return np.broadcast_to(value, (len(warps), WARP_SIZE))
+        values: dict[str, Bits | int] = {
+            "%laneid": LANE,
+            "%warpid": warp,
+            "%nwarpid": self.slots,
+            "%tid.x": warp * np.uint32(WARP_SIZE) + LANE,
+            "%ntid.x": self.warps * WARP_SIZE,
+            "%cluster_ctarank": self.rank,
+            "%cluster_nctarank": len(self.ctas),
+        }
+        return np.broadcast_to(np.asarray(values[name], np.uint32), (len(warps), WARP_SIZE))
 
 
 class Outcome(NamedTuple):
