@@ -14,7 +14,6 @@ from simulator.studies.mutation.text import Edit, Span, behind, replaced
 NEAR = 8  # matrix instructions within which operands are exchanged: those of one tile
 METADATA = "e"  # the role of the metadata of mma.sp and wgmma.sp
 SELECTOR = "f"
-_FRAGMENTS = {"a": "swap-a", "b": "swap-b"}
 _HALVES_SWAPPED, _HALVES_IN_ORDER = 0x1032, 0x3210  # of prmt
 
 

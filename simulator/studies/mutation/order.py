@@ -8,7 +8,9 @@ and who reads it cannot tell which of them was meant otherwise.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from isa.forms.record import Space, Time
 from isa.forms.synchronisation import is_arrival, sees_other_threads
@@ -225,113 +227,91 @@ def _family(subject: Subject, pattern: str) -> frozenset[int]:
     return frozenset(site.line for site in subject.sites if re.match(pattern, site.form.opcode))
 
 
-def _droppings(subject: Subject, name: str, pattern: str, fix: Fix, near: str = "") -> Iterator[Mutant]:
-    """Each instruction whose opcode has this pattern dropped; those of the pattern `near` may be blamed, too."""
-    others = _family(subject, near) if near else frozenset()
+_COPIES = r"cp\.async\.(commit_group|wait_)"
+_WGMMA = r"wgmma\."
+
+
+class _Dropping(NamedTuple):
+    """Instructions that are dropped, one at a time.
+
+    Attributes:
+        operator: its name.
+        pattern: of their opcodes.
+        fix: what words of a finding name the repair.
+        near: the opcodes of those that may be blamed, too; "": none.
+        weaker: whether those that wait for groups are also made one group weaker.
+    """
+
+    operator: str
+    pattern: str
+    fix: str
+    near: str = ""
+    weaker: bool = False
+
+
+_DROPPINGS = (
+    _Dropping(
+        "copy-commit",
+        r"cp\.async\.commit_group",
+        r"commit_group|wait_group|wait_all|__pipeline_(commit|wait)|cp\.async\.wait",
+        _COPIES,
+    ),
+    _Dropping(
+        "copy-wait", r"cp\.async\.wait_", r"wait_group|wait_all|cp\.async\.wait|wait for the cop", _COPIES, weaker=True
+    ),
+    _Dropping(
+        "bulk-commit",
+        r"cp\.async\.bulk\.(commit|wait)_group",
+        r"bulk\.(commit|wait)|commit_group|wait_group",
+        r"cp\.(reduce\.)?async\.bulk",
+    ),
+    _Dropping("proxy-fence", r"fence\.proxy\.async", r"fence\.proxy\.async"),
+    _Dropping(
+        "fence", r"membar|fence\.(sc|acq_rel|acquire|release|mbarrier_init)", "membar|fence|__threadfence|release"
+    ),
+    _Dropping("wgmma-fence", r"wgmma\.fence", r"wgmma\.fence|warpgroup_arrive"),
+    _Dropping("wgmma-commit", r"wgmma\.commit_group", r"wgmma\.commit_group|commit_group", _WGMMA),
+    _Dropping("wgmma-wait", r"wgmma\.wait_group", r"wgmma\.wait_group|wait_group", _WGMMA, weaker=True),
+    _Dropping("tcgen05-commit", r"tcgen05\.commit", r"tcgen05\.commit|arriv", r"tcgen05\.(mma|cp|commit)|mbarrier\."),
+    _Dropping("tcgen05-wait", r"tcgen05\.wait::ld", r"tcgen05\.wait::ld"),
+    _Dropping("tcgen05-wait", r"tcgen05\.wait::st", r"tcgen05\.wait::st"),
+    _Dropping("tcgen05-fence", r"tcgen05\.fence::before", "fence::before_thread_sync"),
+    _Dropping("tcgen05-fence", r"tcgen05\.fence::after", "fence::after_thread_sync"),
+    _Dropping(
+        "cluster-barrier",
+        r"barrier\.cluster",
+        r"barrier\.cluster|cluster_(arrive|wait|sync)|cluster",
+        r"barrier\.cluster",
+    ),
+)
+
+
+def _droppings(subject: Subject, row: _Dropping) -> Iterator[Mutant]:
+    near = _family(subject, row.near) if row.near else frozenset()
     for site in subject.sites:
-        if re.match(pattern, site.form.opcode):
-            yield _dropped(name, site, others, fix)
+        if re.match(row.pattern, site.form.opcode):
+            yield _dropped(row.operator, site, near, ((row.fix,),))
 
 
-def _weaker(subject: Subject, name: str, pattern: str, fix: Fix, near: str) -> Iterator[Mutant]:
+def _weaker(subject: Subject, row: _Dropping) -> Iterator[Mutant]:
     """Each wait for groups that leaves one more of them out."""
+    near = _family(subject, row.near)
     for site in subject.sites:
-        span, right = site.operand("groups") if "groups" in site.instruction.by_role else None, None
-        if span is not None and re.match(pattern, site.form.opcode):
+        span = site.operand("groups") if "groups" in site.instruction.by_role else None
+        if span is not None and re.match(row.pattern, site.form.opcode):
             right = site.immediate("groups")
             if right is not None:
                 what = f"the wait leaves {right + 1} groups, not {right}"
                 edits = (replaced(span, str(right + 1)),)
-                yield Mutant(name, what, edits, (site.line,), _family(subject, near), fix)
+                yield Mutant(row.operator, what, edits, (site.line,), near, ((row.fix,),))
 
 
-_COPIES = r"cp\.async\.(commit_group|wait_)"
-_BULK = r"cp\.(reduce\.)?async\.bulk"
+def _mutants_of(rows: Sequence[_Dropping], subject: Subject) -> Iterator[Mutant]:
+    for row in rows:
+        yield from _droppings(subject, row)
+        if row.weaker:
+            yield from _weaker(subject, row)
 
 
-@operator("copy-commit", ORDER)
-def copy_commit(subject: Subject) -> Iterator[Mutant]:
-    """`cp.async.commit_group` dropped."""
-    fix = (("commit_group|wait_group|wait_all|__pipeline_(commit|wait)|cp\\.async\\.wait",),)
-    return _droppings(subject, "copy-commit", r"cp\.async\.commit_group", fix, _COPIES)
-
-
-@operator("copy-wait", ORDER)
-def copy_wait(subject: Subject) -> Iterator[Mutant]:
-    """`cp.async.wait_group` dropped, or one group weaker."""
-    fix = (("wait_group|wait_all|cp\\.async\\.wait|wait for the cop",),)
-    yield from _droppings(subject, "copy-wait", r"cp\.async\.wait_", fix, _COPIES)
-    yield from _weaker(subject, "copy-wait", r"cp\.async\.wait_", fix, _COPIES)
-
-
-@operator("bulk-commit", ORDER)
-def bulk_commit(subject: Subject) -> Iterator[Mutant]:
-    """`cp.async.bulk.commit_group` or its wait dropped."""
-    fix = (("bulk\\.(commit|wait)|commit_group|wait_group",),)
-    yield from _droppings(subject, "bulk-commit", r"cp\.async\.bulk\.(commit|wait)_group", fix, _BULK)
-
-
-@operator("proxy-fence", ORDER)
-def proxy_fence(subject: Subject) -> Iterator[Mutant]:
-    """`fence.proxy.async` dropped."""
-    return _droppings(subject, "proxy-fence", r"fence\.proxy\.async", (("fence\\.proxy\\.async",),))
-
-
-@operator("fence", ORDER)
-def fences(subject: Subject) -> Iterator[Mutant]:
-    """`membar` or `fence` dropped."""
-    fix = (("membar|fence|__threadfence|release",),)
-    return _droppings(subject, "fence", r"membar|fence\.(sc|acq_rel|acquire|release|mbarrier_init)", fix)
-
-
-_WGMMA = r"wgmma\."
-
-
-@operator("wgmma-fence", ORDER)
-def wgmma_fence(subject: Subject) -> Iterator[Mutant]:
-    """`wgmma.fence` dropped."""
-    return _droppings(subject, "wgmma-fence", r"wgmma\.fence", (("wgmma\\.fence|warpgroup_arrive",),))
-
-
-@operator("wgmma-commit", ORDER)
-def wgmma_commit(subject: Subject) -> Iterator[Mutant]:
-    """`wgmma.commit_group` dropped."""
-    fix = (("wgmma\\.commit_group|commit_group",),)
-    return _droppings(subject, "wgmma-commit", r"wgmma\.commit_group", fix, _WGMMA)
-
-
-@operator("wgmma-wait", ORDER)
-def wgmma_wait(subject: Subject) -> Iterator[Mutant]:
-    """`wgmma.wait_group` dropped, or one group weaker."""
-    fix = (("wgmma\\.wait_group|wait_group",),)
-    yield from _droppings(subject, "wgmma-wait", r"wgmma\.wait_group", fix, _WGMMA)
-    yield from _weaker(subject, "wgmma-wait", r"wgmma\.wait_group", fix, _WGMMA)
-
-
-@operator("tcgen05-commit", ORDER)
-def tcgen05_commit(subject: Subject) -> Iterator[Mutant]:
-    """`tcgen05.commit` dropped."""
-    fix = (("tcgen05\\.commit|arriv",),)
-    return _droppings(subject, "tcgen05-commit", r"tcgen05\.commit", fix, r"tcgen05\.(mma|cp|commit)|mbarrier\.")
-
-
-@operator("tcgen05-wait", ORDER)
-def tcgen05_wait(subject: Subject) -> Iterator[Mutant]:
-    """`tcgen05.wait::ld` or `tcgen05.wait::st` dropped."""
-    yield from _droppings(subject, "tcgen05-wait", r"tcgen05\.wait::ld", (("tcgen05\\.wait::ld",),))
-    yield from _droppings(subject, "tcgen05-wait", r"tcgen05\.wait::st", (("tcgen05\\.wait::st",),))
-
-
-@operator("tcgen05-fence", ORDER)
-def tcgen05_fence(subject: Subject) -> Iterator[Mutant]:
-    """A fence of tcgen05 dropped."""
-    for which in ("before", "after"):
-        fix = ((f"fence::{which}_thread_sync",),)
-        yield from _droppings(subject, "tcgen05-fence", rf"tcgen05\.fence::{which}", fix)
-
-
-@operator("cluster-barrier", ORDER)
-def cluster_barrier(subject: Subject) -> Iterator[Mutant]:
-    """An arrival at a cluster's barrier, or the wait for it, dropped."""
-    fix = (("barrier\\.cluster|cluster_(arrive|wait|sync)|cluster",),)
-    return _droppings(subject, "cluster-barrier", r"barrier\.cluster", fix, r"barrier\.cluster")
+for _name in dict.fromkeys(row.operator for row in _DROPPINGS):
+    operator(_name, ORDER)(partial(_mutants_of, [row for row in _DROPPINGS if row.operator == _name]))
