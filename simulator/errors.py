@@ -75,8 +75,8 @@ class TraceError(Error, ValueError):
         return placed(place, self.reason, self.legal)
 
 
-class ConfigError(Error, ValueError):
-    """A configuration is wrong: a file that cannot be read, or values that mean nothing.
+class KeyedError(Error, ValueError):
+    """A file with keys is wrong.
 
     Attributes:
         path: the file, or the name that was asked for.
@@ -91,6 +91,16 @@ class ConfigError(Error, ValueError):
     def __str__(self) -> str:
         place = f"{self.path}: {self.key}" if self.key else self.path
         return placed(place, self.reason, self.legal)
+
+
+class ConfigError(KeyedError):
+    """A configuration is wrong: a file that cannot be read, or values that mean nothing.
+
+    Attributes:
+        path: the file, or the name that was asked for.
+        key: the entry, as a dotted path; empty where the error concerns the whole file.
+        reason, legal: as in `Error`.
+    """
 
 
 class DeadlockError(Error, RuntimeError):

@@ -46,8 +46,7 @@ def wrong(
 
 def output_arrays(capture: Capture, memory: DeviceMemory) -> dict[str, NDArray[np.generic]]:
     """The buffers that have expected values, as they lie in memory, as arrays."""
-    specs = capture.buffers
-    return {name: memory[name].data.view(specs[name].type).reshape(specs[name].shape) for name in capture.after}
+    return {name: capture.buffers[name].array(memory[name].data) for name in capture.after}
 
 
 def _patterns(array: NDArray[np.generic]) -> NDArray[np.generic]:

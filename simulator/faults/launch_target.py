@@ -358,11 +358,7 @@ class LaunchTarget(FaultTarget):
             why, refused = _REASONS.get(error.rule, "illegal"), error.rule in METADATA_RULES
             return _Ended({}, why, str(error), refused, undefined=met, unordered=unordered)
         capture = self.capture
-        arrays = {
-            name: setup.memory[name].data.view(spec.type).reshape(spec.shape).copy()
-            for name, spec in capture.buffers.items()
-            if spec.output or name in capture.after
-        }
+        arrays = {name: spec.array(setup.memory[name].data).copy() for name, spec in capture.outputs.items()}
         return _Ended(arrays, counts=np.concatenate(counts), undefined=met, unordered=unordered)
 
     def _judge(self, results: Results, injection: FaultInjection, ended: _Ended) -> None:

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.errors import Error
-from simulator.errors import placed
+from simulator.errors import KeyedError
 from simulator.inputs import read_text
 from simulator.program.capture_maps import CapturedMap
 
@@ -29,7 +28,7 @@ TYPES = (
 )  # fmt: skip
 
 
-class CaptureError(Error, ValueError):
+class CaptureError(KeyedError):
     """A captured launch cannot be read.
 
     Attributes:
@@ -37,14 +36,6 @@ class CaptureError(Error, ValueError):
         key: the entry that is wrong, as a dotted path; "" for the whole file.
         reason, legal: as in `Error`.
     """
-
-    def __init__(self, path: str, key: str, reason: str, legal: str = "") -> None:
-        super().__init__(path, key, reason, legal)
-        self.path, self.key, self.reason, self.legal = path, key, reason, legal
-
-    def __str__(self) -> str:
-        place = f"{self.path}: {self.key}" if self.key else self.path
-        return placed(place, self.reason, self.legal)
 
 
 def misfit(rows: int, columns: int, leading: int, elements: int) -> str:
@@ -78,6 +69,10 @@ class BufferSpec:
     zero: bool = False
     output: bool = False
     declared: tuple[int, int, int] | None = None
+
+    def array(self, held: NDArray[np.uint8]) -> NDArray[Any]:
+        """The bytes of the buffer, uint8 [byte], as the array that it holds."""
+        return held.view(self.type).reshape(self.shape)
 
     def data(self, array: NDArray[Any]) -> NDArray[Any]:
         """The part of the buffer's array that is data, as a view: all of it, or the declared rows and columns."""

@@ -18,10 +18,12 @@ from simulator.check.memory_model.pieces import Threads, Touched
 from simulator.check.memory_model.races import Party
 from simulator.check.memory_model.semantics import Semantics
 from simulator.check.memory_model.shadow import SILENT, Shadow
+from simulator.check.memory_model.strays import Attempt
 from simulator.check.memory_model.taint import UNWRITTEN, Definedness, Marks
 from simulator.execute.asynchronous import Key
 from simulator.execute.launch_state import LaunchState
 from simulator.state.columns import LaunchShared
+from simulator.state.device_memory import DeviceMemory
 from simulator.state.registers import WARP_SIZE, Lanes, Warps
 from simulator.state.shared import Addresses
 from simulator.state.windows import RANK_BIT
@@ -195,14 +197,15 @@ class Accesses:
         if space == "shared":
             inside = self._data.inside(address, size)
             if not inside.all():
-                self.memories.strays.shared(self, address, size, row, lane, ~inside, access)
+                self.memories.strays.shared(self, Attempt(address, size, row, lane, access), ~inside)
             if self.memories.cluster > 1:
                 self._note_far(address[inside], row[inside], lane[inside])
             places = self._data.places(address[inside], row[inside])
             chosen = np.flatnonzero(inside)
             yield self._cut(self.shared, self._data.data, places, size, chosen, row[inside], lane[inside])
             return
-        memory: Any = self.state.memory
+        memory, attempt = self.state.memory, Attempt(address, size, row, lane, access)
+        assert isinstance(memory, DeviceMemory)
         which = np.searchsorted(memory.starts, address, side="right") - 1
         for number in np.unique(which).tolist():
             chosen = np.flatnonzero(which == number)
@@ -210,9 +213,9 @@ class Accesses:
             good = np.zeros(len(chosen), np.bool_)
             if buffer is not None:
                 good = (address[chosen] + size <= buffer.end) & (address[chosen] % size == 0)
-                self.memories.strays.declared(self, buffer, address, size, row, lane, chosen[good], access)
+                self.memories.strays.declared(self, attempt, buffer, chosen[good])
             if not good.all():
-                self.memories.strays.beyond(self, buffer, address, size, row, lane, chosen[~good], access)
+                self.memories.strays.beyond(self, attempt, buffer, chosen[~good])
             chosen = chosen[good]
             if buffer is not None and len(chosen):
                 offsets = address[chosen] - buffer.address
@@ -226,7 +229,7 @@ class Accesses:
         inside = self._data.inside(address, size)
         if inside.all():
             return lanes
-        self.memories.strays.shared(self, address, size, row, lane, ~inside, "writes")
+        self.memories.strays.shared(self, Attempt(address, size, row, lane, "writes"), ~inside)
         kept = lanes.copy()
         kept[index[~inside], lane[~inside]] = False
         return kept

@@ -4,19 +4,37 @@ run."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.check.memory_model.following import Following
 from simulator.check.memory_model.races import Party
-from simulator.state.device_memory import Buffer
+from simulator.state.columns import LaunchShared
+from simulator.state.device_memory import Buffer, DeviceMemory
 from simulator.state.registers import Warps
 from simulator.state.windows import RANK_BIT
 
 _WITHIN = (1 << RANK_BIT) - 1
 Ints = NDArray[Any]
+
+
+class Attempt(NamedTuple):
+    """One execution of an access, thread by thread, each [n].
+
+    Attributes:
+        address: of each thread's bytes.
+        size: bytes of a thread.
+        row, lane: of the thread.
+        access: "reads", "writes" or "updates".
+    """
+
+    address: Ints
+    size: int
+    row: Warps
+    lane: NDArray[np.intp]
+    access: str
 
 
 @dataclass
@@ -49,75 +67,70 @@ class Strays:
     found: dict[tuple[str, int], Stray] = field(default_factory=dict)
     shapes: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
 
-    def _add(
-        self, rule: str, follower: Following, row: int, lane: int, what: str, count: int, access: str, fix: str
-    ) -> None:
-        place = follower.state.line
-        if (rule, place) not in self.found:
-            warps = follower.ledger.warps
-            cta = int(follower.state.batch.ctas[row // warps])
-            self.found[rule, place] = Stray(rule, Party(place, cta, row % warps, lane, access), what, fix)
-        self.found[rule, place].count += count
+    def _add(self, rule: str, follower: Following, attempt: Attempt, chosen: Ints, what: str, fix: str) -> None:
+        """Notes the chosen threads of an attempt, in the words of the first."""
+        key, first = (rule, follower.state.line), int(chosen[0])
+        if key not in self.found:
+            row = int(attempt.row[first]) + follower.first_row
+            party = follower.ledger.party(row, int(attempt.lane[first]), follower.state.line, attempt.access)
+            self.found[key] = Stray(rule, party, f"{attempt.access} {what}", fix)
+        self.found[key].count += len(chosen)
 
-    def shared(
-        self, follower: Following, address: Ints, size: int, row: Warps, lane: Ints, bad: NDArray[np.bool_], access: str
-    ) -> None:
+    def shared(self, follower: Following, attempt: Attempt, bad: NDArray[np.bool_]) -> None:
         """Notes accesses outside of shared memory."""
-        index = np.flatnonzero(bad)
-        held: Any = follower.state.shared
-        for misaligned in (False, True):
-            mine = index[_misaligned(address[index], size, held.size) == misaligned]
-            if mine.size:
-                first = int(mine[0])
-                offset = _signed(int(address[first]), held.cluster)
-                what = f"{access} {size} bytes at shared[{offset}]"
-                what += f", no multiple of {size}" if misaligned else f", outside of the {held.size} bytes of the CTA"
-                rule = "misaligned-address" if misaligned else "shared-memory-bounds"
-                fix = f"an address that is a multiple of {size}"
-                if not misaligned:
-                    fix = _guard(offset + size - held.size if offset >= 0 else offset, "shared memory")
-                self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access, fix)
+        index, held, size = np.flatnonzero(bad), _shared(follower), attempt.size
+        misaligned = _misaligned(attempt.address[index], size, held.size)
+        outside = index[~misaligned]
+        if outside.size:
+            offset = _signed(int(attempt.address[outside[0]]), held.cluster)
+            what = f"{size} bytes at shared[{offset}], outside of the {held.size} bytes of the CTA"
+            fix = _guard(offset + size - held.size if offset >= 0 else offset, "shared memory")
+            self._add("shared-memory-bounds", follower, attempt, outside, what, fix)
+        if misaligned.any():
+            offset = _signed(int(attempt.address[index[misaligned][0]]), held.cluster)
+            self._misaligned(follower, attempt, index[misaligned], f"shared[{offset}]")
 
-    def beyond(
-        self, follower: Following, buffer: Buffer | None, address: Ints, size: int, row: Warps, lane: Ints, bad: Ints,
-        access: str,
-    ) -> None:  # fmt: skip
+    def beyond(self, follower: Following, attempt: Attempt, buffer: Buffer | None, bad: Ints) -> None:
         """Notes accesses outside of all buffers, or misaligned ones."""
-        misaligned = address[bad] % size != 0
-        memory: Any = follower.state.memory
-        for wrong, mine in ((False, bad[~misaligned]), (True, bad[misaligned])):
-            if mine.size:
-                first = int(mine[0])
-                at = int(address[first])
-                what = f"{access} {size} bytes at {at:#x}, "
-                what += f"no multiple of {size}" if wrong else memory.whereabouts(at)
-                rule = "misaligned-address" if wrong else "out-of-bounds"
-                fix = f"an address that is a multiple of {size}"
-                if not wrong:
-                    past = at + size - buffer.end if buffer is not None else 0
-                    fix = _guard(past, f"'{buffer.name}'" if buffer is not None else "the buffer")
-                self._add(rule, follower, int(row[first]), int(lane[first]), what, len(mine), access, fix)
+        misaligned = attempt.address[bad] % attempt.size != 0
+        outside, memory = bad[~misaligned], follower.state.memory
+        if outside.size:
+            assert isinstance(memory, DeviceMemory)
+            at = int(attempt.address[outside[0]])
+            what = f"{attempt.size} bytes at {at:#x}, {memory.whereabouts(at)}"
+            past = at + attempt.size - buffer.end if buffer is not None else 0
+            fix = _guard(past, f"'{buffer.name}'" if buffer is not None else "the buffer")
+            self._add("out-of-bounds", follower, attempt, outside, what, fix)
+        if misaligned.any():
+            self._misaligned(follower, attempt, bad[misaligned], f"{int(attempt.address[bad[misaligned][0]]):#x}")
 
-    def declared(
-        self, follower: Following, buffer: Buffer, address: Ints, size: int, row: Warps, lane: Ints, chosen: Ints,
-        access: str,
-    ) -> None:  # fmt: skip
+    def _misaligned(self, follower: Following, attempt: Attempt, chosen: Ints, place: str) -> None:
+        what = f"{attempt.size} bytes at {place}, no multiple of {attempt.size}"
+        fix = f"an address that is a multiple of {attempt.size}"
+        self._add("misaligned-address", follower, attempt, chosen, what, fix)
+
+    def declared(self, follower: Following, attempt: Attempt, buffer: Buffer, chosen: Ints) -> None:
         """Notes accesses within a buffer and beyond the columns of its array."""
         shape = self.shapes.get(buffer.name)
         if shape is None or not chosen.size:
             return
         rows, columns, leading, element = shape
-        last = (address[chosen] - buffer.address + size - 1) // element
-        over = chosen[(last % leading >= columns) | (last // leading >= rows)]
-        if over.size:
-            first = int(over[0])
-            number = (int(address[first]) - buffer.address + size - 1) // element
+        last = (attempt.address[chosen] - buffer.address + attempt.size - 1) // element
+        over = (last % leading >= columns) | (last // leading >= rows)
+        if over.any():
+            number = int(last[over][0])
             what = (
-                f"{access} {buffer.name}[{number // leading}][{number % leading}] of an array that was declared with "
+                f"{buffer.name}[{number // leading}][{number % leading}] of an array that was declared with "
                 f"{rows} rows of {columns} elements"
             )
             fix = f"a guard: rows below {rows}, columns below {columns}"
-            self._add("declared-bounds", follower, int(row[first]), int(lane[first]), what, len(over), access, fix)
+            self._add("declared-bounds", follower, attempt, chosen[over], what, fix)
+
+
+def _shared(follower: Following) -> LaunchShared:
+    shared = follower.state.shared
+    assert isinstance(shared, LaunchShared)
+    return shared
 
 
 def _guard(past: int, memory: str) -> str:

@@ -72,11 +72,7 @@ def launch(
     report = run_launch(function.kernel, capture.grid, capture.block, placed.memory, params, how)
     if how.arithmetic == "none":
         return report
-    arrays = {
-        name: placed.memory[name].data.view(spec.type).reshape(spec.shape)
-        for name, spec in capture.buffers.items()
-        if spec.output or name in capture.after
-    }
+    arrays = {name: spec.array(placed.memory[name].data) for name, spec in capture.outputs.items()}
     return report.with_arrays(arrays, differences(capture, arrays))
 
 

@@ -75,11 +75,7 @@ def setup_of(capture: Capture, budget: int) -> tuple[Kernel, Setup]:
 
 def outputs_of(capture: Capture, setup: Setup) -> Arrays:
     """Copies of the buffers that the kernel may have written."""
-    return {
-        name: setup.memory[name].data.view(spec.type).reshape(spec.shape).copy()
-        for name, spec in capture.buffers.items()
-        if spec.output or name in capture.after
-    }
+    return {name: spec.array(setup.memory[name].data).copy() for name, spec in capture.outputs.items()}
 
 
 def with_junk(capture: Capture, seed: int, budget: int = BUDGET) -> Outcome:
