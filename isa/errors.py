@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 # What to do about undefined behaviour: compute what hardware was measured to compute, or raise `UndefinedBehavior`.
 Policy = Literal["hardware", "raise"]
 POLICIES: tuple[str, ...] = get_args(Policy)
-# Fault campaigns compare two more, which mend undefined metadata codes; `simulator.faults.policies` describes them.
+# Fault campaigns compare two more, which mend undefined metadata codes: `simulator.faults.targets.policies`.
 FAULT_POLICIES = (*POLICIES, "zero", "saturate")
 
 

@@ -9,7 +9,7 @@
     faults from there
 
 From the root of the repository. Every fault of one form and selector is one warp of one launch. The operands of case 0
-and 1 are those that `simulator.faults.mma_target.MmaTarget` draws; `CASES` says what the others are. Besides the
+and 1 are those that `simulator.faults.targets.mma.MmaTarget` draws; `CASES` says what the others are. Besides the
 listed faults, of which all results are kept, every single flipped bit of the metadata register and each of the 16 codes
 in every chunk run, of which digests are kept. Selectors that are out of range but that ptxas lets through run in a
 process each, for they stop the kernel.
@@ -59,7 +59,7 @@ CASES = (
 def operands(form: MmaForm, selector: int) -> dict[str, Bits]:
     """Registers uint32 [case, word, lane] of `CASES`; A, B and C depend on shape and types alone, the codes on the
     spelling too."""
-    from simulator.faults.mma_target import MmaTarget
+    from simulator.faults.targets.mma import MmaTarget
     from simulator.layout import Choice
     from tests.golden.compare_faults import OPERANDS, TARGET, operand_key
 
@@ -189,7 +189,7 @@ def groups() -> list[tuple[Any, int]]:
 def draw_faults(form: MmaForm, selector: int, first: int) -> Any:
     """The faults of one form and selector; ids from `first` on."""
     from simulator.faults import kinds
-    from simulator.faults.mma_target import MmaTarget
+    from simulator.faults.targets.mma import MmaTarget
     from simulator.layout import Choice
     from tests.golden.compare_faults import TARGET
 

@@ -26,7 +26,7 @@ import simulator
 from simulator.faults.kinds import Group, population
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
 from simulator.faults.table import MODELS, SITES, empty
-from simulator.faults.tcgen05_target import Tcgen05Target
+from simulator.faults.targets.tcgen05 import Tcgen05Target
 from simulator.lessons import check
 from simulator.views.faults.replay import replay
 

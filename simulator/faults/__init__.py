@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from simulator.errors import check_option
 from simulator.faults.kinds import Group, every_fault, population
-from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import MASKED, SDC
 from simulator.faults.results import read_results
 from simulator.faults.table import Faults
+from simulator.faults.targets.mma import MmaTarget
 from simulator.statistics import sample_size, wilson
 
 __all__ = [

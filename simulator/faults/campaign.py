@@ -16,11 +16,11 @@ from isa.errors import FAULT_POLICIES
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
 from simulator.faults.kinds import Group, Moments, Population, drawn, population
-from simulator.faults.launch_target import LaunchTarget
-from simulator.faults.program_target import ProgramTarget
-from simulator.faults.subjects import PROGRAMS, make
 from simulator.faults.table import BLOCK, Faults, seeds
-from simulator.faults.target import FaultTarget
+from simulator.faults.targets.launch import LaunchTarget
+from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.subjects import PROGRAMS, make
+from simulator.faults.targets.target import FaultTarget
 from simulator.resources import folder
 from simulator.statistics import sample_size
 from simulator.toml_tables import Between, Choice, Tables, read_toml

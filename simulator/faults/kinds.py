@@ -23,7 +23,7 @@ from isa.tensor_memory.datapath import HALF
 from isa.types import Bits
 from simulator.errors import ConfigError
 from simulator.faults.table import MODELS, SITES, Faults, empty, seeds
-from simulator.faults.target import WHERE, Indices, Site
+from simulator.faults.targets.target import WHERE, Indices, Site
 from simulator.layout import FormLayout
 from simulator.toml_tables import Between, Choice
 

@@ -12,9 +12,9 @@ from simulator.errors import Error, TraceError
 from simulator.faults import outcomes, table
 from simulator.faults.outcomes import Results
 from simulator.faults.results import RESULTS
-from simulator.faults.subjects import listed, make
 from simulator.faults.table import BLOCK, FaultList, Faults, write_head
-from simulator.faults.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
+from simulator.faults.targets.subjects import listed, make
+from simulator.faults.targets.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
 from simulator.files import complete, reading
 from simulator.floating_point import guarded
 from simulator.parallel import worked

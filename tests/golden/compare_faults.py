@@ -26,7 +26,7 @@ from isa.forms.mma import MmaForm, mma_forms
 from isa.targets import parse_target
 from isa.types import Bits
 from simulator.faults import kinds, table
-from simulator.faults.mma_target import BATCH, MmaTarget
+from simulator.faults.targets.mma import BATCH, MmaTarget
 from simulator.layout import Choice
 
 HERE = Path(__file__).resolve().parent
@@ -85,7 +85,7 @@ class Recording:
         return self.under("hardware")
 
     def under(self, policy: str) -> MmaTarget:
-        """The subject under a policy of `simulator.faults.policies`."""
+        """The subject under a policy of `simulator.faults.targets.policies`."""
         return MmaTarget(
             self.opcode,
             TARGET,

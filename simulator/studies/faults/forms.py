@@ -11,8 +11,8 @@ import numpy as np
 from isa import MmaForm, mma_forms, parse_target
 from simulator.errors import ConfigError
 from simulator.faults.kinds import Group, every_fault
-from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import DETECTORS, MASKED, REASONS, SDC, Results, flag
+from simulator.faults.targets.mma import MmaTarget
 from simulator.layout import Choice
 from simulator.progress import Progress, unseen
 from simulator.tables import Table

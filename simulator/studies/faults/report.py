@@ -10,7 +10,7 @@ from html import escape
 import numpy as np
 
 from simulator.faults.outcomes import DETECTORS
-from simulator.faults.subjects import title
+from simulator.faults.targets.subjects import title
 from simulator.studies.faults.summary import Counts, Summary
 from simulator.tables import Table, aligned
 from simulator.views.drawing.elements import data, text

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from simulator.errors import TraceError
 from simulator.faults.outcomes import DETECTORS, OUTCOMES
 from simulator.faults.results import RESULTS, blocks
-from simulator.faults.subjects import title
 from simulator.faults.table import read_head
+from simulator.faults.targets.subjects import title
 from simulator.statistics import wilson
 
 _LARGEST = ("elements", "max_ulp", "max_rel")

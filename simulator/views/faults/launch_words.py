@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.faults.injection import FaultInjection
-from simulator.faults.launch_target import LaunchTarget
+from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.launch import LaunchTarget
 
 
 def explain_launch(target: LaunchTarget, fault: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from isa.types import Bits
 from simulator.faults import outcomes
-from simulator.faults.mma_target import MmaTarget
 from simulator.faults.table import SITES
+from simulator.faults.targets.mma import MmaTarget
 from simulator.layout import Operand, Place
 from simulator.layout.queries import element_name
 

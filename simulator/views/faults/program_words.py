@@ -6,9 +6,9 @@ from typing import Any
 
 from isa.forms.mma import is_mma
 from isa.ptx.instruction import register_names
-from simulator.faults.injection import FOREVER, FaultInjection
-from simulator.faults.program_target import ProgramTarget
-from simulator.faults.single_run import with_selector
+from simulator.faults.targets.injection import FOREVER, FaultInjection
+from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.single_run import with_selector
 from simulator.layout import Choice, form_layout
 from simulator.program.lowering import Operation
 

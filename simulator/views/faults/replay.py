@@ -10,13 +10,13 @@ import numpy as np
 
 from simulator.errors import TraceError
 from simulator.faults import table
-from simulator.faults.launch_target import LaunchTarget
-from simulator.faults.mma_target import MmaTarget
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
-from simulator.faults.program_target import ProgramTarget
 from simulator.faults.table import FaultList, Faults
-from simulator.faults.target import FaultTarget
-from simulator.faults.tcgen05_target import Tcgen05Target
+from simulator.faults.targets.launch import LaunchTarget
+from simulator.faults.targets.mma import MmaTarget
+from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.target import FaultTarget
+from simulator.faults.targets.tcgen05 import Tcgen05Target
 from simulator.views.faults.launch_words import explain_launch
 from simulator.views.faults.mma_words import explain_mma
 from simulator.views.faults.program_words import explain_program

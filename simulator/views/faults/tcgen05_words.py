@@ -11,7 +11,7 @@ from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES, TmemAddress
 from simulator.execute.tcgen05.example import COLUMN
 from simulator.faults.table import MODELS, SITES
-from simulator.faults.tcgen05_target import Tcgen05Target
+from simulator.faults.targets.tcgen05 import Tcgen05Target
 
 
 def explain_tcgen05(target: Tcgen05Target, fault: Any) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import pytest
 import simulator
 from simulator.errors import ConfigError
 from simulator.faults import outcomes, table
-from simulator.faults.injection import FaultInjection
-from simulator.faults.launch_target import LaunchTarget
 from simulator.faults.outcomes import DETECTED, DUE, HANG, MASKED, REASONS, SDC
 from simulator.faults.table import MODELS, SITES, Faults
+from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.launch import LaunchTarget
 from simulator.program.capture import read_capture
 from simulator.program.kernel import Operation
 from tests.support.cases import exhaustive

@@ -36,10 +36,10 @@ from simulator.faults import (
 from simulator.faults.campaign import Campaign, read_campaign
 from simulator.faults.kinds import KINDS
 from simulator.faults.outcomes import DETECTED, DETECTORS, DUE, OUTCOMES, REASONS, flag, numbers, to_frame
-from simulator.faults.policies import saturated
 from simulator.faults.run import run_list, subject_of
 from simulator.faults.table import BLOCK, SITES, as_dict, read_blocks, read_head, read_pieces, seeds, texts, write_head
 from simulator.faults.table import to_frame as table_frame
+from simulator.faults.targets.policies import saturated
 from simulator.layout import Choice
 from simulator.studies.faults.summary import summarise
 from tests.support.cases import alike, examples, over

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from simulator.faults.campaign import read_campaign
-from simulator.faults.program_target import ProgramTarget
+from simulator.faults.targets.program import ProgramTarget
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]

@@ -19,9 +19,9 @@ from simulator.applications.digits import Classifier
 from simulator.errors import ConfigError
 from simulator.faults import outcomes
 from simulator.faults.kinds import Group, population
-from simulator.faults.program_target import ProgramTarget
-from simulator.faults.single_run import SingleRun
 from simulator.faults.table import MODELS, SITES, Faults, empty
+from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.single_run import SingleRun
 from simulator.program.shipped import find_trace
 from simulator.views.faults.replay import replay
 from simulator.views.timeline import Timeline

@@ -18,9 +18,9 @@ from simulator.execute.tcgen05.example import COLUMN
 from simulator.execute.tcgen05.multiply import multiply
 from simulator.faults import outcomes
 from simulator.faults.kinds import Group, every_fault, population
-from simulator.faults.policies import saturated
 from simulator.faults.table import MODELS, SITES, Faults, empty
-from simulator.faults.tcgen05_target import Tcgen05Target
+from simulator.faults.targets.policies import saturated
+from simulator.faults.targets.tcgen05 import Tcgen05Target
 from simulator.views.faults.replay import replay
 from tests.support.cases import over
 

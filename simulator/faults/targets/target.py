@@ -21,7 +21,7 @@ from isa.errors import FAULT_POLICIES
 from isa.types import Bits
 from simulator.errors import ConfigError, did_you_mean
 from simulator.execute.mma import Arithmetic
-from simulator.faults.checksums import FalseAlarms
+from simulator.faults.detectors.checksums import FalseAlarms
 from simulator.faults.models import Edits, Mask, edits, moves
 from simulator.faults.outcomes import Results
 from simulator.faults.table import MODELS, SITES, Faults, as_dict
@@ -93,7 +93,7 @@ class FaultTarget(ABC):
     """What faults are injected into.
 
     Attributes:
-        policy: about metadata codes that are not defined, see `simulator.faults.policies`.
+        policy: about metadata codes that are not defined, see `simulator.faults.targets.policies`.
         arithmetic: "chip" or "exact".
     """
 
@@ -129,8 +129,8 @@ class FaultTarget(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Plain values from which `simulator.faults.subjects.make` makes the same target; the policy is not among
-        them."""
+        """Plain values from which `simulator.faults.targets.subjects.make` makes the same target; the policy is not
+        among them."""
 
     @abstractmethod
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:

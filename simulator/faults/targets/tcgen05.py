@@ -41,7 +41,7 @@ from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.multiply import matrices, multiply
 from simulator.execute.tcgen05.plan import Call
 from simulator.faults import outcomes
-from simulator.faults.checksums import (
+from simulator.faults.detectors.checksums import (
     Checksums,
     FalseAlarms,
     Predicted,
@@ -50,12 +50,12 @@ from simulator.faults.checksums import (
     predicted,
     real_operands,
 )
-from simulator.faults.execution import Executed
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, flag, judge, numbers, reason
-from simulator.faults.policies import mend
 from simulator.faults.table import SITES, Faults
-from simulator.faults.target import (
+from simulator.faults.targets.executed import Executed
+from simulator.faults.targets.policies import mend
+from simulator.faults.targets.target import (
     DIGEST_CHARACTERS,
     MOST_CASES,
     OTHERS,
@@ -92,7 +92,7 @@ class Tcgen05Target(FaultTarget):
         element: the type of A and B; empty for one of the kind's.
         d_type: for kinds f16 and f8f6f4: "f32" or "f16"; empty for f32 (s32 for i8).
         cases, seed: how many sets of operands there are, and the seed that they are drawn from.
-        policy: what is done about undefined codes, see `simulator.faults.policies`.
+        policy: what is done about undefined codes, see `simulator.faults.targets.policies`.
         arithmetic: "chip" or "exact".
         misaligned: "fault" or "follow".
         others: what metadata at the same address that this instruction does not read hold: "valid" codes, as in every

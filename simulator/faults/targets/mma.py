@@ -24,13 +24,21 @@ from simulator.arithmetic.random_operands import random_patterns, random_scales,
 from simulator.arithmetic.rows import sum_row
 from simulator.execute.mma import Scales, execute_mma, matrices, sum_of
 from simulator.faults import outcomes
-from simulator.faults.checksums import CALIBRATION, FRESH, Checksums, FalseAlarms, Predicted, predicted, real_operands
-from simulator.faults.detectors import code_checks
+from simulator.faults.detectors.checksums import (
+    CALIBRATION,
+    FRESH,
+    Checksums,
+    FalseAlarms,
+    Predicted,
+    predicted,
+    real_operands,
+)
+from simulator.faults.detectors.codes import code_checks
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, reason
-from simulator.faults.policies import multiply
 from simulator.faults.table import SITES, Faults
-from simulator.faults.target import MOST_CASES, OTHERS, SELECTOR, FaultTarget, Site, operand_site, refuse
+from simulator.faults.targets.policies import multiply
+from simulator.faults.targets.target import MOST_CASES, OTHERS, SELECTOR, FaultTarget, Site, operand_site, refuse
 from simulator.floating_point import guarded
 from simulator.layout import Choice, FormLayout, form_layout
 
@@ -48,7 +56,7 @@ class MmaTarget(FaultTarget):
         choice: the selector, and the ids of scale factors.
         cases: how many sets of operands there are.
         seed: the seed from which they are drawn.
-        policy: what is done about undefined codes, see `simulator.faults.policies`.
+        policy: what is done about undefined codes, see `simulator.faults.targets.policies`.
         arithmetic: "chip" or "exact".
         given: registers [case, word, lane] by operand, in place of drawn ones.
         others: what metadata that other selectors read hold: "valid" codes, as in every kernel, whose registers of

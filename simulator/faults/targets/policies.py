@@ -27,7 +27,7 @@ from simulator.execute.mma import Scales, execute_mma
 from simulator.execute.tcgen05.example import Shape, put_a, stored_a
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.execute.tcgen05.plan import Call
-from simulator.faults.detectors import Mask, code_checks
+from simulator.faults.detectors.codes import Mask, code_checks
 
 
 def saturated(sparsity: Sparsity) -> Bits:

@@ -2,8 +2,8 @@
 selectors of its instructions.
 
 In a row of a list, `case` is the warp (over all CTAs); `word` is the number of a 32-bit register, of a 32-bit word of
-shared memory, or the column of Tensor Memory; `lane` is the lane. `simulator.faults.injection` says what `at` and
-`until` mean.
+shared memory, or the column of Tensor Memory; `lane` is the lane. `simulator.faults.targets.injection` says what `at`
+and `until` mean.
 
 Faults that nothing can see are recognised without a run (`liveness`). Where warps run in lock step, many runs are made
 together (`lockstep`); what diverges from the others is run alone (`single_run`). The results are the same.
@@ -28,12 +28,12 @@ from isa.types import Bits
 from simulator.applications.stored import Stored, differing
 from simulator.chip.config import Config
 from simulator.faults import outcomes
-from simulator.faults.injection import FaultInjection, words_of
-from simulator.faults.lockstep import ROWS, LockstepRuns, members
 from simulator.faults.outcomes import Observed, Results, judge, reason
-from simulator.faults.single_run import Run, SingleRun
 from simulator.faults.table import Faults
-from simulator.faults.target import DIGEST_CHARACTERS, SELECTOR, WORD_MODELS, FaultTarget, Site, refuse
+from simulator.faults.targets.injection import FaultInjection, words_of
+from simulator.faults.targets.lockstep import ROWS, LockstepRuns, members
+from simulator.faults.targets.single_run import Run, SingleRun
+from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, WORD_MODELS, FaultTarget, Site, refuse
 from simulator.layout import FormLayout, form_layout
 from simulator.program.data import Array
 from simulator.simulation.liveness import Golden, Uses, register_uses

@@ -20,8 +20,8 @@ from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import addresses, reader
 from simulator.execute.tcgen05.fetch import Cta, codes, instruction_descriptor
-from simulator.faults.detectors import METADATA_RULES, code_checks
-from simulator.faults.injection import FaultInjection
+from simulator.faults.detectors.codes import METADATA_RULES, code_checks
+from simulator.faults.targets.injection import FaultInjection
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
 from simulator.simulation.group import Group

@@ -11,11 +11,11 @@ from typing import Annotated, Any, get_args
 from isa import IsaError, parse_target
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
-from simulator.faults.launch_target import LaunchTarget
-from simulator.faults.mma_target import MmaTarget
-from simulator.faults.program_target import ProgramTarget
-from simulator.faults.target import MOST_CASES, OTHERS, FaultTarget
-from simulator.faults.tcgen05_target import MISALIGNED, Tcgen05Target
+from simulator.faults.targets.launch import LaunchTarget
+from simulator.faults.targets.mma import MmaTarget
+from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.target import MOST_CASES, OTHERS, FaultTarget
+from simulator.faults.targets.tcgen05 import MISALIGNED, Tcgen05Target
 from simulator.layout import Choice as Choices
 from simulator.toml_tables import Between, Choice, Tables
 

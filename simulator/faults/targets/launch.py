@@ -28,12 +28,12 @@ from simulator.execute.cta_state import Outcome
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import reader
 from simulator.faults import outcomes
-from simulator.faults.detectors import METADATA_RULES
-from simulator.faults.injection import FaultInjection
+from simulator.faults.detectors.codes import METADATA_RULES
 from simulator.faults.outcomes import Observed, Results, judge, reason
-from simulator.faults.single_run import metadata_checks
 from simulator.faults.table import SITES, Faults
-from simulator.faults.target import DIGEST_CHARACTERS, WORD_MODELS, FaultTarget, Site, refuse, word_site
+from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.single_run import metadata_checks
+from simulator.faults.targets.target import DIGEST_CHARACTERS, WORD_MODELS, FaultTarget, Site, refuse, word_site
 from simulator.layout import FormLayout, form_layout
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Item, Kernel, Operation, link

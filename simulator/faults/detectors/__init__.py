@@ -1,0 +1,1 @@
+"""What looks for faults: checks of codes and checksums of products."""

@@ -1,0 +1,1 @@
+"""What faults are injected into: one instruction, a trace, a captured launch."""
