@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "simulator.tables",
+        "simulator.numpy_expression",
         "simulator.toml_tables",
         "simulator.parallel",
         "simulator.floating_point",

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from isa.targets import parse_target
 from simulator.check import launches
 from simulator.check.launch_finding import LaunchCheck
-from simulator.check.numpy_expression import ExpectationError, evaluate
 from simulator.inputs import ArrayFile
+from simulator.numpy_expression import ExpectationError, evaluate
 from simulator.program.capture import Capture, read_capture
 from simulator.program.capture_record import BufferSpec
 from simulator.program.capture_writer import words

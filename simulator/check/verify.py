@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from simulator.check.expected import wrong_elements
 from simulator.check.launch_finding import LaunchCheck, LaunchFinding
 from simulator.check.launches import check_launch
-from simulator.check.numpy_expression import ExpectationError
 from simulator.check.reference import from_other
 from simulator.floating_point import guarded
+from simulator.numpy_expression import ExpectationError
 from simulator.program.capture import Capture, read_capture
 from simulator.program.capture_writer import words
 from simulator.simulation.launch.call_arguments import Declared, Sizes

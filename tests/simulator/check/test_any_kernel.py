@@ -15,9 +15,9 @@ import pytest
 import isa
 import simulator
 from simulator.check.launch_finding import LaunchCheck, LaunchFinding, Side
-from simulator.check.numpy_expression import ExpectationError, evaluate
 from simulator.check.reference import with_reference
 from simulator.check.sarif import launch_sarif
+from simulator.numpy_expression import ExpectationError, evaluate
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
