@@ -161,7 +161,7 @@ def sprinkled(rng: np.random.Generator, patterns: Bits, element: ElementType, on
 def groups() -> list[tuple[Any, int]]:
     """Groups of faults, and how many of each are drawn for a form and selector; of codes and selectors: for each
     value."""
-    from simulator.faults.kinds import Group
+    from simulator.faults.group import Group
 
     return [
         (Group("bit", "e", "flip"), 14),
@@ -188,7 +188,9 @@ def groups() -> list[tuple[Any, int]]:
 
 def draw_faults(form: MmaForm, selector: int, first: int) -> Any:
     """The faults of one form and selector; ids from `first` on."""
-    from simulator.faults import kinds
+    from simulator.faults.kinds import code_values
+    from simulator.faults.population import drawn
+    from simulator.faults.population import population as population_of
     from simulator.faults.targets.mma import MmaTarget
     from simulator.layout import Choice
     from tests.golden.compare_faults import TARGET
@@ -199,9 +201,9 @@ def draw_faults(form: MmaForm, selector: int, first: int) -> Any:
     for number, (group, count) in enumerate(groups()):
         if group.where == "dead" and form.metadata.selectors == 1:
             continue  # every bit is read
-        population = kinds.population(group, subject.sites[group.site], subject.layout, len(CASES))
+        population = population_of(group, subject.sites[group.site], subject.layout, len(CASES))
         if group.kind == "code":
-            values = len(kinds.code_values(group, subject.layout))
+            values = len(code_values(group, subject.layout))
             places = population.size // len(CASES) // values
             index = np.concatenate(
                 [rng.choice(places, count, replace=False) * values + value for value in range(values)]
@@ -219,7 +221,7 @@ def draw_faults(form: MmaForm, selector: int, first: int) -> Any:
         parts.append(rows[rows["value"] < form.metadata.selectors] if group.kind == "selector" else rows)
     faults = np.concatenate(parts)
     faults["id"] = first + np.arange(len(faults))
-    return kinds.drawn(faults, SEED)
+    return drawn(faults, SEED)
 
 
 def make_list(folder: Path) -> None:

@@ -23,8 +23,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import simulator
-from simulator.faults.kinds import Group, population
+from simulator.faults.group import Group
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
+from simulator.faults.population import population
 from simulator.faults.table import MODELS, SITES, empty
 from simulator.faults.targets.tcgen05 import Tcgen05Target
 from simulator.lessons import check

@@ -16,6 +16,7 @@ from isa.errors import FAULT_POLICIES
 from simulator.cli import say
 from simulator.cli.answer import Meter, answer, format_of, is_terminal
 from simulator.cli.config_option import add_config, choose_config
+from simulator.cli.fault_options import add_group, keys_of
 from simulator.cli.verbs import positive
 from simulator.errors import without_controls
 from simulator.resources import folder
@@ -38,6 +39,7 @@ Of a captured launch, registers are PTX's virtual ones, not those that ptxas giv
 EPILOG = """\
 examples:
   tcsim faults list metadata --output list.csv
+  tcsim faults list kernel.json --where 'op=mma.sp role=e' --faults 1000 --output list.csv
   tcsim faults run list.csv --output results.csv --workers 2
   tcsim faults report results.csv
   tcsim faults report results.csv --output report.html
@@ -52,9 +54,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listed = actions.add_parser("list", help="write the faults of a campaign")
     names = ", ".join(sorted(path.stem for path in folder("campaigns").glob("*.toml")))
-    listed.add_argument("campaign", metavar="CAMPAIGN", help=f"a TOML file, or one that comes with tcsim: {names}")
+    listed.add_argument(
+        "campaign",
+        metavar="CAMPAIGN",
+        help=f"a TOML file, an opcode, a trace, a capture, or one that comes with tcsim: {names}",
+    )
     listed.add_argument("--output", metavar="LIST.csv", help="write there instead of to stdout")
-    listed.add_argument("--count", action="store_true", help="only say how many faults each group has")
+    listed.add_argument(
+        "--count", action="store_true", help="only say how many faults each group has, and what could be struck"
+    )
+    add_group(listed)
     run = actions.add_parser("run", help="inject the faults of a list")
     run.add_argument("list", metavar="LIST.csv", help="what `list` wrote")
     run.add_argument(
@@ -120,16 +129,14 @@ def _list(options: argparse.Namespace) -> str:
     from simulator.faults.table import texts, write_head
     from simulator.files import complete
 
-    campaign = read_campaign(options.campaign)
+    campaign = read_campaign(options.campaign, keys_of(options), options.seed)
     if options.count:
-        lines = [
-            f"{group.name}: {injected:,} of {size:,} faults"
-            for group, (injected, size) in zip(campaign.groups, campaign.counts(), strict=True)
-        ]
-        return "\n".join([*lines, f"{sum(injected for injected, _ in campaign.counts()):,} in all", ""])
-    head, blocks = write_head(campaign.about()), campaign.faults()
+        from simulator.views.faults.counted import counted
+
+        return counted(campaign)
+    head, blocks = write_head(campaign.about(), columns=campaign.columns), campaign.faults()
     first = next(blocks)  # before anything is written: what is wrong with the campaign shows here
-    parts = chain([head], ("\n".join([*texts(rows), ""]) for rows in chain([first], blocks)))
+    parts = chain([head], ("\n".join([*texts(rows, campaign.columns), ""]) for rows in chain([first], blocks)))
     if options.output is None:
         sys.stdout.writelines(map(without_controls, parts) if is_terminal(sys.stdout) else parts)
         return ""

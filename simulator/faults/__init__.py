@@ -12,8 +12,9 @@ program of them, runs. docs/faults.md describes the file formats, the fault mode
 from __future__ import annotations
 
 from simulator.errors import check_option
-from simulator.faults.kinds import Group, every_fault, population
+from simulator.faults.group import Group
 from simulator.faults.outcomes import MASKED, SDC
+from simulator.faults.population import every_fault, population
 from simulator.faults.results import read_results
 from simulator.faults.table import Faults
 from simulator.faults.targets.mma import MmaTarget

@@ -10,23 +10,25 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isa.errors import FAULT_POLICIES
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
-from simulator.faults.kinds import Group, Moments, Population, drawn, population
-from simulator.faults.table import BLOCK, Faults, seeds
+from simulator.faults.element_kinds import Population
+from simulator.faults.group import ENDLESS, Group
+from simulator.faults.groups import equip, plain, read_groups, subject_tables, with_keys
+from simulator.faults.models import OWN, own_bits
+from simulator.faults.moments import aims, blocks_of
+from simulator.faults.population import drawn, population
+from simulator.faults.table import BLOCK, CHECK, COLUMNS, DEFAULTS, Faults, seeds
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.subjects import PROGRAMS, make
 from simulator.faults.targets.target import FaultTarget
 from simulator.resources import folder
 from simulator.statistics import sample_size
-from simulator.toml_tables import Between, Choice, Tables, read_toml
+from simulator.toml_tables import Between, Choice, read_toml
 from simulator.version import __version__
-
-SHARED_SITES = ("shared", "tmem", "global")  # words that all warps of a CTA, or of the launch, share
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,9 @@ class Campaign:
                 reason = f"'{group.site}' is not a site of this subject"
                 self._fail(f"{group.name}.site", reason, ", ".join(self.subject.sites))
             try:
-                moments = self._moments(group)
-                one = population(group, site, self.subject.layout, len(self.subject.numbers), moments)
+                runs = self.subject if isinstance(self.subject, ProgramTarget | LaunchTarget) else None
+                blocks = None if runs is None else blocks_of(runs, group, self.path)
+                one = population(group, site, self.subject.layout, len(self.subject.numbers), blocks)
             except ConfigError as error:
                 raise ConfigError(self.path, error.key, error.reason, error.legal) from None
             if not one.size:
@@ -77,45 +80,12 @@ class Campaign:
             populations.append(one)
         return populations
 
-    def _moments(self, group: Group) -> Moments | None:
-        """By warp, when the faults of a group strike: only while the warp runs, a word that warps share once for each
-        CTA, and a selector where there is one. None for a subject without time."""
-        subject = self.subject
-        if not isinstance(subject, ProgramTarget | LaunchTarget):
-            return None
-        if group.site in SHARED_SITES:
-            warps, per_cta = group.warps or subject.numbers, subject.warps_of_a_cta
-            owners = [warp if group.site != "global" else 0 for warp in warps]
-            by_cta = {warp // per_cta: warp for warp in reversed(owners)}
-            if group.warps and len(by_cta) < len(group.warps):
-                legal = "one warp of a CTA, whose instructions are counted"
-                self._fail(f"{group.name}.warps", f"several warps of a CTA, which share site {group.site}", legal)
-            warps = sorted(by_cta.values())
-        else:
-            warps = list(group.warps or subject.numbers)
-        return [(warp, self._times(group, warp)) for warp in warps]
-
-    def _times(self, group: Group, warp: int) -> NDArray[np.int64]:
-        """The times at which a fault of a group can strike a warp, in its instructions or in cycles."""
-        subject = self.subject
-        assert isinstance(subject, ProgramTarget | LaunchTarget)
-        end = subject.instructions(warp)
-        if group.clock == "cycle" and isinstance(subject, ProgramTarget):
-            _need_config(self.path, subject)
-            issued = subject.session.issue_cycles.get(warp)
-            end = 1 + int(issued[-1]) if issued is not None and len(issued) else 0
-        times = np.arange(end) if group.at == "any" else np.atleast_1d(np.array(group.at, np.int64))
-        times = times[times <= end]  # the end itself: before what is stored there
-        if group.site == "selector" and isinstance(subject, ProgramTarget) and group.clock != "cycle":
-            there = [subject.selects(warp, index) for index in range(subject.instructions(warp))]
-            has = np.array([*there, False, any(there)])  # -1: all of the warp's
-            times = times[has[times]]
-        return times
-
     def _check(self, group: Group, rows: Faults) -> None:
         """ConfigError for faults that a run would refuse."""
         try:
             self.subject.check(rows)
+            mine = rows[rows["model"] == OWN]
+            own_bits(mine, mine["mask"], mine["value"], self.subject.own)
         except ConfigError as error:
             self._fail(f"{group.name}.{error.key}", error.reason, error.legal)
 
@@ -144,10 +114,9 @@ class Campaign:
                 rows = one.make(part)
                 rows["id"] = first + start + np.arange(len(part))
                 rows["group"] = number
-                if group.clock == "cycle" and isinstance(self.subject, ProgramTarget):
-                    _need_config(self.path, self.subject)
+                if group.clock == "cycle" and isinstance(self.subject, ProgramTarget) and not aims(group):
                     rows = self.subject.at_cycles(rows)
-                rows = drawn(rows, self.seed)
+                rows = drawn(rows, self.seed, one)
                 self._check(group, rows)
                 yield rows
             first += injected
@@ -160,6 +129,18 @@ class Campaign:
         chosen = np.random.Generator(np.random.Philox(entropy)).choice(size, injected, replace=False, shuffle=False)
         return np.sort(chosen)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the campaign's list: those that its groups need, and the check of each row."""
+        needed = {
+            "along": any(group.along or group.kind == "pattern" for group in self.groups),
+            "span": any(group.along or group.kind == "pattern" for group in self.groups),
+            "period": any(group.period for group in self.groups),
+            "duty": any(group.period for group in self.groups),
+            "weight": any(group.at == "intervals" for group in self.groups),
+        }
+        return (*COLUMNS, *(name for name in DEFAULTS if needed[name]), CHECK)
+
     def about(self) -> dict[str, object]:
         """The head of the campaign's list of faults. It holds enough to inject each fault again without the campaign
         file."""
@@ -167,7 +148,8 @@ class Campaign:
         counts = self.counts()
         groups = [
             {name: getattr(group, name) for name in ("name", "site", "kind", "where")}
-            | {"faults": injected, "population": 0 if group.kind == "word" else size}
+            | {"faults": injected, "population": 0 if group.kind in ENDLESS else size}
+            | plain(group, self.path)
             for group, (injected, size) in zip(self.groups, counts, strict=True)
         ]
         return {
@@ -190,14 +172,20 @@ class Campaign:
 # Reading
 
 
-def read_campaign(path: str | Path) -> Campaign:
-    """A campaign from its file, or by the name of one that comes with tcsim.
+def read_campaign(path: str | Path, group: Mapping[str, Any] | None = None, seed: int | None = None) -> Campaign:
+    """A campaign from its file, or by the name of one that comes with tcsim; or one of a single group for a subject.
+
+    Args:
+        path: the file or the name; or an opcode, a trace, or a capture (a path that ends with .json).
+        group: keys of [[faults]] that go before those of every group of the file; of a subject, those of its group.
+        seed: in place of the campaign's.
 
     Raises:
         ConfigError: a file that cannot be read, unknown or missing keys, values that mean nothing; says which and what
             would be right.
     """
-    tables = read_toml(path, folder("campaigns"), "campaign", "docs/faults.md")
+    tables = subject_tables(path) or read_toml(path, folder("campaigns"), "campaign", "docs/faults.md")
+    tables = with_keys(tables, group or {}, seed)
     tables.known("", tables.values, ("campaign", "subject", "faults"))
     head = tables.record(_Head, "campaign", tables.values.get("campaign", {}))
     subject = tables.values.get("subject", {})
@@ -205,39 +193,6 @@ def read_campaign(path: str | Path) -> Campaign:
         tables.fail("subject", "is no table, or has what [campaign] says", "[subject] with an opcode or a trace")
     values = subject | {"arithmetic": head.arithmetic} | ({} if set(PROGRAMS) & subject.keys() else {"seed": head.seed})
     target = make(tables.path, values, head.policy)
-    groups = [_group(tables, place, row, target) for place, row in tables.rows("faults")]
-    return Campaign(tables.path, head.name or Path(path).stem, head.seed, target, tuple(groups))
-
-
-def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarget) -> Group:
-    """A [[faults]] table as a `Group`; ConfigError for keys or values that do not fit the target."""
-    name = f"{row.get('site')} {row.get('kind')}"
-    group = tables.record(Group, place, {"name": name, **row})
-    if group.kind == "selector" and group.site != "selector":
-        tables.fail(f"{place}.site", f"'{group.site}' with kind selector", "selector")
-    if group.count and group.margin:
-        legal = "a count, or margin and confidence, or neither for every fault"
-        tables.fail(f"{place}.count", "is given with a margin", legal)
-    if group.kind == "word" and not group.count:
-        tables.fail(f"{place}.count", "is missing: random words have no end", "how many")
-    given = [key for key in ("at", "until", "clock", "warps") if key in row]
-    if not isinstance(target, ProgramTarget | LaunchTarget):
-        if given:
-            tables.fail(f"{place}.{given[0]}", "is of traces and launches alone", "leave it out")
-        return group
-    if group.clock == "cycle" and isinstance(target, LaunchTarget):
-        tables.fail(f"{place}.clock", "cycles of a launch", "instruction")
-    every = tuple(target.numbers)
-    if not set(group.warps) <= set(every):
-        legal = f"warps with a program: {', '.join(map(str, every))}"
-        tables.fail(f"{place}.warps", f"{list(group.warps)}", legal)
-    if group.clock == "cycle" and isinstance(target, ProgramTarget):
-        _need_config(tables.path, target)
-    return group
-
-
-def _need_config(path: str, target: ProgramTarget) -> None:
-    """ConfigError if a program has no config, which faults at a cycle need."""
-    if target.config is None:
-        legal = "the name of a config, such as h100_sxm"
-        raise ConfigError(path, "subject.config", "is missing: faults at a cycle need a chip's times", legal)
+    groups = read_groups(tables, target)
+    equip(target, [plain(group, tables.path) for group in groups], tables.path)
+    return Campaign(tables.path, head.name or Path(path).stem, head.seed, target, groups)

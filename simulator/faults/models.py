@@ -2,12 +2,12 @@
 wherever the word is.
 
 A model says what the bits under a mask become; the other bits of the word stay as they are. Adding a model takes one
-line of `BY_NAME`.
+line of `BY_NAME`. A fault may have several places (`simulator.faults.spread`): the model is applied at each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,10 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.types import Bits
+from simulator.faults.own import OwnModel
+from simulator.faults.patterns import Pattern
+from simulator.faults.spread import Places, Site, moved, places
 from simulator.faults.table import MODELS, Faults
 
 Mask = NDArray[np.bool_]
-Reader = Callable[[Any, Any], Bits]
+Reader = Callable[..., Bits]
+OwnModels = Mapping[int, OwnModel]
+"""Models of one's own, by the number of the group whose faults have them."""
 
 
 class Model(NamedTuple):
@@ -29,7 +34,8 @@ class Model(NamedTuple):
             on integers and on arrays.
         mask: the bits that the model concerns; 0 for those of the row's mask.
         other: which word is the other word: "" for none, "lane" for the same word of `lane2`, "swap" for `word2` of
-            `lane2`, whose bits under `mask2` become those of this word in turn.
+            `lane2`, whose bits under `mask2` become those of this word in turn, "before" for the word as it was before
+            the instruction that writes it.
     """
 
     becomes: Callable[[Any, Any, Any], Any]
@@ -48,11 +54,14 @@ BY_NAME = MappingProxyType(
         "swap": Model(lambda now, value, other: other, 0, "swap"),
         "selector": Model(lambda now, value, other: value, 3),
         "align": Model(lambda now, value, other: value << 16, 0xFFFF0000),
+        "own": Model(lambda now, value, other: other),
+        "lost": Model(lambda now, value, other: other, 0xFFFFFFFF, "before"),
     }
 )
 assert tuple(BY_NAME) == MODELS
+OWN, LOST = MODELS.index("own"), MODELS.index("lost")
 _MASKS = np.array([model.mask for model in BY_NAME.values()], np.uint32)
-_MOVES = np.array([bool(model.other) for model in BY_NAME.values()])
+_MOVES = np.array([model.other in ("lane", "swap") for model in BY_NAME.values()])
 _SWAPS = np.array([model.other == "swap" for model in BY_NAME.values()])
 
 
@@ -68,92 +77,129 @@ def moves(faults: Faults) -> Mask:
 
 
 class Edits(NamedTuple):
-    """What faults change, as arrays with one entry for each fault: a word, and for a swap a second word (for the others
-    the second one has no change).
+    """What faults change: words, as arrays with one entry for each changed word, those of a fault together.
 
     Attributes:
+        faults: how many faults there are.
+        fault: which of them changes the word; ascending.
         word, lane, before, invert: the place, the word there before, and which of its bits change.
-        word2, lane2, before2, invert2: the same for the second place.
-        live, live2: the bits of both words that are read.
+        live: the bits of the word that are read.
     """
 
-    word: Any
-    lane: Any
+    faults: int
+    fault: NDArray[np.int64]
+    word: NDArray[np.int64]
+    lane: NDArray[np.int64]
     before: Bits
     invert: Bits
-    word2: Any
-    lane2: Any
-    before2: Bits
-    invert2: Bits
     live: Bits
-    live2: Bits
 
     @property
     def changed(self) -> Mask:
-        """Whether each fault changes anything."""
-        return np.asarray((self.invert | self.invert2) != 0)
+        """Whether each fault changes anything: bool [fault]."""
+        return self._any(self.invert != 0)
 
     @property
     def read(self) -> Mask:
-        """Whether each fault changes a bit that is read."""
-        return np.asarray((self.invert & self.live | self.invert2 & self.live2) != 0)
+        """Whether each fault changes a bit that is read: bool [fault]."""
+        return self._any((self.invert & self.live) != 0)
+
+    def _any(self, of: Mask) -> Mask:
+        found = np.zeros(self.faults, np.bool_)
+        found[self.fault[of]] = True
+        return found
 
     @property
     def stored(self) -> Bits:
-        """What changes in words of which any bit is read, uint32 [fault, 2]. A check code that is stored beside each
-        word looks at this."""
-        return np.stack(
-            [np.where(self.live != 0, self.invert, 0), np.where(self.live2 != 0, self.invert2, 0)], axis=1
-        ).astype(np.uint32)
+        """What changes in words of which any bit is read, uint32 [fault, n], filled up with zeros. A check code that is
+        stored beside each word looks at this."""
+        number = np.arange(len(self.fault)) - np.searchsorted(self.fault, self.fault)
+        found = np.zeros((self.faults, 1 + int(number.max(initial=0))), np.uint32)
+        found[self.fault, number] = np.where(self.live != 0, self.invert, 0)
+        return found
 
     def rows(self, index: Any) -> Edits:
-        """The edits of some of the faults."""
-        return Edits(*(column[index] for column in self))
+        """The edits of some of the faults, by their numbers in ascending order, or of one."""
+        chosen = np.atleast_1d(np.asarray(index, np.int64))
+        number = np.searchsorted(chosen, self.fault)
+        mine = chosen[np.minimum(number, len(chosen) - 1)] == self.fault if len(chosen) else number < 0
+        columns: list[Any] = [column[mine] for column in self[2:]]
+        return Edits(len(chosen), number[mine], *columns)
 
     def changes(self) -> list[tuple[int, int, int, int]]:
-        """The changes of one fault (from `rows` with a single number): word, lane, and the word there before and after.
-        There is one change, or two for a swap."""
-        word, lane, before, invert, word2, lane2, before2, invert2, *_ = (int(column) for column in self)
-        first = (word, lane, before, before ^ invert)
-        return [first] if (word2, lane2) == (word, lane) else [first, (word2, lane2, before2, before2 ^ invert2)]
+        """The changes of one fault (from `rows` with a single number): word, lane, and the word there before and
+        after."""
+        columns = self.word, self.lane, self.before, self.before ^ self.invert
+        return [tuple(map(int, row)) for row in zip(*columns, strict=True)]  # type: ignore[misc] # four of them
 
 
-def edits(faults: Faults, read: Reader, live: Bits) -> Edits:
+def edits(faults: Faults, read: Reader, site: Site, own: OwnModels, patterns: Sequence[Pattern]) -> Edits:
     """What faults of one site change.
 
     Args:
         faults: the rows of the list.
-        read: the function that gives the words without faults at places (word, lane).
-        live: the bits that are read, uint32 [word, lane].
+        read: the function that gives the words without faults of faults (by their numbers) at places (word, lane);
+            with a fourth argument, what those words held before they were written.
+        site: the site.
+        own, patterns: the models of one's own, and the patterns of places.
     """
-    model, word, lane, mask = faults["model"], faults["word"], faults["lane"], bits_of(faults)
+    first = Places(np.arange(len(faults)), faults["word"].astype(np.int64), faults["lane"].astype(np.int64),
+                   bits_of(faults))  # fmt: skip
+    all_places = places(faults, first, site, patterns)
+    parts = [_struck(faults, all_places, read, own)]
+    swap = np.flatnonzero(_SWAPS[faults["model"]])
+    if len(swap):
+        parts.append(_swapped(faults, swap, read))
+    fault, word, lane, before, invert = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return _merged(len(faults), fault, word, lane, before, invert, site.live)
+
+
+def _struck(faults: Faults, at: Places, read: Reader, own: OwnModels) -> tuple[Any, ...]:
+    """What the models make of the words at their places: fault, word, lane, before, invert."""
+    rows = faults[at.fault]
+    model, mask, first = rows["model"], at.mask, bits_of(rows)
     swap = _SWAPS[model]
-    word2, lane2 = np.where(swap, faults["word2"], word), np.where(_MOVES[model], faults["lane2"], lane)
-    before, before2 = read(word, lane), read(word2, lane2)
-    other = np.where(swap, _moved(before2, faults["mask2"], mask), before2)
-    becomes = np.zeros(len(faults), np.uint32)
+    word2, lane2 = np.where(swap, rows["word2"], at.word), np.where(_MOVES[model], rows["lane2"], at.lane)
+    before, other = read(at.fault, at.word, at.lane), read(at.fault, word2, lane2)
+    other = np.where(swap, moved(other, rows["mask2"], mask), other)
+    lost = np.flatnonzero(model == LOST)
+    if len(lost):
+        other[lost] = read(at.fault[lost], at.word[lost], at.lane[lost], True)
+    value = np.where(first == mask, rows["value"], moved(rows["value"], first, mask))
+    becomes = np.zeros(len(rows), np.uint32)
     for number in np.unique(model).tolist():
         mine = model == number
-        becomes[mine] = BY_NAME[MODELS[number]].becomes(before[mine], faults["value"][mine], other[mine])
-    invert = ((before ^ becomes) & mask).astype(np.uint32)
-    back = (before2 ^ _moved(before, mask, faults["mask2"])) & faults["mask2"]
-    invert2 = np.where(swap, back, 0).astype(np.uint32)
-    here = (word2 == word) & (lane2 == lane)
-    invert ^= np.where(here, invert2, 0).astype(np.uint32)
-    apart = swap & ~here
-    lane2 = np.where(apart, lane2, lane)
-    return Edits(
-        word, lane, before, invert, word2, lane2, before2, np.where(apart, invert2, 0).astype(np.uint32),
-        live[word, lane], live[word2, lane2],
-    )  # fmt: skip
+        if number == OWN:
+            becomes[mine] = own_bits(rows[mine], mask[mine], before[mine], own)
+        else:
+            becomes[mine] = BY_NAME[MODELS[number]].becomes(before[mine], value[mine], other[mine])
+    return at.fault, at.word, at.lane, before, ((before ^ becomes) & mask).astype(np.uint32)
 
 
-def _moved(words: Bits, source: Bits, to: Bits) -> Bits:
-    """The bits under one mask, moved to the places of another mask."""
-    return (((words & source) >> _low(source)) << _low(to)).astype(np.uint32)
+def _swapped(faults: Faults, swap: Any, read: Reader) -> tuple[Any, ...]:
+    """What swaps make of their second places."""
+    rows = faults[swap]
+    word2, lane2 = rows["word2"].astype(np.int64), rows["lane2"].astype(np.int64)
+    before, other = read(swap, word2, lane2), read(swap, rows["word"].astype(np.int64), rows["lane"].astype(np.int64))
+    back = (before ^ moved(other, bits_of(rows), rows["mask2"])) & rows["mask2"]
+    return swap, word2, lane2, before, back.astype(np.uint32)
 
 
-def _low(mask: Bits) -> Bits:
-    """The position of the lowest bit that is set; 0 if none is set."""
-    lowest = mask & (~mask + np.uint32(1))
-    return np.where(mask == 0, 0, np.bitwise_count(lowest - np.uint32(1))).astype(np.uint32)
+def _merged(count: int, fault: Any, word: Any, lane: Any, before: Bits, invert: Bits, live: Bits) -> Edits:
+    """Edits in the order of their faults, each word once for each fault."""
+    order = np.lexsort((lane, word, fault))
+    fault, word, lane, before, invert = (column[order] for column in (fault, word, lane, before, invert))
+    same = (np.diff(fault) == 0) & (np.diff(word) == 0) & (np.diff(lane) == 0)
+    starts = np.flatnonzero(np.concatenate([np.ones(min(len(fault), 1), np.bool_), ~same]))
+    invert = np.bitwise_xor.reduceat(invert, starts) if len(starts) else invert
+    word, lane = word[starts], lane[starts]
+    return Edits(count, fault[starts], word, lane, before[starts], invert, live[word, lane])
+
+
+def own_bits(rows: Faults, mask: Bits, before: Bits, own: OwnModels) -> Bits:
+    """What models of one's own make of words, uint32 [row]; the rows are those of one or several groups."""
+    found = np.zeros(len(rows), np.uint32)
+    for group in np.unique(rows["group"]).tolist():
+        mine = rows["group"] == group
+        found[mine] = own[group].of(before[mine], mask[mine], rows["value"][mine], rows["seed"][mine])
+    return found

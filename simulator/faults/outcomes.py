@@ -35,6 +35,7 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("first_column", "i4"), ("detectors", "u1"), ("class_changed", "i4"),
 )  # fmt: skip
 DTYPE = np.dtype(list(FIELDS))
+COLUMNS = tuple(name for name, _ in FIELDS if name != "id")
 Results = NDArray[Any]
 Mask = NDArray[np.bool_]
 MASKED, SDC, DETECTED, DUE, HANG = range(len(OUTCOMES))

@@ -18,9 +18,9 @@ from simulator.faults import outcomes, table
 from simulator.faults.table import HEXADECIMAL, FaultList, Kind, read_head
 from simulator.progress import Progress, unseen
 
-_FIELDS = dict((*table.FIELDS, *outcomes.FIELDS))
-RESULTS = Kind("# tcsim fault results 1", tuple(_FIELDS), "file of results", "tcsim faults run")
-_TEXT = ("model", "site", "outcome", "reason", "detectors")
+_FIELDS = dict((*table.FIELDS, *table.MORE, *outcomes.FIELDS))
+RESULTS = Kind("# tcsim fault results 1", tuple(_FIELDS), "file of results", "tcsim faults run", tuple(table.DEFAULTS))
+_TEXT = ("model", "site", "along", "outcome", "reason", "detectors")
 _BLOCK = 1 << 16  # rows that are read together
 
 
@@ -40,7 +40,12 @@ def blocks(found: FaultList) -> Iterator[Any]:
     import pandas as pd
 
     numbers = {name: np.dtype(kind) for name, kind in _FIELDS.items() if name not in _TEXT}
-    types: dict[str, Any] = {name: numbers.get(name, str) for name in _FIELDS if name not in HEXADECIMAL}
+    types: dict[str, Any] = {name: numbers.get(name, str) for name in found.columns if name not in HEXADECIMAL}
+    absent = {
+        name: table.NAMED[name][int(value)] if name in table.NAMED else numbers[name].type(value)
+        for name, value in table.DEFAULTS.items()
+        if name not in found.columns
+    }
     how: dict[str, Any] = {
         "skiprows": len(found.about) + 1, "dtype": types, "converters": dict.fromkeys(HEXADECIMAL, _hexadecimal),
         "keep_default_na": False, "chunksize": _BLOCK, "index_col": False,
@@ -48,7 +53,7 @@ def blocks(found: FaultList) -> Iterator[Any]:
     try:
         with pd.read_csv(found.path, **how) as reader:
             for frame in reader:
-                yield frame.astype({name: numbers[name] for name in HEXADECIMAL})
+                yield frame.assign(**absent).astype({name: numbers[name] for name in HEXADECIMAL})[list(_FIELDS)]
     except (ValueError, OverflowError) as error:
         reason = f"is no file of results ({error})".replace("\n", " ")
         raise TraceError(str(found.path), 0, 0, reason, "results that 'tcsim faults run' wrote") from None

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from simulator.errors import Error, TraceError
 from simulator.faults import outcomes, table
+from simulator.faults.groups import equip
 from simulator.faults.outcomes import Results
 from simulator.faults.results import RESULTS
-from simulator.faults.table import BLOCK, FaultList, Faults, write_head
+from simulator.faults.table import BLOCK, CHECK, COLUMNS, FaultList, Faults, write_head
 from simulator.faults.targets.subjects import listed, make
 from simulator.faults.targets.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
 from simulator.files import complete, reading
@@ -36,6 +38,7 @@ def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
     """
     try:
         subject = make(str(found.path), listed(found.about["subject"]), policy or found.about["policy"])
+        equip(subject, json.loads(found.about.get("groups", "[]")), str(found.path))
         digest = found.about["operands"]
     except Error:
         raise
@@ -135,18 +138,20 @@ def _inject(
     tell()
     pieces = table.read_pieces(found, ((rows.start, rows.stop) for rows in missing))
     tasks = ((first // size, faults) for first, faults in pieces)
-    key = json.dumps([found.about["subject"], subject.policy])
+    columns = [name for name in found.columns if name != CHECK]
+    groups = found.about.get("groups", "[]")
+    key = json.dumps([found.about["subject"], subject.policy, groups, str(found.path), columns])
     for number, text in worked(work, key, tasks, *worked_by, len(missing), tell):
         parts.keep(number, text)
         done += len(_rows(number, size, found.rows))
         tell()
 
 
-def joined(faults: Faults, results: Results) -> str:
-    """Rows of results, each of them the fault followed by its outcome."""
+def joined(faults: Faults, results: Results, columns: Sequence[str] = COLUMNS) -> str:
+    """Rows of results, each of them the fault, with these columns, followed by its outcome."""
     return "".join(
         f"{fault},{result.split(',', 1)[1]}\n"
-        for fault, result in zip(table.texts(faults), outcomes.texts(results), strict=True)
+        for fault, result in zip(table.texts(faults, columns), outcomes.texts(results), strict=True)
     )
 
 
@@ -162,7 +167,8 @@ def _head(faults: FaultList, subject: FaultTarget) -> str:
     alarms = subject.false_alarms()
     if alarms is not None:
         about["abft_false_alarms"] = f"{alarms.failed} of {alarms.products}"
-    return write_head(about, RESULTS)
+    columns = [name for name in faults.columns if name != CHECK]
+    return write_head(about, RESULTS, (*columns, *outcomes.COLUMNS))
 
 
 def _digest(path: Path) -> str:
@@ -175,6 +181,7 @@ def _digest(path: Path) -> str:
 def work(key: str, faults: Faults) -> bytes:
     """The results of one block as text; the target is made once in each process."""
     if key not in _subjects:
-        values, policy = json.loads(key)
+        values, policy, groups, path, _ = json.loads(key)
         _subjects[key] = make("a list", listed(values), policy)
-    return joined(faults, _subjects[key].run(faults)).encode()
+        equip(_subjects[key], json.loads(groups), path)
+    return joined(faults, _subjects[key].run(faults), json.loads(key)[-1]).encode()

@@ -4,12 +4,21 @@ inject it again.
 The columns are: id; group (which of the campaign's groups of faults); seed (for what the fault itself draws); case
 (which operands, or which warp); model; site; word, lane, mask (the bits that it concerns); value (what is written, by
 models that write); word2, lane2, mask2 (the other place, of models that move); at, until (dynamic instructions of the
-warp, or cycles; -1: the whole run). Files of results have the same shape and more columns.
+warp, or cycles; -1: the whole run). Lists have these columns alone, and of the following ones those that they need:
+
+    along, span   a fault of `span` places, which follow each other along words, lanes, rows or columns of the operand;
+                  "pattern": the places of the campaign's pattern `span`
+    period, duty  an intermittent fault: of each `period` instructions it holds in the first `duty`; 0: always
+    weight        what the fault stands for, such as the cycles for which its word holds this value
+    check         the CRC-32 of the row before it, in hexadecimal digits
+
+Files of results have the same shape and more columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +30,7 @@ from simulator.errors import TraceError
 from simulator.faults.head import check_head
 from simulator.inputs import InputError, input_path
 
-MODELS = ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector", "align")
+MODELS = ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector", "align", "own", "lost")
 SITES = (
     "a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared",
     "base_d", "base_a", "base_e", "registers", "tmem", "global",
@@ -31,24 +40,38 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("lane", "u4"), ("mask", "u4"), ("value", "u4"), ("word2", "u4"), ("lane2", "i4"), ("mask2", "u4"), ("at", "i8"),
     ("until", "i8"),
 )  # fmt: skip
-DTYPE = np.dtype(list(FIELDS))
+MORE: tuple[tuple[str, str], ...] = (
+    ("along", "u1"), ("span", "u4"), ("period", "i8"), ("duty", "i8"), ("weight", "f8"),
+)  # fmt: skip
+"""Fields that a list has columns for where a fault of it is not what `DEFAULTS` says."""
+DEFAULTS: Mapping[str, float] = {"along": 0, "span": 1, "period": 0, "duty": 0, "weight": 1.0}
+ALONG = ("", "words", "lanes", "rows", "columns", "pattern")
+DTYPE = np.dtype([*FIELDS, *MORE])
 COLUMNS = tuple(name for name, _ in FIELDS)
+CHECK = "check"
 Faults = NDArray[Any]
-NAMED: Mapping[str, tuple[str, ...]] = {"model": MODELS, "site": SITES}
+NAMED: Mapping[str, tuple[str, ...]] = {"model": MODELS, "site": SITES, "along": ALONG}
 HEXADECIMAL = ("seed", "mask", "value", "mask2")
 BLOCK = 1 << 15  # rows of a list that are read together
 
 
 class Kind(NamedTuple):
-    """A kind of file: its first line, its columns, what it is called, and which command writes it."""
+    """A kind of file: its first line, its columns, what it is called, which command writes it, and which of the columns
+    a file may lack."""
 
     head: str
     columns: tuple[str, ...]
     what: str
     writer: str
+    optional: Collection[str] = ()
+
+    def has(self, columns: Sequence[str]) -> bool:
+        """Whether a file can have just these columns."""
+        given = iter(self.columns)
+        return all(name in given for name in columns) and set(self.columns) - set(columns) <= set(self.optional)
 
 
-LIST = Kind("# tcsim faults 1", COLUMNS, "list of faults", "tcsim faults list")
+LIST = Kind("# tcsim faults 1", (*COLUMNS, *DEFAULTS, CHECK), "list of faults", "tcsim faults list", (*DEFAULTS, CHECK))
 
 
 class FaultList(NamedTuple):
@@ -58,17 +81,21 @@ class FaultList(NamedTuple):
         path: the file.
         about: what its head says: campaign, seed, opcode, digest, ...
         rows: how many rows it has.
+        columns: the columns that it has.
     """
 
     path: Path
     about: dict[str, str]
     rows: int
+    columns: tuple[str, ...] = COLUMNS
 
 
 def empty(count: int) -> Faults:
     """Rows of zeros, that stand for the whole run and have no second place."""
     faults = np.zeros(count, DTYPE)
     faults["lane2"] = faults["at"] = faults["until"] = -1
+    for name, value in DEFAULTS.items():
+        faults[name] = value
     return faults
 
 
@@ -83,22 +110,33 @@ def seeds(campaign: int, ids: NDArray[np.integer]) -> NDArray[np.uint64]:
         return z ^ (z >> np.uint64(31))
 
 
-def texts(faults: Faults) -> list[str]:
-    """The rows of a list as lines of CSV."""
+def texts(faults: Faults, names: Sequence[str] = COLUMNS) -> list[str]:
+    """The rows of a list as lines of CSV, with these columns."""
     columns = []
-    for name in COLUMNS:
+    for name in (name for name in names if name != CHECK):
         values = faults[name].tolist()
         if name in NAMED:
             columns.append([NAMED[name][value] for value in values])
         else:
-            columns.append([f"{value:#x}" for value in values] if name in HEXADECIMAL else list(map(str, values)))
-    return [",".join(row) for row in zip(*columns, strict=True)]
+            columns.append([f"{value:#x}" for value in values] if name in HEXADECIMAL else list(map(repr, values)))
+    rows = [",".join(row) for row in zip(*columns, strict=True)]
+    return [f"{row},{checksum(row)}" for row in rows] if CHECK in names else rows
+
+
+def checksum(row: str) -> str:
+    """The CRC-32 of a row's text, eight hexadecimal digits."""
+    return f"{zlib.crc32(row.encode()):08x}"
+
+
+def columns_of(faults: Faults) -> tuple[str, ...]:
+    """The columns that rows need: those of every list, and the others in which one differs from its default."""
+    return (*COLUMNS, *(name for name, value in DEFAULTS.items() if (faults[name] != value).any()))
 
 
 def as_dict(fault: Any) -> dict[str, Any]:
     """One row of a list as a dictionary of words and numbers."""
-    row: dict[str, Any] = {name: fault[name].item() for name in COLUMNS}
-    return row | {name: names[row[name]] for name, names in NAMED.items()}
+    row: dict[str, Any] = {name: fault[name].item() for name in columns_of(fault)}
+    return row | {name: names[row[name]] for name, names in NAMED.items() if name in row}
 
 
 def to_frame(rows: Faults, named: Mapping[str, tuple[str, ...]] = NAMED) -> Any:
@@ -114,10 +152,10 @@ def to_frame(rows: Faults, named: Mapping[str, tuple[str, ...]] = NAMED) -> Any:
 # Files
 
 
-def write_head(about: Mapping[str, object], kind: Kind = LIST) -> str:
+def write_head(about: Mapping[str, object], kind: Kind = LIST, columns: Sequence[str] = COLUMNS) -> str:
     """The lines at the beginning of a file: what it is, then the names of the columns."""
     lines = [kind.head, *(f"# {name}: {str(value).replace(chr(10), ' ')}" for name, value in about.items())]
-    return "\n".join([*lines, ",".join(kind.columns), ""])
+    return "\n".join([*lines, ",".join(columns), ""])
 
 
 def read_head(given: str | Path, kind: Kind = LIST) -> FaultList:
@@ -127,7 +165,6 @@ def read_head(given: str | Path, kind: Kind = LIST) -> FaultList:
         TraceError: the file is of another kind, cut short, or cannot be read; a value of its head is not legal.
     """
     about: dict[str, str] = {}
-    columns = ",".join(kind.columns)
     try:
         path = input_path(given, f"a {kind.what}")
         with path.open(encoding="utf-8", newline="") as stream:
@@ -143,8 +180,10 @@ def read_head(given: str | Path, kind: Kind = LIST) -> FaultList:
                 if name in about:
                     raise TraceError(str(path), number, 1, f"'{name}' stands in the head twice", "once")
                 about[name] = value
-            if line.rstrip() != columns:
-                raise TraceError(str(path), number, 1, f"other columns than those of a {kind.what}", columns)
+            columns = tuple(line.rstrip().split(","))
+            if not kind.has(columns):
+                legal = ",".join(kind.columns)
+                raise TraceError(str(path), number, 1, f"other columns than those of a {kind.what}", legal)
             count = sum(1 for _ in stream)
     except InputError as error:
         shown = str(given) if isinstance(given, (str, Path)) else ""
@@ -157,7 +196,7 @@ def read_head(given: str | Path, kind: Kind = LIST) -> FaultList:
     if not stated.isdecimal() or int(stated) != count:
         reason = f"{count} rows, but its head says {stated or 'nothing'}: cut short?"
         raise TraceError(str(path), 0, 0, reason, "the whole file")
-    return FaultList(path, about, count)
+    return FaultList(path, about, count, columns)
 
 
 def read_blocks(found: FaultList) -> Iterator[Faults]:
@@ -175,41 +214,62 @@ def read_pieces(found: FaultList, pieces: Iterable[tuple[int, int]]) -> Iterator
         row = 0
         for first, last in pieces:
             part = islice(lines, first - row, last - row)
-            yield first, _parsed(found.path, [text.rstrip("\r\n").split(",") for text in part], line + first + 1)
+            yield first, _parsed(found, [text.rstrip("\r\n") for text in part], line + first + 1)
             row = last
 
 
-def _parsed(path: Path, rows: list[list[str]], line: int) -> Faults:
-    """The rows of a list from cells of text; TraceError names the line of the first row that is wrong."""
-    faults = np.zeros(len(rows), DTYPE)
+def _parsed(found: FaultList, lines: list[str], line: int) -> Faults:
+    """The rows of a list from lines of text; TraceError names the line of the first row that is wrong."""
+    rows, faults = [text.split(",") for text in lines], empty(len(lines))
     try:
-        for name, column in zip(COLUMNS, zip(*rows, strict=True), strict=True):
-            faults[name] = _numbers(name, column)
+        for name, column in zip(found.columns, zip(*rows, strict=True), strict=True):
+            if name != CHECK:
+                faults[name] = _numbers(name, column)
+        wrong = CHECK in found.columns and any(checksum(text[:-9]) != text[-8:] for text in lines)
+        wrong = wrong or not np.isfinite(faults["weight"]).all() or bool((faults["weight"] < 0).any())
+        problem = "a value that is none" if wrong else ""
     except (ValueError, KeyError, OverflowError) as error:
-        wrong = ((number, problem) for number, row in enumerate(rows) if (problem := _problem(row)))
-        number, problem = next(wrong, (0, f"rows that are none ({error})"))
-        raise TraceError(str(path), line + number, 1, problem, "a row as 'tcsim faults list' writes it") from None
+        problem = str(error)
+    if problem:
+        problems = ((number, said) for number, text in enumerate(lines) if (said := _problem(found.columns, text)))
+        number, said = next(problems, (0, f"rows that are none ({problem})"))
+        raise TraceError(str(found.path), line + number, 1, said, "a row as 'tcsim faults list' writes it")
     return faults
 
 
-def _numbers(name: str, column: Iterable[str]) -> list[int]:
+def _numbers(name: str, column: Iterable[str]) -> Sequence[float]:
     if name in NAMED:
         known = {text: number for number, text in enumerate(NAMED[name])}
         return [known[text] for text in column]
+    if DTYPE[name].kind == "f":
+        return list(map(float, column))
     base = 16 if name in HEXADECIMAL else 10
     return [int(text, base) for text in column]
 
 
-def _problem(row: list[str]) -> str:
+def _problem(columns: Sequence[str], line: str) -> str:
     """What is wrong with a row; empty for nothing."""
-    if len(row) != len(FIELDS):
-        return f"{len(row)} columns in place of {len(FIELDS)}"
-    for (name, kind), text in zip(FIELDS, row, strict=True):
-        limits = np.iinfo(kind)
+    row = line.split(",")
+    if len(row) != len(columns):
+        return f"{len(row)} columns in place of {len(columns)}"
+    for name, text in zip(columns, row, strict=True):
+        if name == CHECK:
+            right = checksum(line[: -len(text) - 1])
+            return "" if text == right else f"the check of the row is {text!r}, of what stands there it is {right}"
         try:
             (value,) = _numbers(name, [text])
         except (ValueError, KeyError):
             return f"{name} is {text!r}"
-        if not limits.min <= value <= limits.max:
-            return f"{name} is {text}, beyond {limits.min} to {limits.max}"
+        low, high = _limits(name)
+        if not low <= value <= high:
+            return f"{name} is {text}, beyond {low} to {high}"
     return ""
+
+
+def _limits(name: str) -> tuple[float, float]:
+    """The least and the largest value that a column can have."""
+    kind = DTYPE[name]
+    if kind.kind == "f":
+        return 0.0, float(np.finfo(kind).max)
+    limits = np.iinfo(kind)
+    return int(limits.min), int(limits.max)

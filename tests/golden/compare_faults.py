@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from isa.forms.mma import MmaForm, mma_forms
 from isa.targets import parse_target
 from isa.types import Bits
-from simulator.faults import kinds, table
+from simulator.faults import Group, table
+from simulator.faults import population as population_of
 from simulator.faults.targets.mma import BATCH, MmaTarget
 from simulator.layout import Choice
 
@@ -148,12 +149,12 @@ def simulate(instruction: MmaTarget, faults: table.Faults) -> Bits:
 
 # Every fault of a kind, of which only digests are recorded
 
-EVERY = (kinds.Group("every bit", "e", "flip", where="all"), kinds.Group("every code", "e", "code", codes="all"))
+EVERY = (Group("every bit", "e", "flip", where="all"), Group("every code", "e", "code", codes="all"))
 
 
-def every(instruction: MmaTarget, group: kinds.Group) -> table.Faults:
+def every(instruction: MmaTarget, group: Group) -> table.Faults:
     """All faults of a group in order of lane, mask and value, the cases in turn."""
-    population = kinds.population(group, instruction.sites["e"], instruction.layout, 1)
+    population = population_of(group, instruction.sites["e"], instruction.layout, 1)
     faults = population.make(np.arange(population.size))
     faults = faults[np.lexsort((faults["value"], faults["mask"], faults["lane"]))]
     faults["id"] = np.arange(len(faults))

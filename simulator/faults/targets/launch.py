@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -28,12 +28,14 @@ from simulator.execute.cta_state import Outcome
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import reader
 from simulator.faults import outcomes
+from simulator.faults.aim.executed import Static
 from simulator.faults.detectors.codes import METADATA_RULES
 from simulator.faults.outcomes import Observed, Results, judge, reason
+from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.single_run import metadata_checks
-from simulator.faults.targets.target import DIGEST_CHARACTERS, WORD_MODELS, FaultTarget, Site, refuse, word_site
+from simulator.faults.targets.target import DIGEST_CHARACTERS, FaultTarget, refuse, word_site
 from simulator.layout import FormLayout, form_layout
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Item, Kernel, Operation, link
@@ -273,6 +275,39 @@ class LaunchTarget(FaultTarget):
         for name, array in sorted((*self.capture.before.items(), *self._golden.arrays.items())):
             hasher.update(name.encode() + np.ascontiguousarray(array).tobytes())
         return hasher.hexdigest()[:DIGEST_CHARACTERS]
+
+    @cached_property
+    def _places(self) -> list[NDArray[np.int64]]:
+        """By warp, the number of the item of each dynamic instruction, without faults."""
+        setup, places = self.setup(), [list[int]() for _ in self.numbers]
+        for ctas in batches(setup):
+            state = setup.state(ctas)
+            warps = (ctas[:, None] * state.warps + np.arange(state.warps)).ravel()
+
+            def note(place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome, warps: Any = warps) -> None:
+                for warp in warps[rows].tolist():
+                    places[warp].append(place)
+
+            Run(self._code, state, note=note).run()
+        return [np.array(each, np.int64) for each in places]
+
+    def executed(self, warp: int) -> NDArray[np.int64]:
+        """Of each dynamic instruction of a warp the number of its item, int64 [n]."""
+        return self._places[warp]
+
+    def statics(self, warp: int) -> dict[int, Static]:
+        """The instructions of the kernel by number of item."""
+        items = (item for item in self.kernel.items if isinstance(item, Operation))
+        return {item.index: Static(item.instruction, item.line, item.source) for item in items}
+
+    def register_words(self, names: Iterable[str]) -> tuple[int, ...]:
+        """The numbers of 32-bit registers; those of other registers are left out."""
+        numbering = self.kernel.numbering
+        return tuple(number for number in numbering.numbers(names) if number < numbering.words)
+
+    def names_of(self, register: str) -> tuple[str, ...]:
+        """What the PTX calls a register."""
+        return self.kernel.names.get(register, (register,))
 
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
         """The words of a site before the first instruction, at arrays of places; registers hold zeros."""

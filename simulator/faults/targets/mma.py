@@ -36,9 +36,10 @@ from simulator.faults.detectors.checksums import (
 from simulator.faults.detectors.codes import code_checks
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, judge, reason
+from simulator.faults.spread import Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.policies import multiply
-from simulator.faults.targets.target import MOST_CASES, OTHERS, SELECTOR, FaultTarget, Site, operand_site, refuse
+from simulator.faults.targets.target import MOST_CASES, OTHERS, SELECTOR, FaultTarget, operand_site, refuse
 from simulator.floating_point import guarded
 from simulator.layout import Choice, FormLayout, form_layout
 
@@ -111,7 +112,8 @@ class MmaTarget(FaultTarget):
             used = (1 << operand.bits) - 1
             if fragment is not None and fragment.type.is_float:
                 used = (2 << fragment.type.sign_bit) - (1 << fragment.type.padding)
-            sites[name] = operand_site(name, operand, used)
+            kind = getattr(getattr(self.form, name, None), "type", None)
+            sites[name] = operand_site(name, operand, used, kind)
         return sites | ({"selector": SELECTOR} if self.form.sparse else {})
 
     @cached_property
@@ -122,6 +124,10 @@ class MmaTarget(FaultTarget):
         words |= {name: np.ascontiguousarray(array) for name, array in self.given}
         words["d"] = self._multiply(words, self.choice.selector, "hardware")
         return words | {"selector": np.full((self.cases, 1, 1), self.choice.selector, np.uint32)}
+
+    def former(self, site: str) -> str:
+        """D is added to C in the same registers (as kernels have it), where both have one type."""
+        return "c" * (site == "d" and self.form.c_type == self.form.d_type)
 
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
         """The words of a site without faults, at arrays of places."""
@@ -207,8 +213,7 @@ class MmaTarget(FaultTarget):
         for number in np.unique(faults["site"]).tolist():
             index = np.flatnonzero(faults["site"] == number)
             mine, array = changes.rows(index), words[SITES[number]]
-            array[index, mine.word, mine.lane] ^= mine.invert
-            array[index, mine.word2, mine.lane2] ^= mine.invert2
+            array[index[mine.fault], mine.word, mine.lane] ^= mine.invert
         return words, changes
 
     @guarded

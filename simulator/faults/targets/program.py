@@ -12,7 +12,7 @@ together (`lockstep`); what diverges from the others is run alone (`single_run`)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.errors import POLICIES
 from isa.forms.mma import is_mma
@@ -28,12 +29,14 @@ from isa.types import Bits
 from simulator.applications.stored import Stored, differing
 from simulator.chip.config import Config
 from simulator.faults import outcomes
+from simulator.faults.aim.executed import Static
 from simulator.faults.outcomes import Observed, Results, judge, reason
+from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import Faults
 from simulator.faults.targets.injection import FaultInjection, words_of
 from simulator.faults.targets.lockstep import ROWS, LockstepRuns, members
 from simulator.faults.targets.single_run import Run, SingleRun
-from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, WORD_MODELS, FaultTarget, Site, refuse
+from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, FaultTarget, refuse
 from simulator.layout import FormLayout, form_layout
 from simulator.program.data import Array
 from simulator.simulation.liveness import Golden, Uses, register_uses
@@ -174,6 +177,24 @@ class ProgramTarget(FaultTarget):
     def instructions(self, warp: int) -> int:
         """How many dynamic instructions a warp executes."""
         return len(self.session.sequences.get(warp, ()))
+
+    def executed(self, warp: int) -> NDArray[np.int64]:
+        """Of each dynamic instruction of a warp the number of its item, int64 [n]."""
+        return self.session.sequences[warp].astype(np.int64)
+
+    def statics(self, warp: int) -> dict[int, Static]:
+        """The instructions of a warp's block by number of item."""
+        code = self.session.code_of(warp)
+        return {} if code is None else {item.index: Static(item.instruction, item.line) for item in code.operations}
+
+    def register_words(self, names: Iterable[str]) -> tuple[int, ...]:
+        """The numbers of 32-bit registers; those of other registers are left out."""
+        numbering = self.session.program.numbering
+        return tuple(number for number in numbering.numbers(names) if number < numbering.words)
+
+    def names_of(self, register: str) -> tuple[str, ...]:
+        """What the trace calls a register."""
+        return (register,)
 
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
         """The words of a site before the first instruction, at arrays of places."""

@@ -11,74 +11,44 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isa.errors import FAULT_POLICIES
-from isa.types import Bits
+from isa.types import Bits, ElementType
 from simulator.errors import ConfigError, did_you_mean
 from simulator.execute.mma import Arithmetic
 from simulator.faults.detectors.checksums import FalseAlarms
-from simulator.faults.models import Edits, Mask, edits, moves
+from simulator.faults.models import LOST, Edits, Mask, OwnModels, edits, moves
 from simulator.faults.outcomes import Results
-from simulator.faults.table import MODELS, SITES, Faults, as_dict
+from simulator.faults.patterns import Pattern
+from simulator.faults.spread import OPERAND_MODELS, PATTERN, WORD_MODELS, Site
+from simulator.faults.table import ALONG, MODELS, SITES, Faults, as_dict
 from simulator.layout import FormLayout, Operand
 
-Indices = NDArray[np.int64]
 DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS = 24, 16
 """How many hex digits the digest of a program or a `tcgen05.mma` has: 24, computed from PTX texts and data. Older lists
 have 16, computed from how records were printed. That cannot be repeated, so such a digest is not compared."""
 WHERE = ("live", "dead", "all")
-WORD_MODELS = ("flip", "stuck0", "stuck1", "set", "word")
-OPERAND_MODELS = (*WORD_MODELS, "lane", "swap")
 MOST_CASES = 1 << 16  # sets of operands that a campaign can have
+MOST_PLACES = 1 << 12  # of one fault
 OTHERS = ("valid", "random")
 """What metadata that other selectors read can hold; lists that do not say which hold random words."""
 
 
-@dataclass(frozen=True)
-class Site:
-    """Words that faults can hit.
-
-    Attributes:
-        name: one of `SITES`.
-        live: uint32 [word, lane]: the bits that are read.
-        codes: for metadata, the place of each code: (row, chunk) -> (word, lane, lowest bit), int64 [row, chunk, copy,
-            3]; None elsewhere.
-        models: the fault models that these words can have.
-    """
-
-    name: str
-    live: Bits
-    codes: Indices | None = None
-    models: tuple[str, ...] = OPERAND_MODELS
-
-    def bits(self, where: str) -> Indices:
-        """The place (word, lane, bit) of every bit, int64 [n, 3]: of the bits that are read ("live"), of the others
-        ("dead"), or of all."""
-        masks = {"live": self.live, "dead": ~self.live, "all": np.full_like(self.live, 0xFFFFFFFF)}[where]
-        set_ = masks[..., None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
-        return np.argwhere(set_ == 1)
-
-    def words(self, where: str) -> Indices:
-        """The place (word, lane) of every word, int64 [n, 2]; a word is `live` if any of its bits is read."""
-        read = self.live != 0
-        return np.argwhere({"live": read, "dead": ~read, "all": np.ones_like(read)}[where])
-
-
-def operand_site(name: str, operand: Operand, used: int) -> Site:
+def operand_site(name: str, operand: Operand, used: int, element: ElementType | None = None) -> Site:
     """The site of an operand. `used` is a mask of the bits of one element that count (a tf32 element has 13 bits that
-    do not)."""
+    do not); `element` is the type of its elements."""
     live, table = np.zeros((operand.words, operand.lanes), np.uint32), operand.table
     bits = (np.uint32(used) << table["low"].astype(np.uint32)).astype(np.uint32)
     np.bitwise_or.at(live, (table["word"], table["lane"]), bits)
     if name != "e":
-        return Site(name, live)
+        models = (*OPERAND_MODELS, "lost") if name == "d" else OPERAND_MODELS
+        return Site(name, live, models=models, operand=operand, element=element)
     places = np.stack([operand.grid[axis] for axis in ("word", "lane", "low")], axis=-1)
-    return Site(name, live, places if places.ndim == 4 else places[:, :, None])
+    return Site(name, live, places if places.ndim == 4 else places[:, :, None], operand=operand)
 
 
 def word_site(name: str, words: int = 1, live: int = 0xFFFFFFFF, models: tuple[str, ...] = WORD_MODELS) -> Site:
@@ -101,6 +71,8 @@ class FaultTarget(ABC):
     arithmetic: str
     when: bool = False  # whether there is a time at which a fault strikes
     batch: int = 1  # how many faults are about as fast together as any number of them
+    own: OwnModels = MappingProxyType({})  # models of one's own, by group
+    patterns: tuple[Pattern, ...] = ()  # those of all groups, one after the other
 
     @property
     @abstractmethod
@@ -140,6 +112,14 @@ class FaultTarget(ABC):
     def run(self, faults: Faults) -> Results:
         """The outcome of each fault, in the order given; ConfigError as `check`."""
 
+    def take(self, own: OwnModels, patterns: tuple[Pattern, ...]) -> None:
+        """Takes the models of one's own and the patterns that rows of a list name by numbers."""
+        vars(self).update(own=own, patterns=patterns)
+
+    def former(self, site: str) -> str:
+        """The site that holds what the words of another hold until they are written; "" for none."""
+        return ""
+
     def false_alarms(self) -> FalseAlarms | None:
         """How often the checksums of the target fail products without a fault; None for one without checksums."""
         return None
@@ -168,26 +148,37 @@ class FaultTarget(ABC):
             ):
                 wrong = (faults[field] < 0) | (faults[field] >= size)
                 _refuse(faults, rows & wrong, field, _span(range(size)))
+            if not self.former(name):
+                _refuse(faults, mine & (faults["model"] == LOST), "model", [m for m in site.models if m != "lost"])
+            pattern = mine & (faults["along"] == PATTERN)
+            _refuse(faults, pattern & (faults["span"] >= len(self.patterns)), "span", _span(range(len(self.patterns))))
+            axes = ["", "words", "lanes", *["rows", "columns"] * (site.operand is not None), "pattern"]
+            known = np.isin(faults["along"], [ALONG.index(axis) for axis in axes])
+            _refuse(faults, mine & (~known | second & (faults["along"] > 0)), "along", axes)
+            _refuse(faults, mine & ~pattern & ((faults["span"] < 1) | (faults["span"] > MOST_PLACES)), "span",
+                    f"1 to {MOST_PLACES}")  # fmt: skip
             if name == "selector":
                 _refuse(faults, mine & (faults["value"] > 3), "value", "0 to 3, two bits")
 
     def edits(self, faults: Faults) -> Edits:
         """What faults change. The faults have been checked already."""
-        columns: list[Any] = []
+        parts: list[Edits] = []
         for number in np.unique(faults["site"]).tolist():
             index = np.flatnonzero(faults["site"] == number)
             part, name = faults[index], SITES[number]
 
-            def read(word: Any, lane: Any, name: str = name, case: Any = part["case"]) -> Bits:
-                return self.words(name, case, word, lane)
+            def read(
+                fault: Any, word: Any, lane: Any, former: bool = False, part: Faults = part, name: str = name
+            ) -> Bits:
+                return self.words(self.former(name) if former else name, part["case"][fault], word, lane)
 
-            changes = edits(part, read, self.sites[name].live)
-            if len(index) == len(faults):
-                return changes
-            columns = columns or [np.zeros(len(faults), column.dtype) for column in changes]
-            for whole, column in zip(columns, changes, strict=True):
-                whole[index] = column
-        return Edits(*columns)
+            found = edits(part, read, self.sites[name], self.own, self.patterns)
+            parts.append(found._replace(faults=len(faults), fault=index[found.fault]))
+        if len(parts) == 1:
+            return parts[0]
+        columns = [np.concatenate(each) for each in zip(*(part[1:] for part in parts), strict=True)]
+        order = np.argsort(columns[0], kind="stable")
+        return Edits(len(faults), *(column[order] for column in columns))
 
 
 def refuse(key: str, reason: str, legal: str) -> ConfigError:

@@ -52,6 +52,7 @@ from simulator.faults.detectors.checksums import (
 )
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, flag, judge, numbers, reason
+from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.executed import Executed
 from simulator.faults.targets.policies import mend
@@ -60,9 +61,7 @@ from simulator.faults.targets.target import (
     MOST_CASES,
     OTHERS,
     SELECTOR,
-    WORD_MODELS,
     FaultTarget,
-    Site,
     operand_site,
     word_site,
 )
@@ -168,12 +167,12 @@ class Tcgen05Target(FaultTarget):
         """Operands, shared memory, descriptors and addresses; for a sparse instruction also the selector."""
         sites: dict[str, Site] = {}
         for name, operand in self.layout.operands.items():
-            used = (1 << operand.bits) - 1
+            used, kind = (1 << operand.bits) - 1, None
             if name in "ad":
-                element = self.shape.element("a") if name == "a" else self.result
-                used = element.mask & ~((1 << element.padding) - 1)
+                kind = self.shape.element("a") if name == "a" else self.result
+                used = kind.mask & ~((1 << kind.padding) - 1)
             if name != "a" or self.a_in_tmem:
-                sites[name] = operand_site(name, operand, used)
+                sites[name] = operand_site(name, operand, used, kind)
         sparse, base = self.form.sparse, (*WORD_MODELS, "align")
         sites["shared"] = Site("shared", self._shared_live[:, None], models=WORD_MODELS)
         sites |= {"idesc": word_site("idesc"), "b_desc": word_site("b_desc", 2)}
@@ -344,13 +343,12 @@ class Tcgen05Target(FaultTarget):
 
     def executed(self, fault: Any, found: Edits | None = None) -> Executed:
         """Executes the instruction with one fault in it."""
-        one = self.edits(np.array([fault])).rows(0) if found is None else found
+        one = self.edits(np.array([fault])) if found is None else found
         site, ctas, call = SITES[int(fault["site"])], self.memory[int(fault["case"])], self.shape.call
         if site in IMMEDIATE:
             name = IMMEDIATE[site]
-            return self._execute(
-                ctas, replace(call, **{name: getattr(call, name) ^ int(one.invert) << 32 * int(one.word)})
-            )
+            change = sum((before ^ after) << 32 * word for word, _, before, after in one.changes())
+            return self._execute(ctas, replace(call, **{name: getattr(call, name) ^ change}))
         cells, changes = self.cells(site, int(fault["case"])), one.changes()
         try:
             for word, lane, _, after in changes:

@@ -10,8 +10,9 @@ import numpy as np
 
 from isa import MmaForm, mma_forms, parse_target
 from simulator.errors import ConfigError
-from simulator.faults.kinds import Group, every_fault
+from simulator.faults.group import Group
 from simulator.faults.outcomes import DETECTORS, MASKED, REASONS, SDC, Results, flag
+from simulator.faults.population import every_fault
 from simulator.faults.targets.mma import MmaTarget
 from simulator.layout import Choice
 from simulator.progress import Progress, unseen

@@ -18,7 +18,8 @@ import simulator
 from simulator.applications.digits import Classifier
 from simulator.errors import ConfigError
 from simulator.faults import outcomes
-from simulator.faults.kinds import Group, population
+from simulator.faults.group import Group
+from simulator.faults.population import population
 from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.single_run import SingleRun

@@ -17,7 +17,8 @@ from simulator.errors import ConfigError
 from simulator.execute.tcgen05.example import COLUMN
 from simulator.execute.tcgen05.multiply import multiply
 from simulator.faults import outcomes
-from simulator.faults.kinds import Group, every_fault, population
+from simulator.faults.group import Group
+from simulator.faults.population import every_fault, population
 from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.faults.targets.policies import saturated
 from simulator.faults.targets.tcgen05 import Tcgen05Target

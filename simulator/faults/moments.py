@@ -1,0 +1,129 @@
+"""When the faults of a group can strike a program: by warp the times, and the words that are struck then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.ptx.instruction import register_names
+from simulator.errors import ConfigError
+from simulator.faults.aim.executed import Block, blocks, chosen, operands, selected_warps, selects_nothing
+from simulator.faults.aim.selection import Selection, read_selection
+from simulator.faults.group import Group
+from simulator.faults.targets.launch import LaunchTarget
+from simulator.faults.targets.program import ProgramTarget
+
+SHARED_SITES = ("shared", "tmem", "global")  # words that all warps of a CTA, or of the launch, share
+_OF_INSTRUCTIONS = ("op", "role", "line", "source", "register")  # keys that select instructions
+Target = ProgramTarget | LaunchTarget
+
+
+def aims(group: Group) -> bool:
+    """Whether the times of a group are those of selected instructions, or of intervals, and not those of `at`."""
+    selection = read_selection(group.where)
+    aimed = selection.uses(_OF_INSTRUCTIONS) and group.site == "registers"
+    return bool(aimed) or group.at == "intervals"
+
+
+def blocks_of(subject: Target, group: Group, path: str) -> list[Block]:
+    """By warp, when the faults of a group strike: only while the warp runs, a word that warps share once for each CTA,
+    and a selector where there is one.
+
+    Raises:
+        ConfigError: several warps for words that they share; faults at a cycle without a chip; keys that do not go
+            together.
+    """
+    selection = read_selection(group.where)
+    warps = _warps(subject, group, path, selection)
+    if group.at == "intervals":
+        _need(path, group, group.site == "registers", f"at = 'intervals' of site {group.site}", "registers")
+        return [block for warp in warps for block in _intervals(subject, group, warp, path)]
+    if aims(group):
+        _need(path, group, group.at in (-1, "any"), f"at = {group.at} beside instructions that `where` selects",
+              "leave it out: they strike where these instructions are; time=FIRST..LAST narrows it")  # fmt: skip
+        clocks = {warp: _cycles(subject, group, warp, path) for warp in warps} if group.clock == "cycle" else {}
+        found = list(blocks(selection, subject, warps, clocks))
+        if not found:
+            raise ConfigError(path, f"faults.{group.name}.where", *selects_nothing(selection, subject, subject.numbers))
+        return found
+    return [Block(warp, _times(subject, group, warp, path, selection)) for warp in warps]
+
+
+def _warps(subject: Target, group: Group, path: str, selection: Selection) -> list[int]:
+    """The warps that count the time of the faults."""
+    every = selected_warps(selection, subject, group.warps or subject.numbers)
+    if group.site not in SHARED_SITES:
+        return every
+    owners = [warp if group.site != "global" else 0 for warp in every]
+    by_cta = {warp // subject.warps_of_a_cta: warp for warp in reversed(owners)}
+    if group.warps and len(by_cta) < len(group.warps):
+        legal = "one warp of a CTA, whose instructions are counted"
+        reason = f"several warps of a CTA, which share site {group.site}"
+        raise ConfigError(path, f"faults.{group.name}.warps", reason, legal)
+    return sorted(by_cta.values())
+
+
+def _times(subject: Target, group: Group, warp: int, path: str, selection: Selection) -> NDArray[np.int64]:
+    """The times at which a fault of a group can strike a warp, in its instructions or in cycles."""
+    end = subject.instructions(warp)
+    if group.clock == "cycle":
+        issued = _cycles(subject, group, warp, path)
+        end = 1 + int(issued[-1]) if len(issued) else 0
+    times = np.arange(end) if group.at == "any" else np.atleast_1d(np.array(group.at, np.int64))
+    times = times[times <= end]  # the end itself: before what is stored there
+    times = times[selection.numbers("time", times)]
+    if group.site == "selector" and isinstance(subject, ProgramTarget) and group.clock != "cycle":
+        statics = subject.statics(warp)
+        picked = np.array([chosen(selection, statics[item]) for item in subject.executed(warp).tolist()], np.bool_)
+        there = [bool(picked[index]) and subject.selects(warp, index) for index in range(subject.instructions(warp))]
+        has = np.array([*there, False, any(there)])  # -1: all of the warp's
+        times = times[has[times]]
+    return times
+
+
+def _cycles(subject: Target, group: Group, warp: int, path: str) -> NDArray[np.int64]:
+    """The cycle in which a warp issues each of its dynamic instructions."""
+    need_config(path, subject)
+    assert isinstance(subject, ProgramTarget)
+    return subject.session.issue_cycles.get(warp, np.zeros(0, np.int64))
+
+
+def _intervals(subject: Target, group: Group, warp: int, path: str) -> Iterable[Block]:
+    """One time in each interval between two uses of a register: a change strikes there as anywhere in the interval. The
+    weight is the length of the interval, in instructions or cycles."""
+    order, statics = subject.executed(warp), subject.statics(warp)
+    clock = np.arange(len(order) + 1)
+    if group.clock == "cycle":
+        issued = _cycles(subject, group, warp, path)
+        clock = np.append(issued, issued[-1:] + 1) if len(issued) else clock
+    uses: dict[int, list[NDArray[np.int64]]] = {}
+    for item in np.unique(order).tolist():
+        if item not in statics:
+            continue
+        times, instruction = np.flatnonzero(order == item), statics[item].instruction
+        for _, operand, output in operands(instruction):
+            if not output or instruction.guard is None:
+                for word in subject.register_words(register_names(operand)):
+                    uses.setdefault(word, []).append(times)
+    words, _ = subject.sites["registers"].live.shape
+    for word in range(words):
+        ends = np.unique(np.concatenate([*uses.get(word, []), np.array([len(order)])]))
+        lengths = np.diff(clock[ends], prepend=0)
+        yield Block(warp, ends[lengths > 0], (word,), lengths[lengths > 0].astype(np.float64))
+
+
+def need_config(path: str, target: Any) -> None:
+    """ConfigError if a program has no config, which faults at a cycle need."""
+    if isinstance(target, LaunchTarget):
+        raise ConfigError(path, "faults.clock", "cycles of a launch", "instruction")
+    if target.config is None:
+        legal = "the name of a config, such as h100_sxm"
+        raise ConfigError(path, "subject.config", "is missing: faults at a cycle need a chip's times", legal)
+
+
+def _need(path: str, group: Group, condition: bool, reason: str, legal: str) -> None:
+    if not condition:
+        raise ConfigError(path, f"faults.{group.name}", reason, legal)

@@ -1,0 +1,134 @@
+"""Fault models of one's own: an expression such as `bits ^ (1 << bit)`, or a Python function.
+
+What an expression may name, and what a function may take as arguments (all, or some of them), each an int64 array with
+an entry for each fault:
+
+    bits     the element as it is, a number of `width` bits
+    bit      which bit of it is struck
+    width    how many bits it has
+    random   a random number below 2^width, from the fault's seed
+
+The result is the element as it becomes; of it the lowest `width` bits count, so that `~bits` and `bits + 1` are models.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.types import Bits
+from simulator.errors import ConfigError
+from simulator.numpy_expression import ExpectationError, evaluate
+
+NAMES = ("bits", "bit", "width", "random")
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """A fault model of one's own.
+
+    Attributes:
+        text: the expression, or "FILE.py:FUNCTION".
+        path: what errors name: the campaign file, or the list.
+        digest: of the file that has the function, from the list; "" for none.
+        function: a function that is there already, in place of what `text` names.
+    """
+
+    text: str
+    path: str = "campaign"
+    digest: str = ""
+    function: Callable[..., Any] | None = field(default=None, compare=False)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that has the function; None for an expression."""
+        name, colon, function = self.text.rpartition(":")
+        if not colon or not name.endswith(".py") or not function.isidentifier():
+            return None
+        near = Path(self.path).parent / name
+        return near if near.is_file() else Path(name)
+
+    def plain(self) -> dict[str, str]:
+        """The model as plain values, for the head of a list."""
+        file = self.file
+        if self.function is not None and file is None:
+            raise self._wrong("is a function that no file has", "an expression, or FILE.py:FUNCTION")
+        return {"model": self.text} | ({} if file is None else {"model_sha256": _digest(self._text(file))})
+
+    def check(self) -> None:
+        """ConfigError if the function cannot be loaded, or is not the one that a list was made for."""
+        if self.file is not None and self.function is None:
+            self._loaded()
+
+    def of(self, words: Bits, masks: Bits, bit: Any, seeds: Any) -> Bits:
+        """What becomes of words uint32 [fault] under masks, each of which is one run of bits."""
+        low = np.bitwise_count((masks & (~masks + np.uint32(1))) - np.uint32(1)).astype(np.int64)
+        width = np.bitwise_count(masks).astype(np.int64)
+        bits = (words.astype(np.int64) & masks.astype(np.int64)) >> low
+        random = (seeds >> np.uint64(32)).astype(np.int64) & ((np.int64(1) << width) - 1)
+        values = dict(zip(NAMES, (bits, np.asarray(bit, np.int64), width, random), strict=True))
+        found = np.broadcast_to(self._whole(self._computed(values)), bits.shape)
+        return ((found & ((np.int64(1) << width) - 1)) << low).astype(np.uint32)
+
+    def _computed(self, values: dict[str, NDArray[np.int64]]) -> Any:
+        if self.file is None and self.function is None:
+            try:
+                return evaluate(self.text, values)
+            except ExpectationError as error:
+                raise self._wrong(
+                    error.reason, f"an expression of {', '.join(NAMES)}, such as bits ^ (1 << bit)"
+                ) from None
+        function = self.function or self._loaded()
+        try:
+            taken = list(inspect.signature(function).parameters)
+            unknown = [name for name in taken if name not in values]
+            if unknown:
+                raise self._wrong(f"'{unknown[0]}' is no argument of a model", f"arguments among {', '.join(NAMES)}")
+            return function(**{name: values[name] for name in taken})
+        except ConfigError:
+            raise
+        except Exception as error:  # whatever somebody's function raises
+            raise self._wrong(f"{type(error).__name__}: {error}", "a function of int64 arrays") from None
+
+    def _whole(self, found: Any) -> NDArray[np.int64]:
+        array = np.asarray(found)
+        if array.dtype.kind not in "iub":
+            raise self._wrong(f"gives {array.dtype}", "whole numbers: the bits of the element")
+        return array.astype(np.int64)
+
+    def _loaded(self) -> Callable[..., Any]:
+        file = self.file
+        assert file is not None
+        text, name = self._text(file), self.text.rpartition(":")[2]
+        if self.digest and _digest(text) != self.digest:
+            raise self._wrong(f"{file} has changed since the list was made", "the same file, or a new list")
+        scope: dict[str, Any] = {"__name__": file.stem, "__file__": str(file)}
+        try:
+            exec(compile(text, str(file), "exec"), scope)
+        except Exception as error:  # whatever somebody's file raises
+            raise self._wrong(f"{file}: {type(error).__name__}: {error}", "a Python file that can be run") from None
+        function = scope.get(name)
+        if not callable(function):
+            raise self._wrong(f"{file} has no function {name}", f"def {name}(bits, bit, width, random)")
+        object.__setattr__(self, "function", function)
+        return function  # type: ignore[no-any-return] # of somebody's file
+
+    def _text(self, file: Path) -> str:
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._wrong(f"{file} cannot be read ({error})", "a Python file beside the campaign") from None
+
+    def _wrong(self, reason: str, legal: str) -> ConfigError:
+        return ConfigError(self.path, "model", reason if self.text in reason else f"'{self.text}': {reason}", legal)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
