@@ -1,4 +1,4 @@
-"""The verb `tcsim faults list|run|replay|report|forms|cost|network`, which makes lists of faults, injects them,
+"""The verb `tcsim faults list|run|replay|report|forms|cost|network|claim`, which makes lists of faults, injects them,
 and reports what they did."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isa.errors import FAULT_POLICIES
-from simulator.cli import faults_networks, say
+from simulator.cli import faults_claims, faults_networks, say
 from simulator.cli.answer import Meter, answer, format_of, is_terminal
 from simulator.cli.config_option import add_config, choose_config
 from simulator.cli.fault_options import add_group, keys_of
@@ -114,13 +114,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     cost.add_argument("--stages", type=positive, default=4)
     add_config(cost)
     faults_networks.configure(actions)
+    faults_claims.configure(actions)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Runs `tcsim faults` with parsed options; returns the exit code."""
     work: dict[str, Callable[[argparse.Namespace], str]] = {
         "list": _list, "run": _run, "replay": _replay, "report": _report, "forms": _forms, "cost": _cost,
-        "network": faults_networks.execute,
+        "network": faults_networks.execute, "claim": faults_claims.execute,
     }  # fmt: skip
     written = [getattr(options, name, None) for name in ("output", "parquet", "rows")]
     return answer(lambda: work[options.action](options), written)

@@ -6,6 +6,7 @@ without them.
     abft       row checksums: one more column of B for each tile (a sparse product for each row tile, shared out among
                the warps along N); column checksums: one more row of A, which is dense (two dense products for each
                sparse one, shared out among the warps along M)
+    abft rows   row checksums alone: enough for faults in stored weights and metadata, which change a row of D
     checksum    one for each metadata register that is loaded: they are added up modulo 2
     range       two for each register of the result behind the loop: the largest magnitude of a lane, NaN and infinity
                 included
@@ -20,7 +21,7 @@ the sum of metadata registers) are assumed to come with the operands.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from isa import IsaError
@@ -163,9 +164,11 @@ class _Duplicate(_Detecting):
 class _Abft(_Detecting):
     """A kernel with checksum products behind the last product of each step."""
 
+    both = True  # row and column checksums; otherwise row checksums alone
+
     def __init__(self, tile: Tile, where: Layout, cta: int, ctas: int) -> None:
         super().__init__(tile, where, cta, ctas)
-        self.rows, self.columns = -(-tile.tiles_m // tile.warps_n), 2 * -(-tile.tiles_n // tile.warps_m)
+        self.rows, self.columns = -(-tile.tiles_m // tile.warps_n), 2 * -(-tile.tiles_n // tile.warps_m) * self.both
         if self.spare + self.words_d * (self.rows + self.columns // 2) > REGISTERS:
             reason = "no registers are left for the accumulators of checksums"
             raise IsaError(str(tile), -1, reason, "a smaller tile or more warps")
@@ -186,6 +189,12 @@ class _Abft(_Detecting):
         yield "\n".join(lines)
 
 
+class _AbftRows(_Abft):
+    """A kernel with row checksums, which see what one output of a layer is wrong in; the columns' are left out."""
+
+    both = False
+
+
 def _registers(first: int, count: int) -> str:
     """Registers from `first` on, as an operand of PTX."""
     return "{" + ", ".join(f"%r{first + i}" for i in range(count)) + "}"
@@ -193,12 +202,15 @@ def _registers(first: int, count: int) -> str:
 
 DETECTORS = {
     "none": KernelWriter, "legality": _Legality, "ordered": _Ordered, "checksum": _Checksum, "abft": _Abft,
-    "range": _Range, "duplicate": _Duplicate,
+    "abft rows": _AbftRows, "range": _Range, "duplicate": _Duplicate,
 }  # fmt: skip
 
 
-def costs(tile: Tile, config: str | Config = "h100_sxm", k: int = K) -> list[Cost]:
-    """The cost of the kernel without detectors, and with each of them.
+def costs(
+    tile: Tile, config: str | Config = "h100_sxm", k: int = K, detectors: Sequence[str] = tuple(DETECTORS)
+) -> list[Cost]:
+    """The cost of the kernel without detectors, and with each of them; `detectors` are keys of `DETECTORS`, "none"
+    first.
 
     Raises:
         IsaError: a dense tile, or one that leaves no registers for checksums.
@@ -209,8 +221,8 @@ def costs(tile: Tile, config: str | Config = "h100_sxm", k: int = K) -> list[Cos
     results: list[Cost] = []
     target = load_config(config).target
     plain = kernel_trace(tile, k, target=target).count(";")
-    for name, writer in DETECTORS.items():
-        text = kernel_trace(tile, k, target=target, writer=writer)
+    for name in detectors:
+        text = kernel_trace(tile, k, target=target, writer=DETECTORS[name])
         report = run(text, config, arithmetic="none")
         base = results[0] if results else None
         energy, cycles = report.energy_nj, report.cycles
