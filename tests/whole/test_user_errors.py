@@ -58,6 +58,8 @@ RIGHT = {
     "faults report": "results.csv",
     "faults forms": "--target sm_9",
     "faults cost": "--tile 64x64x64 --type f16",
+    "faults network": "digits_mlp --images 16 --faults 3 --site d --type f16",
+    "faults claim": "anatomy --images 256 --faults 1 --type f16",
     "validate": "--config rtx5070ti --group peak",
 }
 WRONG = (
