@@ -111,8 +111,9 @@ class WatchedShared(LaunchShared):
         return self.places(addresses, warps)[..., None] + np.arange(width)
 
     def touch_owed(self, places: Places) -> None:
-        """Tells the watcher of an access to bytes that pending operations still write."""
-        self._touch(self.owed[places], "writes")
+        """Tells the watcher of an access to bytes that pending operations still write; who accesses what lies outside
+        of memory is told so elsewhere."""
+        self._touch(self.owed[places[places < len(self.owed)]], "writes")
 
     def touch_lent(self, places: Places) -> None:
         """Tells the watcher of a write to bytes that pending operations still read."""
