@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from isa.forms.mma import is_mma
-from isa.ptx.instruction import Register, declared
+from isa.ptx.instruction import Address, Operand, Register, declared
 from simulator.studies.mutation.mutant import VALUE, Mutant, operator, word
 from simulator.studies.mutation.subject import Site, Subject
 from simulator.studies.mutation.text import Edit, Span, behind, replaced
@@ -210,8 +210,14 @@ def _chain(subject: Subject, site: Site) -> set[int]:
     """The products of the same sums: those that give what this one adds to, and those that add to its result."""
     lines = {each.line for name in site.registers("c") for each in subject.writers.get(name, ())}
     lines |= {each.line for name in site.registers("d") for each in subject.readers.get(name, ())}
+    lines |= {each.line for each in _matrix(subject) if isinstance(_sums(each), Address) and _sums(each) == _sums(site)}
     products = {each.line for each in _matrix(subject)}
     return lines & products
+
+
+def _sums(site: Site) -> Operand | None:
+    """Where a product adds to: registers, or an address in Tensor Memory."""
+    return site.instruction.by_role.get("d")
 
 
 @operator("not-cleared", VALUE)
