@@ -4,8 +4,9 @@ All copies run in lock step, as the CTAs of a launch do, so that a trial costs l
 costs. Each copy has its own shared memory and registers anyway. Of the buffers that the kernel writes it has its own,
 too: what `ld.param` gives as their address is moved by so many bytes for each copy.
 
-An access outside of memory reads zeros and writes nothing here, so that one copy does not end the others. What seems to
-mend the result is confirmed by itself, on memory that forgives nothing (`simulator.check.blame.search`).
+An access outside of memory reads zeros and writes nothing here, so that one copy does not end the others; in a strict
+arena it ends its own copy. What seems to mend the result is confirmed by itself, on memory that forgives nothing
+(`simulator.check.blame.search`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from isa.errors import Error
 from isa.forms.record import Time
 from isa.ptx.instruction import Instruction, Register, Vector
 from simulator.check.blame.change import Action, executor_of
-from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
+from simulator.check.blame.mixing import Skip, by_rows, joined, skipping
+from simulator.check.blame.strict import StrictMemory
+from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.pending import PendingWait
@@ -44,7 +47,7 @@ FAILURES = (Error, OverflowError, ValueError, IndexError, AssertionError, Memory
 TOGETHER = 8  # times as many items as a copy may take, after which all copies that have not ended are given up
 QUANTUM = 1 << 11  # items that threads execute before others of the batch have a turn
 _WAITING = "tcgen05.alloc"  # makes warps wait while it cannot be done
-Changes = Mapping[int, tuple[Action, ...]]
+Changes = Mapping[int, "tuple[Action, ...] | Skip"]
 Bytes = NDArray[np.uint8]
 
 
@@ -53,8 +56,8 @@ class _Trial(Run):
 
     Attributes:
         rows: warps of a copy.
-        most: items that a copy may take.
-        used: int64 [copy]: those that it has taken.
+        most: items that a warp of a copy may take.
+        used: int64 [row]: those that it has taken, whoever else has taken them with it.
         given_up: bool [copy].
         failed: the copies that cannot go on.
     """
@@ -62,26 +65,28 @@ class _Trial(Run):
     def __init__(self, code: Code, state: LaunchState, rows: int, most: int, failed: set[int]) -> None:
         super().__init__(code, state, 1 << 62)
         self.rows, self.most, self.failed, self._told = rows, most, failed, 0
-        self.used = np.zeros(state.batch.rows // rows, np.int64)
-        self.given_up = np.zeros(len(self.used), np.bool_)
+        self.used = np.zeros(state.batch.rows, np.int64)
+        self.given_up = np.zeros(state.batch.rows // rows, np.bool_)
 
     def _advance(self, group: Group) -> None:
         before = self.state.clock
         super()._advance(group._replace(quantum=min(group.quantum, QUANTUM)))
-        here = np.zeros(len(self.used), np.bool_)
-        here[group.rows // self.rows] = True
-        self.used[here] += self.state.clock - before
-        late = here & (self.used > self.most) & ~self.given_up
-        if late.any():
+        self.used[group.rows] += self.state.clock - before
+        if (late := self._late() & ~self.given_up).any():
             self.given_up |= late
             self._end(late)
         if len(self.failed) > self._told:
             self._told = len(self.failed)
-            gone = np.zeros_like(here)
+            gone = np.zeros_like(late)
             gone[list(self.failed)] = True
             self._end(gone)
         if self.state.clock > TOGETHER * self.most:
             raise LaunchError("this takes too long", rule="instruction-budget")
+
+    def _late(self) -> NDArray[np.bool_]:
+        """bool [copy]: those of which a warp has taken too many items."""
+        late: NDArray[np.bool_] = np.logical_or.reduce((self.used > self.most).reshape(-1, self.rows), axis=1)
+        return late
 
     def _end(self, copies: NDArray[np.bool_]) -> None:
         """Lets no thread of some copies, bool [copy], go on."""
@@ -113,14 +118,26 @@ class Arena:
         items: that the last run took.
         executed: the places that the last run has come to.
         turned: whether the buffers that the kernel writes begin with the opposite bits.
+        strict: whether a copy fails that accesses what lies outside of memory.
     """
 
-    def __init__(self, setup: Setup, ctas: NDArray[np.int64], written: Sequence[str], copies: int) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        ctas: NDArray[np.int64],
+        written: Sequence[str],
+        copies: int,
+        *,
+        strict: bool = False,
+        tables: bool = False,
+    ) -> None:
         """Args:
         setup: a launch that has not run; its memory is left as it is.
         written: the buffers that the kernel writes.
+        tables: whether it loads their addresses from memory, too, and not as parameters alone.
         """
-        self.setup, self.ctas, self.copies = setup, ctas, copies
+        self.tables = tables
+        self.setup, self.ctas, self.copies, self.strict = setup, ctas, copies, strict
         self._failed = set[int]()
         self.rows = len(ctas) * setup.geometry.warps
         self.most = 1 << 50
@@ -135,8 +152,8 @@ class Arena:
         self.code = self._forgiving_code()
 
     def _placed(self) -> DeviceMemory:
-        memory = DeviceMemory()
-        memory.lenient = True
+        memory = StrictMemory() if self.strict else DeviceMemory()
+        memory.lenient = not self.strict
         for buffer in self.setup.memory.buffers:
             if buffer not in self._moved:
                 storage = buffer.storage.copy()
@@ -145,7 +162,9 @@ class Arena:
         last = max((buffer.end for buffer in self.setup.memory.buffers), default=0)
         for buffer, stride in zip(self._moved, self._strides, strict=True):
             last = _aligned(last + GUARD_BYTES)
-            memory.place(buffer.name, stride * self.copies, last)
+            whole = memory.place(buffer.name, stride * self.copies, last)
+            if isinstance(memory, StrictMemory):
+                memory.parts.append((whole, stride, buffer.size))
             last += stride * self.copies
         return memory
 
@@ -161,13 +180,14 @@ class Arena:
             own[:, : buffer.size] = ~buffer.data if self.turned else buffer.data
 
     def _pointer_loads(self) -> dict[int, Executor]:
-        """By place, what executes loads of parameters: addresses of buffers that are written become those of the
-        copy's own."""
+        """By place, what executes loads of parameters, and of tables in memory: addresses of buffers that are written
+        become those of the copy's own."""
         places = {}
         for item in self.setup.kernel.items:
             if isinstance(item, Operation) and item.instruction.form.name == "ld":
                 form = item.instruction.form
-                if "param" in form.qualifiers and form.width == 64 and item.guard is None:
+                spaces = {"param", "global"} if self.tables else {"param"}
+                if spaces & set(form.qualifiers) and form.width == 64 and item.guard is None:
                     places[item.index] = self._pointer_load(item.instruction)
         return places
 
@@ -221,7 +241,7 @@ class Arena:
         setup = replace(self.setup, memory=self._memory, completion=None)
         state = setup.state(ctas)
         assert isinstance(state.shared, LaunchShared)
-        state.shared.lenient = True
+        state.shared.lenient = not self.strict
         self._failed.clear()
         run = _Trial(self._code(trials), state, self.rows, self.most, self._failed)
         try:
@@ -239,9 +259,13 @@ class Arena:
         """The kernel in which the rows of each copy execute what its trial says."""
         steps, meets = list(self.code.steps), dict(self.code.meets)
         by_place: dict[int, list[tuple[int, tuple[Action, ...]]]] = {}
+        skips: list[tuple[int, int, Skip]] = []
         for copy, changes in enumerate(trials):
             for place, actions in changes.items():
-                by_place.setdefault(place, []).append((copy, actions))
+                if isinstance(actions, Skip):
+                    skips.append((place, copy, actions))
+                else:
+                    by_place.setdefault(place, []).append((copy, actions))
         for place in {*by_place, *self._loads}:
             item = self.setup.kernel.items[place]
             assert isinstance(item, Operation)
@@ -249,6 +273,9 @@ class Arena:
             if place in meets:
                 guarded = mask_of(item) is None
                 meets[place] = self._mixed(item, by_place.get(place, []), guarded=guarded)
+        rows = np.arange(self.copies * self.rows) // self.rows
+        for place, copy, skip in skips:
+            steps[place] = skipping(steps[place], skip, rows == copy)
         return self.code._replace(steps=steps, meets=meets, kinds={})
 
     def _mixed(self, item: Operation, trials: list[tuple[int, tuple[Action, ...]]], *, guarded: bool) -> Executor:
@@ -262,7 +289,7 @@ class Arena:
         for number, (copy, _) in enumerate(others, 1):
             which[copy] = number
         forgiving = [self._forgiving(execute, item) for _, execute in others]
-        return _by_rows([base, *forgiving], which, self.rows)
+        return by_rows([base, *forgiving], which, self.rows)
 
     def _forgiving_code(self) -> Code:
         """The kernel, in which an instruction that cannot go on in one copy goes on in the others."""
@@ -301,7 +328,7 @@ class Arena:
                     outcomes.append(outcome)
             finally:
                 machine.active = before
-            return _joined(outcomes)
+            return joined(outcomes)
 
         return copy_by_copy if item.instruction.form.name == _WAITING else run
 
@@ -326,7 +353,8 @@ class Arena:
         for place, actions in changes.items():
             item = self.setup.kernel.items[place]
             assert isinstance(item, Operation)
-            self._executor(actions, item, guarded=True)
+            if not isinstance(actions, Skip):
+                self._executor(actions, item, guarded=True)
 
     def _executor(self, actions: tuple[Action, ...], item: Operation, *, guarded: bool) -> Executor:
         only = actions[0] if len(actions) == 1 else None
@@ -341,47 +369,6 @@ class Arena:
             each.name: self._memory[each.name].data.reshape(self.copies, stride)[:count, : each.size].copy()
             for each, stride in zip(self._written, self._strides, strict=True)
         }
-
-
-def _by_rows(executors: Sequence[Executor], which: NDArray[np.intp], rows: int) -> Executor:
-    """An executor that runs one of several, by the copy that a row belongs to."""
-
-    def run(machine: CtaState, warps: Warps) -> Outcome:
-        numbers, before, outcomes = which[warps // rows], machine.active, list[Outcome]()
-        present: list[int] = np.unique(numbers).tolist()
-        if len(present) == 1:
-            return executors[present[0]](machine, warps)
-        try:
-            for number in reversed(present):
-                chosen = np.flatnonzero(numbers == number)
-                machine.active = None if before is None else before[chosen]
-                outcomes.append(executors[number](machine, warps[chosen]))
-        finally:
-            machine.active = before
-        return _joined(outcomes)
-
-    return run
-
-
-def _joined(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of parts as one: the warps of each wait for what makes these wait."""
-    blocks = [each.block for each in outcomes if each.block is not None]
-    if len(blocks) < 2:
-        return next((each for each in outcomes if each.block is not None), outcomes[-1] if outcomes else NOTHING)
-
-    def ready() -> bool:
-        done = [each.ready() for each in blocks]  # each of them goes on as far as it can
-        return all(done)
-
-    def finish() -> None:
-        for each in blocks:
-            each.finish()
-
-    def waiting() -> list[int]:
-        return [row for each in blocks if each.waiting is not None for row in each.waiting()]
-
-    alone = any(each.waiting is None for each in blocks)
-    return Outcome(block=PendingWait(ready, finish, blocks[0].describe, None if alone else waiting))
 
 
 def _aligned(address: int) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from isa import decode
 from isa.errors import Error
 from isa.ptx.instruction import Instruction, Operand
+from simulator.check.blame.mixing import Skip
 from simulator.execute.cta_state import NOTHING, CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.registry import prepare
@@ -25,7 +26,8 @@ class Hypothesis:
     """A mistake that a kernel may have, and the kernel without it.
 
     Attributes:
-        changes: by place, what is executed there instead, in order: nothing at all for an instruction too many.
+        changes: by place, what is executed there instead, in order: nothing at all for an instruction too many; or a
+            branch that stands before it.
         key: the kind of change; changes of several instructions with one key may be one mistake.
         mistake, fix: in words; "{}" in the fix stands for the corrected instruction.
         shows: the corrected instruction; None if it is none of PTX.
@@ -34,7 +36,7 @@ class Hypothesis:
         told: whether the fix in words speaks of all places.
     """
 
-    changes: Mapping[int, tuple[Action, ...]]
+    changes: Mapping[int, tuple[Action, ...] | Skip]
     key: Hashable
     mistake: str
     fix: str

@@ -16,7 +16,7 @@ from simulator.program.kernel import Kernel, Operation
 from simulator.state.registers import WARP_SIZE, register_place
 
 ENABLES = {"enable": "enable-input-d", "scale_d": "scale-d"}  # whether a product is added to D
-MOST_SWAPPED = 8  # registers of a vector of which any two may be swapped; of longer ones neighbours
+MOST_SWAPPED = 8  # registers of a vector of which any two may be swapped; of longer ones fewer
 NEAREST = 6  # instructions of one opcode whose registers are tried
 
 
@@ -44,7 +44,10 @@ def operand_hypotheses(kernel: Kernel, item: Operation, alike: list[Operation]) 
 def _orders(kernel: Kernel, item: Operation, name: str, operand: Vector) -> Iterator[Hypothesis]:
     """Two registers of a vector swapped; all of them turned round."""
     elements, count = operand.elements, len(operand.elements)
-    pairs = combinations(range(count), 2) if count <= MOST_SWAPPED else ((i, i + 1) for i in range(count - 1))
+    neighbours = [(index, index + 1) for index in range(count - 1)]
+    pairs = (
+        combinations(range(count), 2) if count <= MOST_SWAPPED else dict.fromkeys(_out_of_turn(elements) + neighbours)
+    )
     weight = 0.9 if item.instruction.form.is_matrix else 0.7
     for first, second in pairs:
         if elements[first] == elements[second]:
@@ -65,9 +68,21 @@ def _orders(kernel: Kernel, item: Operation, name: str, operand: Vector) -> Iter
             yield replaced(item, changed, ("turn", name, step), what, weight / 2)
 
 
+def _numbers(elements: Sequence[Scalar]) -> list[int]:
+    """The numbers of the registers of a vector."""
+    return [int(str(each).lstrip("%rdsp") or 0) for each in elements if isinstance(each, Register)]
+
+
+def _out_of_turn(elements: Sequence[Scalar]) -> list[tuple[int, int]]:
+    """The two registers of a vector that stand where the others make one expect the other; none if it is not so."""
+    numbers = _numbers(elements)
+    wrong = [place for place, (one, other) in enumerate(zip(numbers, sorted(numbers), strict=True)) if one != other]
+    return [(wrong[0], wrong[1])] if len(wrong) == 2 and len(numbers) == len(elements) else []
+
+
 def _disorder(elements: Sequence[Scalar]) -> int:
     """How many pairs of registers stand against the order of the others: compilers number a fragment in turn."""
-    numbers = [int(str(each).lstrip("%rdsp") or 0) for each in elements if isinstance(each, Register)]
+    numbers = _numbers(elements)
     against = sum(one > other for one, other in combinations(numbers, 2))
     return min(against, len(numbers) * (len(numbers) - 1) // 2 - against)
 

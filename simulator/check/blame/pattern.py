@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from isa.ptx.instruction import Address, Immediate, Instruction, Operand, Predicate, Register, Vector
 from simulator.check.blame.change import Hypothesis, name_of
+from simulator.check.blame.mixing import Skip
 from simulator.program.kernel import Kernel, Operation
 
 LAGS = 8  # instructions back and forth that are compared
@@ -47,7 +48,9 @@ class Pattern:
         gains: list[float] = []
         for place, actions in each.changes.items():
             item = self.kernel.items[place]
-            if len(actions) != 1 or not isinstance(item, Operation) or not self.expected(item):
+            if isinstance(actions, Skip) or len(actions) != 1:
+                return 0.0
+            if not isinstance(item, Operation) or not self.expected(item):
                 return 0.0
             if not isinstance(actions[0], Instruction):
                 return 0.0

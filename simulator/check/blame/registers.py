@@ -64,7 +64,8 @@ def _registers(kernel: Kernel, item: Operation, names: Names) -> Iterator[Hypoth
     if instruction.form.name in _ORDERED and a is not None and b is not None and a != b:
         changed = with_operand(with_operand(instruction, "a", b), "b", a)
         if instruction.form.role("a").width == instruction.form.role("b").width:
-            yield replaced(item, changed, ("exchanged",), "operands a and b are exchanged", 0.6)
+            weight = 0.25 if isinstance(b, Immediate) else 0.6  # compilers write constants as b where they may
+            yield replaced(item, changed, ("exchanged",), "operands a and b are exchanged", weight)
     yield from _predicates(kernel, item)
     yield from _scaled(kernel, item, names)
     for role, operand in zip(instruction.form.roles, instruction.operands, strict=False):
