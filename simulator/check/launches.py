@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.check.launch_finding import LaunchCheck
+from simulator.check.launch_finding import LaunchCheck, LaunchFinding
+from simulator.check.stopped_launch import with_cause
 from simulator.check.watching import Shapes, error_finding, watched
 from simulator.check.wrong_result import wrong_result
 from simulator.execute.policy import Policy
@@ -78,8 +79,19 @@ def check_launch(
             findings += wrong_result(capture, again, options, ran, rtol=rtol, atol=atol)
         except LaunchError as error:  # of a CTA that was not watched
             findings, compared = [error_finding(error, kernel), *findings], False
-    ordered = tuple(sorted(findings, key=lambda finding: (not finding.serious, finding.line)))
-    return LaunchCheck(capture.path.stem, kernel.name, (result.ctas, setup.geometry.ctas), ordered, compared)
+    findings = sorted(findings, key=lambda finding: (not finding.serious, finding.line))
+    if capture.after and not any(each.rule == "wrong-result" for each in findings):
+        findings = _with_cause(findings, with_cause(capture, setup, options, findings, result.error, rtol, atol))
+    counts = (result.ctas, setup.geometry.ctas)
+    return LaunchCheck(capture.path.stem, kernel.name, counts, tuple(findings), compared)
+
+
+def _with_cause(findings: list[LaunchFinding], explained: LaunchFinding | None) -> list[LaunchFinding]:
+    """The findings, the one first of which the cause is known: what else is found may come from it."""
+    if explained is None:
+        return findings
+    about = explained.rule, explained.line
+    return [explained, *(each for each in findings if (each.rule, each.line) != about)]
 
 
 def _fresh(capture: Capture, kernel: Kernel, options: Options, params: NDArray[np.uint8]) -> Setup:

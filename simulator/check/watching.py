@@ -19,7 +19,7 @@ from isa.forms.synchronisation import sees_other_threads
 from isa.undefined import RULES
 from simulator.check.barrier_findings import Barriers
 from simulator.check.findings import Finding
-from simulator.check.launch_finding import LaunchFinding
+from simulator.check.launch_finding import LaunchFinding, Side
 from simulator.check.launch_order import OrderFindings, has_order
 from simulator.check.memory_model.follow import follow, memories_of
 from simulator.check.memory_model.memories import Memories
@@ -55,13 +55,18 @@ class Watched:
         findings: of them.
         ctas: how many there were.
         ran: warp instructions that they took.
-        stopped: whether an error ended the run.
+        error: that ended the run.
     """
 
     findings: list[LaunchFinding]
     ctas: int
     ran: int
-    stopped: bool
+    error: LaunchError | None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether an error ended the run."""
+        return self.error is not None
 
 
 @dataclass
@@ -146,7 +151,8 @@ def _together(setup: Setup) -> int:
 
 def watch_once(setup: Setup, least: int, shapes: Shapes, unwritten: set[str], *, by_warp: bool) -> Watched:
     """Watches CTAs of a launch in one order: in lock step, or warp by warp; the rest is as of `watched`."""
-    code, budget, count, ended = prepared(setup.kernel), setup.budget, 0, list[LaunchFinding]()
+    code, budget, count = prepared(setup.kernel), setup.budget, 0
+    ended: LaunchError | None = None
     notes = _Notes(memories_of(setup), OrderFindings(setup.kernel) if has_order(setup.kernel) else None)
     notes.memories.strays.shapes |= shapes
     notes.memories.fresh |= {buffer.address for buffer in setup.memory.buffers if buffer.name in unwritten}
@@ -163,14 +169,15 @@ def watch_once(setup: Setup, least: int, shapes: Shapes, unwritten: set[str], *,
         try:
             run.run()
         except LaunchError as error:
-            ended = [error_finding(error, setup.kernel)]
+            ended = error
         else:
             notes.gone += follower.end()
         if notes.order is not None and log is not None:
-            notes.order.add(log.logs(), state.cluster_size, ended=not ended)
+            notes.order.add(log.logs(), state.cluster_size, ended=ended is None)
         budget, count = run.budget, count + len(ctas)
         _add(notes, watch)
-    return Watched(ended + _findings(notes, setup), count, setup.budget - budget, bool(ended))
+    stopped = [error_finding(ended, setup.kernel)] if ended is not None else []
+    return Watched(stopped + _findings(notes, setup), count, setup.budget - budget, ended)
 
 
 def _add(notes: _Notes, watch: Watch) -> None:
@@ -209,10 +216,17 @@ def _of_one_operation(findings: list[LaunchFinding], kernel: Kernel) -> list[Lau
         found = _OPERATION.search(each.what) if each.rule.startswith("async-") else None
         key = (each.rule, sources.get(int(found[1]), found[1])) if found else id(each)
         groups.setdefault(key, []).append(each)
-    return [
-        replace(first, count=first.count + sum(each.count for each in more), also=tuple(each.line for each in more))
-        for first, *more in groups.values()
-    ]
+    return [_with_operation(group, kernel) for group in groups.values()]
+
+
+def _with_operation(group: list[LaunchFinding], kernel: Kernel) -> LaunchFinding:
+    """Findings about the same asynchronous operation as one, the other side of which the operation is."""
+    first, *more = group
+    count, also = first.count + sum(each.count for each in more), tuple(each.line for each in more)
+    found = _OPERATION.search(first.what) if more else None
+    item = next((item for item in kernel.items if found is not None and item.line == int(found[1])), None)
+    side = None if item is None else Side(item.line, source_of(item), item.text, "", "is under way", "")
+    return replace(first, count=count, also=also, other=first.other or side)
 
 
 def _ordered(kernel: Kernel, found: Finding, note: bool) -> LaunchFinding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,18 +46,51 @@ def wrong_result(
     return [_finding(setup.kernel, found, differs, count)]
 
 
+@dataclass(frozen=True)
+class Told:
+    """Hypotheses that explain something, in words.
+
+    Attributes:
+        items: that the likeliest one changes.
+        mistake: what is wrong, and what is so without it.
+        fix: what to change.
+        repair: the mistake and what to change.
+        also: further lines that are changed.
+    """
+
+    items: Sequence[Operation]
+    mistake: str
+    fix: str
+    repair: str
+    also: tuple[int, ...]
+
+
+def told_of(kernel: Kernel, answers: Sequence[Hypothesis], end: str) -> Told:
+    """Hypotheses in words, those at other lines as alternatives.
+
+    Args:
+        answers: the likeliest first.
+        end: what is so without the mistake.
+    """
+    best, *rivals = answers
+    lines = _lines(kernel, best)
+    others = [each for each in rivals if not set(_lines(kernel, each)) & set(lines)]
+    also = tuple(dict.fromkeys(line for each in (best, *others) for line in _lines(kernel, each)))[1:]
+    what = f"{_capital(best.mistake)}: without this mistake {end}"
+    fix = best.fix_of(kernel) + ("" if best.told else _elsewhere(_items(kernel, best), lines))
+    repair = f"{best.mistake}: {fix}"
+    for each in others:
+        where = f"; or, at line {_lines(kernel, each)[0]}: "
+        what += where + each.mistake
+        fix += where + each.fix_of(kernel)
+        repair += f"{where}{each.mistake}: {each.fix_of(kernel)}"
+    return Told(_items(kernel, best), what, fix, repair, also)
+
+
 def _finding(kernel: Kernel, found: Explanation, differs: str, count: int) -> LaunchFinding:
     if found.answers:
-        best, *rivals = found.answers
-        lines = _lines(kernel, best)
-        others = [each for each in rivals if not set(_lines(kernel, each)) & set(lines)]
-        also = tuple(dict.fromkeys(line for each in (best, *others) for line in _lines(kernel, each)))[1:]
-        what = f"{differs}. {_capital(best.mistake)}: without this mistake every element is right"
-        fix = best.fix_of(kernel) + ("" if best.told else _elsewhere(_items(kernel, best), lines))
-        for each in others:
-            what += f"; or, at line {_lines(kernel, each)[0]}: {each.mistake}"
-            fix += f"; or, at line {_lines(kernel, each)[0]}: {each.fix_of(kernel)}"
-        return _result(_items(kernel, best), what, fix, count, also)
+        told = told_of(kernel, found.answers, "every element is right")
+        return _result(told.items, f"{differs}. {told.mistake}", told.fix, count, told.also)
     if found.partial is not None:
         best, left = found.partial.hypothesis, found.partial.left
         lines = _lines(kernel, best)
