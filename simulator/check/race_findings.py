@@ -103,6 +103,7 @@ _REACHED = {
     "output": "it reaches global memory in line {}",
     "address": "line {} uses it as an address or a predicate",
     "decision": "it decides the branch of line {}",
+    "count": "the mbarrier of line {} counts with it",
 }
 
 

@@ -21,6 +21,7 @@ from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.launching import Options
 
 STRAYS = ("out-of-bounds", "shared-memory-bounds", "misaligned-address")  # what is watched on, and stops elsewhere
+UNWRITTEN = "read-before-write"
 ITEMS_EACH, FEWEST, MOST = 30, 6_000, 20_000  # items that a launch may take until it has ended: by its length, limits
 END = "the launch ends and every element is right"
 _CTA = re.compile(r"CTA \((\d+), (\d+), (\d+)\)")
@@ -35,8 +36,8 @@ def with_cause(
     rtol: float,
     atol: float,
 ) -> LaunchFinding | None:
-    """The finding of what stops a launch, or of an access outside of memory, with the mistake that it comes from; None
-    if there is no such finding, or no mistake is found.
+    """The finding of what stops a launch, or of an access outside of memory or to bytes that nothing has written, with
+    the mistake that it comes from; None if there is no such finding, or no mistake is found.
 
     Args:
         setup: the launch after it has stopped, its kernel linked with `allocate=False`.
@@ -46,6 +47,7 @@ def with_cause(
     kernel = setup.kernel
     own = [each for each in findings if error is not None and (each.rule, each.line) == (error.rule, error.line)]
     strays = [each for each in findings if each.serious and each.rule in STRAYS]
+    strays += [each for each in findings if each.serious and each.rule == UNWRITTEN and "bytes" in each.what]
     about = [*own[:1], *strays]
     if not about:
         return None
@@ -81,5 +83,5 @@ def _with(finding: LaunchFinding, told: Told) -> LaunchFinding:
     where = "" if line == finding.line else f"at line {line}: "
     mistake = f"the mistake at line {line}" if where else "this mistake"
     fix = f"{where}{told.repair}" + (f"; {finding.fix}" if finding.fix.startswith("legal") else "")
-    also = tuple(each for each in dict.fromkeys((line, *told.also, *finding.also)) if each != finding.line)
+    also = tuple(each for each in dict.fromkeys((line, *told.also)) if each != finding.line)
     return replace(finding, what=f"{finding.what}. Without {mistake} {END}", fix=fix, also=also)

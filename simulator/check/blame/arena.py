@@ -42,6 +42,7 @@ from simulator.state.registers import Sort, Warps, register_place
 from simulator.state.typed_views import padded
 from simulator.state.windows import BUFFER_ALIGNMENT
 
+JUNK = 0x5A  # byte that shared memory begins with where nothing is forgiven: a right kernel does not depend on it
 GUARD_BYTES = 1 << 16  # between the buffers of two copies
 FAILURES = (Error, OverflowError, ValueError, IndexError, AssertionError, MemoryError)
 TOGETHER = 8  # times as many items as a copy may take, after which all copies that have not ended are given up
@@ -118,7 +119,7 @@ class Arena:
         items: that the last run took.
         executed: the places that the last run has come to.
         turned: whether the buffers that the kernel writes begin with the opposite bits.
-        strict: whether a copy fails that accesses what lies outside of memory.
+        strict: whether a copy fails that accesses what lies outside of memory, and shared memory begins with junk.
     """
 
     def __init__(
@@ -242,6 +243,8 @@ class Arena:
         state = setup.state(ctas)
         assert isinstance(state.shared, LaunchShared)
         state.shared.lenient = not self.strict
+        if self.strict:
+            state.shared.data[:] = JUNK
         self._failed.clear()
         run = _Trial(self._code(trials), state, self.rows, self.most, self._failed)
         try:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import Error
-from simulator.check.blame.arena import Arena, Changes, Results
+from simulator.check.blame.arena import JUNK, Arena, Changes, Results
 from simulator.check.blame.change import executor_of
 from simulator.check.blame.mixing import Skip, skipping
 from simulator.check.blame.search import Search
@@ -33,7 +33,6 @@ COPIES = 128  # at most
 MEMORY = 1 << 27  # bytes of the buffers of all copies at most
 WHOLE_ROWS = 4  # warps of a launch of which each copy runs all CTAs
 MOST_CTAS = 4  # that write the same elements and are run together
-JUNK = 0x5A  # byte that shared memory begins with: a right kernel does not depend on it
 SLACK, SPINNING = 1.25, 2.0  # times as many items as a trial may take; where threads look until others have written
 SAMPLED = 64  # CTAs of which it is found out what they write
 
@@ -98,8 +97,6 @@ def search_of(
     copies = int(np.clip(min(ROWS // rows, MEMORY // room), 1, COPIES))
     given = setup.memory if whole and stop is None else None
     arena, results = _arena(initial, ctas, (written, capture.after), copies, stop, given)
-    if stop is not None and results.ended.all():
-        return None
     if stop is None:
         more = SPINNING if waits_for_others(initial.kernel) else SLACK
         arena.most = max(int(arena.items * more), 2 * len(initial.kernel.items)) + 200
@@ -112,9 +109,11 @@ def search_of(
         return mends(capture, setup, options, changes, rtol, atol, MOST_RAN if stop is None else MOST_RAN_STOPPED)
 
     owned_here = {name: each[0] for name, each in owned.items()}
-    return Search(
+    search = Search(
         capture, initial.kernel, arena, base, before, rtol, atol, owned_here, whole, timer, seconds, confirmed, executed
     )
+    stops = stop is None or search.wrong > 0 or not results.ended.all()
+    return search if stops else None
 
 
 def owned_elements(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from isa.errors import Error
 from isa.forms.mma import is_mma
+from isa.forms.record import Time
 from isa.ptx.instruction import register_names
 from simulator.execute.dispatch import executor
 from simulator.execute.launch_state import LaunchState
@@ -40,7 +41,7 @@ class Origin:
         row, lane: of the first thread, among the warps that are followed so far.
         what: what it reads: a register's name, or a memory, an address there, and bytes.
         count: registers or pieces.
-        reached: places that the value reaches, with what it does there: "output", "address" or "decision".
+        reached: places that the value reaches, with what it does there: "output", "address", "decision" or "count".
     """
 
     place: int
@@ -86,6 +87,7 @@ class _Names:
     addresses: tuple[str, ...]
     values: tuple[tuple[str, tuple[str, ...]], ...]  # role, registers
     writes: tuple[str, ...]
+    counts: tuple[str, ...]  # that an mbarrier counts with, or waits for
 
     @cached_property
     def every(self) -> tuple[str, ...]:
@@ -126,6 +128,10 @@ class Definedness:
             marks = self._of(name, place, rows, lanes)
             if marks is not None:
                 self.origins.reach(marks, place, "address")
+        for name in names.counts:
+            marks = self._of(name, place, rows, lanes)
+            if marks is not None:
+                self.origins.reach(marks, place, "count")
         by_role = {}
         for role, registers in names.values:
             found = [self._of(name, place, rows, lanes) for name in registers]
@@ -193,7 +199,8 @@ class Definedness:
                 addresses += names
             elif not role.output and names:
                 values.append((role.name, names))
-        found = self._names[item.index] = _Names(tuple(addresses), tuple(values), item.writes)
+        counts = tuple(name for _, names in values for name in names) if instruction.form.time is Time.MBARRIER else ()
+        found = self._names[item.index] = _Names(tuple(addresses), tuple(values), item.writes, counts)
         return found
 
     def _of(self, name: str, place: int, rows: Warps, lanes: Lanes) -> Marks | None:
