@@ -35,7 +35,7 @@ def address_hypotheses(kernel: Kernel, item: Operation, names: Names) -> Iterato
         access = instruction.form.access
         size = max(access.bytes if access is not None else 4, 1)
         element = max(size // max(instruction.form.elements, 1), 1)
-        weights = {size: 0.6, -size: 0.6, element: 0.55, -element: 0.55, 16: 0.5, -16: 0.5}
+        weights = {16: 0.5, -16: 0.5, element: 0.55, -element: 0.55} | {size: 0.6, -size: 0.6}
         for step in (1, 2, 4, 8, 32, 64, 128, 256, 512, 1024, 2048):
             for sign in (1, -1):
                 weights.setdefault(sign * step, 0.45 if step in _ROWS else 0.35)
