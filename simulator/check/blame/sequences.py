@@ -69,10 +69,8 @@ def sequence_hypotheses(kernel: Kernel, item: Operation, names: Names) -> Iterat
         yield Hypothesis({item.index: (instruction, instruction)}, ("twice",), what, "execute it twice", None, 0.25)
     if instruction.form.is_matrix:
         yield from _cleared(kernel, item)
-    if instruction.form.name == "shfl":
-        yield from _missing_steps(kernel, item, names)
-    if instruction.form.name == "st":
-        yield from _atomic(kernel, item)
+    if instruction.form.name in _OF_ONE:
+        yield from _OF_ONE[instruction.form.name](kernel, item, names)
 
 
 # Accumulators
@@ -223,7 +221,7 @@ def _reading(instruction: Instruction, register: str, other: str) -> Instruction
 # Updates
 
 
-def _atomic(kernel: Kernel, item: Operation) -> Iterator[Hypothesis]:
+def _atomic(kernel: Kernel, item: Operation, _: Names) -> Iterator[Hypothesis]:
     """Load, sum and store of one word as one atomic operation."""
     address, value = item.instruction.by_role.get("address"), item.instruction.by_role.get("a")
     if not isinstance(value, Register):
@@ -245,6 +243,9 @@ def _atomic(kernel: Kernel, item: Operation) -> Iterator[Hypothesis]:
 
     what = "threads update the same word without an atomic operation"
     yield Hypothesis({item.index: (make,)}, ("atomic",), what, "red or atom in place of load, add and store", None, 0.5)
+
+
+_OF_ONE = {"shfl": _missing_steps, "st": _atomic}  # what may be missing beside one instruction alone, by its name
 
 
 def _before(kernel: Kernel, item: Operation) -> Iterator[Operation]:
