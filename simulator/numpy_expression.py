@@ -1,7 +1,8 @@
 """Numpy expressions over named arrays, such as `A.astype(float32) @ B`: what `--expect` takes as a reference.
 
 An expression is read as a syntax tree, and nothing but what is listed here is evaluated: arithmetic, comparisons,
-indexing, and the functions, methods and attributes of numpy below. There are no other names, and no way to a file.
+`and`, `or` and `not` (of each element), indexing, and the functions, methods and attributes of numpy below. There are
+no other names, and no way to a file.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -87,6 +89,10 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Any:
         raise ExpectationError(f"'{text}': {said}", "shapes and types that fit") from None
 
 
+def _compared(op: ast.cmpop, left: Any, right: Any) -> Any:
+    return _COMPARE[type(op)](left, right)
+
+
 def _read_only(value: Any) -> Any:
     """A value that a function which writes into its arguments cannot change."""
     if not isinstance(value, np.ndarray):
@@ -115,8 +121,18 @@ class _Evaluator:
                 return self.binary(op, self.of(left), self.of(right))
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
                 return _UNARY[type(op)](self.of(operand))
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
-                return _COMPARE[type(op)](self.of(left), self.of(right))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return np.logical_not(self.of(operand))
+            case ast.BoolOp(op=op, values=parts):
+                joined = np.logical_and if isinstance(op, ast.And) else np.logical_or
+                return reduce(joined, [self.of(part) for part in parts])
+            case ast.Compare(left=left, ops=ops, comparators=parts) if all(type(op) in _COMPARE for op in ops):
+                sides = [self.of(part) for part in (left, *parts)]
+                return (
+                    reduce(np.logical_and, map(_compared, ops, sides, sides[1:]))
+                    if len(ops) > 1
+                    else _compared(ops[0], *sides)
+                )
             case ast.Tuple(elts=parts):
                 return tuple(self.of(part) for part in parts)
             case ast.List(elts=parts):

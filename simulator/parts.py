@@ -123,13 +123,20 @@ class Parts:
         with complete(self._path(number)) as stream:
             stream.write(json.dumps(head).encode() + b"\n" + lines)
 
+    def read(self, number: int) -> bytes | None:
+        """The lines of a part; None if it has not been done, or was spoilt."""
+        return self._read(self._path(number)) if self._path(number).is_file() else None
+
+    def whole(self, number: int) -> bytes:
+        """The lines of a part that has been done; ConfigError if it was spoilt meanwhile."""
+        found = self.read(number)
+        if found is None:
+            raise ConfigError(str(self._path(number)), "", "was changed during the run", "the same command again")
+        return found
+
     def lines(self) -> Iterator[bytes]:
         """The lines of all parts, part by part; ConfigError for one that was spoilt meanwhile."""
-        for number in range(self.count):
-            found = self._read(self._path(number)) if self._path(number).is_file() else None
-            if found is None:
-                raise ConfigError(str(self._path(number)), "", "was changed during the run", "the same command again")
-            yield found
+        yield from map(self.whole, range(self.count))
 
     def remove(self) -> None:
         """Removes the folder, if there is one; while it is held, all that is in it but the lock."""

@@ -84,7 +84,15 @@ class Stored:
 
     def changed_classes(self, arrays: dict[str, Array]) -> int:
         """How many images are read as another digit than without faults."""
-        return int((self.predicted(arrays) != self.digits).sum())
+        return self.classified(arrays)[0]
+
+    def classified(self, arrays: dict[str, Array]) -> tuple[int, int]:
+        """How many images are read as another digit than without faults, and how many are read as the digit that they
+        show; -1 for both without a network."""
+        if self.classifier is None:
+            return -1, -1
+        found = self.predicted(arrays)
+        return int((found != self.digits).sum()), int((found == self.classifier.labels).sum())
 
     def accuracy(self, arrays: dict[str, Array]) -> float:
         """The share of images that the network recognises from what a run stored."""

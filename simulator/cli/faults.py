@@ -1,5 +1,4 @@
-"""The verb `tcsim faults list|run|replay|report|forms|cost|network|claim`, which makes lists of faults, injects them,
-and reports what they did."""
+"""The verb `tcsim faults`, which makes lists of faults, injects them, and reports, compares and draws what they did."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isa.errors import FAULT_POLICIES
-from simulator.cli import faults_claims, faults_networks, say
+from simulator.cli import faults_claims, faults_networks, faults_results, say
 from simulator.cli.answer import Meter, answer, format_of, is_terminal
 from simulator.cli.config_option import add_config, choose_config
 from simulator.cli.fault_options import add_group, keys_of
@@ -43,6 +42,10 @@ examples:
   tcsim faults run list.csv --output results.csv --workers 2
   tcsim faults report results.csv
   tcsim faults report results.csv --output report.html
+  tcsim faults run list.csv --output results.csv --tolerate 'max_rel <= 1e-2 and nonfinite == 0'
+  tcsim faults run list.csv --output results.csv --until-margin 0.01
+  tcsim faults compare plain.csv checked.csv
+  tcsim faults plot results.csv --output outcomes.pdf
   tcsim faults replay list.csv --id 137
   tcsim faults forms                             every single metadata bit of every mma.sp form
 """
@@ -82,6 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--dask", metavar="ADDRESS", default="", help="a Dask scheduler, or 'local' (needs the extra 'cluster')"
     )
     run.add_argument("--parquet", metavar="FILE.parquet", help="write the results as Parquet, too (needs pyarrow)")
+    faults_results.add_run(run)
     replayed = actions.add_parser("replay", help="show one fault of a list in words")
     replayed.add_argument("list", metavar="LIST.csv", help="what `list` wrote")
     replayed.add_argument("--id", type=int, required=True, help="number of the fault")
@@ -95,6 +99,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="default: table, or what the name of --output says",
     )
     report.add_argument("--output", metavar="FILE", help="write there instead of to stdout")
+    faults_results.add_report(report)
+    faults_results.add_actions(actions)
     forms = actions.add_parser("forms", help="every single bit of the metadata of every mma.sp form")
     forms.add_argument(
         "--target",
@@ -122,6 +128,7 @@ def execute(options: argparse.Namespace) -> int:
     work: dict[str, Callable[[argparse.Namespace], str]] = {
         "list": _list, "run": _run, "replay": _replay, "report": _report, "forms": _forms, "cost": _cost,
         "network": faults_networks.execute, "claim": faults_claims.execute,
+        "compare": faults_results.compare, "plot": faults_results.plot,
     }  # fmt: skip
     written = [getattr(options, name, None) for name in ("output", "parquet", "rows")]
     return answer(lambda: work[options.action](options), written)
@@ -149,6 +156,7 @@ def _list(options: argparse.Namespace) -> str:
 
 
 def _run(options: argparse.Namespace) -> str:
+    from simulator.faults.judgement import read_judgement
     from simulator.faults.results import check_parquet, to_parquet
     from simulator.faults.run import run_list
     from simulator.faults.table import read_head
@@ -156,6 +164,7 @@ def _run(options: argparse.Namespace) -> str:
     if options.parquet:
         check_parquet()
     how: dict[str, Any] = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
+    how |= {"judgement": read_judgement(options.tolerate, options.judge), "until": faults_results.until_of(options)}
     start = time.monotonic()
     with Meter() as show:
         show.note(f"reading {options.list}")
@@ -163,7 +172,8 @@ def _run(options: argparse.Namespace) -> str:
         ran = run_list(faults, Path(options.output), progress=show, **how)
         if options.parquet:
             to_parquet(Path(options.output), Path(options.parquet), show)
-    say(f"{faults.rows:,} faults in {time.monotonic() - start:.1f} s{_again(ran)}{_peak()}")
+    of = f" of {faults.rows:,}" if how["until"] is not None else ""
+    say(f"{ran.injected:,}{of} faults in {time.monotonic() - start:.1f} s{_again(ran)}{_peak()}")
     return ""
 
 
@@ -202,7 +212,8 @@ def _report(options: argparse.Namespace) -> str:
     format = format_of(options.output, options.format, _REPORTS)
     summary = summarise(options.results)
     makers = {"table": report.as_text, "markdown": report.as_markdown, "json": report.as_json, "html": report.as_html}
-    content = makers[format](summary)
+    asked = report.Asked(options.confidence, options.by_case, options.fit_per_bit)
+    content = makers[format](summary, asked)
     if options.output is None:
         return content
     with complete(options.output) as stream:

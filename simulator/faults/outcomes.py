@@ -7,13 +7,28 @@ sdc        the result differs, and nothing stopped
 detected   a check that the policy puts in front of the core stopped the instruction
 due        the chip stops by itself (illegal instruction, misaligned address)
 hang       the program does not end
+
+Where the wrong elements of a corruption lie is its `pattern`:
+
+single     one element
+row        several, all in one row
+column     several, all in one column
+block      in several rows and columns, and they are at least half of the elements of the smallest rectangle around them
+random     in several rows and columns, and they fill less of it
+
+Beam studies of matrix products on GPUs have the same classes (single, line, square or block, random: Rech et al., IEEE
+TNS 60(4), 2013; Oliveira et al., IEEE TC 65(3), 2016). That half of the rectangle makes a block is this project's bound
+(assumed: the studies give none).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,25 +43,36 @@ REASONS = (
     "", "unread", "same", "equal", "invalid-code", "illegal-instruction", "misaligned-address", "race", "deadlock",
     "illegal", "endless",
 )  # fmt: skip
+PATTERNS = ("none", "single", "row", "column", "block", "random")
+JUDGED = ("", "tolerable", "critical")
 DETECTORS = ("legality", "ordered", "parity", "secded", "abft", "alignment", "race")
 FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "i8"), ("outcome", "u1"), ("reason", "u1"), ("elements", "u4"), ("rows", "u4"), ("columns", "u4"),
     ("max_ulp", "i8"), ("max_abs", "f8"), ("max_rel", "f8"), ("nonfinite", "u4"), ("first_row", "i4"),
-    ("first_column", "i4"), ("detectors", "u1"), ("class_changed", "i4"),
+    ("first_column", "i4"), ("detectors", "u4"), ("class_changed", "i4"), ("bits", "u4"), ("pattern", "u1"),
+    ("judged", "u1"), ("accuracy", "i4"),
 )  # fmt: skip
 DTYPE = np.dtype(list(FIELDS))
 COLUMNS = tuple(name for name, _ in FIELDS if name != "id")
 Results = NDArray[Any]
 Mask = NDArray[np.bool_]
 MASKED, SDC, DETECTED, DUE, HANG = range(len(OUTCOMES))
-NAMED = {"outcome": OUTCOMES, "reason": REASONS}
+NONE, SINGLE, ROW, COLUMN, BLOCK, RANDOM = range(len(PATTERNS))
+UNJUDGED, TOLERABLE, CRITICAL = range(len(JUDGED))
+NAMED = {"outcome": OUTCOMES, "reason": REASONS, "pattern": PATTERNS, "judged": JUDGED}
+BLOCK_SHARE = 0.5  # of the smallest rectangle around wrong elements, from which on they are a block
+Function = Callable[[NDArray[Any], NDArray[Any]], Mask]
+"""Which results are critical: bool [fault], from what the faults made of the result and from what it should be, both as
+values [fault, row, column]."""
+_function: ContextVar[Function | None] = ContextVar("critical", default=None)
 
 
 def empty(ids: NDArray[np.integer]) -> Results:
     """Rows of results for these ids, all of them masked."""
     results = np.zeros(len(ids), DTYPE)
     results["id"] = ids
-    results["first_row"] = results["first_column"] = results["class_changed"] = -1
+    for name in ("first_row", "first_column", "class_changed", "accuracy"):
+        results[name] = -1
     return results
 
 
@@ -60,9 +86,9 @@ def flag(name: str) -> int:
     return 1 << DETECTORS.index(name)
 
 
-def flags(**seen: Any) -> NDArray[np.uint8]:
+def flags(**seen: Any) -> NDArray[np.uint32]:
     """The field `detectors` of results, from what each detector saw: bool [fault] by the detector's name."""
-    return np.asarray(np.sum([np.where(mask, flag(name), 0) for name, mask in seen.items()], axis=0), np.uint8)
+    return np.asarray(np.sum([np.where(mask, flag(name), 0) for name, mask in seen.items()], axis=0), np.uint32)
 
 
 def stop(results: Results, where: Any, outcome: int, why: Any) -> None:
@@ -89,17 +115,42 @@ class Observed:
     refused: Mask | None = None
 
 
+class Whole(NamedTuple):
+    """The result that some compared rows belong to.
+
+    Attributes:
+        rows: the numbers of the rows that are compared, ascending.
+        golden: the whole result without faults, [row, column].
+    """
+
+    rows: NDArray[np.integer]
+    golden: Bits
+
+
+@contextmanager
+def judged_by(function: Function | None) -> Iterator[None]:
+    """Lets a function say which corruptions are critical, of all faults that are judged while the block runs; without
+    one nothing is said of them."""
+    before = _function.set(function)
+    try:
+        yield
+    finally:
+        _function.reset(before)
+
+
 def judge(
-    results: Results, edits: Any, found: Observed, golden: Bits, element: ElementType | None, policy: str
-) -> None:
+    results: Results, edits: Any, found: Observed, golden: Bits, element: ElementType | None, policy: str,
+    whole: Whole | None = None,
+) -> None:  # fmt: skip
     """Fills in the outcomes of faults that were run.
 
     Args:
         edits: whether each fault has `changed` anything, and whether something that is `read` has changed.
         golden: what the results should be.
         element: the type of the results; None for 32-bit words.
+        whole: what the results are rows of, where only those rows are given that differ in any of them.
     """
-    compare(results, found.got, golden, element)
+    compare(results, found.got, golden, element, None if whole is None else whole.rows)
     masked = results["outcome"] == MASKED
     why = np.where(edits.changed, np.where(edits.read, reason("equal"), reason("unread")), reason("same"))
     results["reason"] = np.where(masked, why, 0)
@@ -111,14 +162,35 @@ def judge(
         stop(results, found.seen["legality"] & ~stopped, DETECTED, reason("invalid-code"))
         if found.refused is not None:
             stop(results, found.refused & stopped, DETECTED, found.stopped)
+    function = _function.get()
+    corrupt = np.flatnonzero(results["outcome"] == SDC)
+    if function is not None and len(corrupt):
+        got, right = found.got[corrupt], golden[corrupt]
+        if whole is not None:
+            right = np.broadcast_to(whole.golden, (len(corrupt), *whole.golden.shape))
+            (got := right.copy())[:, whole.rows] = found.got[corrupt]
+        critical = function(values(got, element), values(right, element))
+        results["judged"][corrupt] = np.where(critical, CRITICAL, TOLERABLE)
 
 
-def compare(results: Results, got: Bits, golden: Bits, element: ElementType | None) -> None:
+def values(patterns: Bits, element: ElementType | None) -> NDArray[Any]:
+    """What patterns stand for: float64, of integers int64; words without a type as they are, uint32."""
+    if element is None:
+        return patterns
+    return to_float64(patterns, element) if element.is_float else integers(patterns, element).astype(np.int64)
+
+
+def compare(
+    results: Results, got: Bits, golden: Bits, element: ElementType | None, numbers: NDArray[np.integer] | None = None
+) -> None:
     """Classifies results [fault, row, column] against what they should be, and measures how large the difference is.
 
     `max_ulp` counts the representable numbers between the two; NaN counts as 2^bits - 1 from any number. `max_abs` and
     `max_rel` (relative to the right result) are over elements that are finite in both. `nonfinite` counts elements that
-    were finite and are not any more. For words without a type `elements` counts bits, and `max_ulp` is -1.
+    were finite and are not any more. `bits` counts the bits that differ, `pattern` says where they lie (see above). For
+    words without a type `elements` counts bits, too, and `max_ulp` is -1.
+
+    `numbers` are the numbers of the rows where only some are given; `first_row` counts those that are given.
     """
     differs = got != golden
     changed = differs.any(axis=(1, 2))
@@ -131,8 +203,10 @@ def compare(results: Results, got: Bits, golden: Bits, element: ElementType | No
     part["rows"], part["columns"] = mask.any(axis=2).sum(axis=1), mask.any(axis=1).sum(axis=1)
     flat = mask.reshape(len(where), -1).argmax(axis=1)
     part["first_row"], part["first_column"] = np.divmod(flat, mask.shape[2])
+    part["bits"] = np.bitwise_count(x ^ y).sum(axis=(1, 2))
+    part["pattern"] = patterns(mask, numbers)
     if element is None:
-        part["elements"], part["max_ulp"] = np.bitwise_count(x ^ y).sum(axis=(1, 2)), -1
+        part["elements"], part["max_ulp"] = part["bits"], -1
         results[where] = part
         return
     part["elements"] = mask.sum(axis=(1, 2))
@@ -152,9 +226,22 @@ def compare(results: Results, got: Bits, golden: Bits, element: ElementType | No
     results[where] = part
 
 
+def patterns(wrong: Mask, numbers: NDArray[np.integer] | None = None) -> NDArray[np.uint8]:
+    """The pattern of wrong elements [fault, row, column], a number of `PATTERNS` for each fault. `numbers` are the
+    ascending numbers of the rows, where only some are given and all others are right."""
+    count = wrong.sum(axis=(1, 2))
+    rows, columns = np.asarray(wrong.any(axis=2)), np.asarray(wrong.any(axis=1))
+    names = np.arange(rows.shape[1]) if numbers is None else np.asarray(numbers)
+    high = names[rows.shape[1] - 1 - rows[:, ::-1].argmax(axis=1)] - names[rows.argmax(axis=1)] + 1
+    wide = columns.shape[1] - columns[:, ::-1].argmax(axis=1) - columns.argmax(axis=1)
+    filled = count >= BLOCK_SHARE * high * wide
+    chosen = [count == 0, count == 1, rows.sum(axis=1) == 1, columns.sum(axis=1) == 1, filled]
+    return np.select(chosen, [NONE, SINGLE, ROW, COLUMN, BLOCK], RANDOM).astype(np.uint8)
+
+
 def numbers(patterns: Bits, element: ElementType) -> NDArray[np.float64]:
     """The numbers that patterns of an element type stand for."""
-    return to_float64(patterns, element) if element.is_float else integers(patterns, element).astype(np.float64)
+    return values(patterns, element).astype(np.float64, copy=False)
 
 
 def texts(results: Results) -> list[str]:
@@ -178,7 +265,8 @@ def _seen(flags: int) -> str:
 
 
 def to_frame(results: Results) -> Any:
-    """Results as a pandas DataFrame: outcome, reason and detectors as words, all else as numbers."""
+    """Results as a pandas DataFrame: outcome, reason, detectors, pattern and judgement as words, all else as
+    numbers."""
     frame = table.to_frame(results, NAMED)
     frame["detectors"] = [_seen(value) for value in results["detectors"].tolist()]
     return frame

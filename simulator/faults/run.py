@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from simulator.errors import Error, TraceError
+from simulator.errors import ConfigError, Error, TraceError
 from simulator.faults import outcomes, table
 from simulator.faults.groups import equip
+from simulator.faults.judgement import Judgement
 from simulator.faults.outcomes import Results
 from simulator.faults.results import RESULTS
+from simulator.faults.sequential import Order, Until, merged, stopped_at
 from simulator.faults.table import BLOCK, CHECK, COLUMNS, FaultList, Faults, write_head
 from simulator.faults.targets.subjects import listed, make
 from simulator.faults.targets.target import DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS, FaultTarget
@@ -26,7 +30,8 @@ from simulator.version import __version__
 
 FAULTS, JOINED = "faults", "rows of results joined"  # what progress is told of
 _PARTS = 4_096  # of a list, about, if it is long
-_subjects: dict[str, FaultTarget] = {}
+UNJUDGED = Judgement()
+_made: dict[str, tuple[FaultTarget, Judgement]] = {}
 
 
 def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
@@ -61,17 +66,19 @@ class Ran(NamedTuple):
     Attributes:
         resumed: faults that an earlier run had injected.
         spoilt: parts of that run that were damaged, and that were done again.
+        injected: how many faults the results have; all of the list, unless it was to stop.
     """
 
     resumed: int
     spoilt: int
+    injected: int
 
 
 def run_list(
     found: FaultList, output: Path, *, policy: str = "", workers: int = 1, cluster: str = "",
-    progress: Progress = unseen,
+    judgement: Judgement = UNJUDGED, until: Until | None = None, progress: Progress = unseen,
 ) -> Ran:  # fmt: skip
-    """Injects every fault of a list and writes the results.
+    """Injects every fault of a list, or as many as are needed, and writes the results in the order of the list.
 
     Args:
         found: the list.
@@ -79,39 +86,49 @@ def run_list(
         policy: a policy in place of the list's.
         workers: how many processes.
         cluster: the address of a Dask scheduler, or "local"; "" for none.
+        judgement: which corruptions are critical.
+        until: when to stop before the end, see `simulator.faults.sequential`; the same faults with any number of
+            workers.
         progress: called with how much is done, how much there is, and of what.
 
     Raises:
         TraceError: a list that cannot be read, or that is about something else.
-        ConfigError: a policy that is none, or an output that another process is writing.
+        ConfigError: a policy that is none, a judgement that cannot be made, or an output that another process is
+            writing.
         OverwriteError: the output is the list.
         OSError: a file that cannot be written.
     """
     reading(found.path, [output])
     progress(0, found.rows, FAULTS)
     subject = subject_of(found, policy)
-    head, size = _head(found, subject), part_rows(subject, found.rows)
-    parts = Parts(output, f"{head}# rows of a part: {size}\n", -(-found.rows // size), "csv")
+    about, size = _about(found, subject, judgement), part_rows(subject, found.rows)
+    order = None if until is None else Order.of(found, until)
+    note = _head(found, about | ({} if until is None else {"until": until.words}))
+    parts = Parts(output, f"{note}# rows of a part: {size}\n", -(-found.rows // size), "csv")
     with parts.held():
         if parts.foreign:
-            legal = "that list and policy again, or remove the folder"
+            legal = "that list, policy and judgement again, or remove the folder"
             reason = f"holds parts of another run than that of {found.path.name}"
             raise TraceError(str(parts.folder), 0, 0, reason, legal)
         spoilt = parts.open()
-        resumed = found.rows - sum(len(_rows(number, size, found.rows)) for number in parts.missing)
+        job = Job(found, subject, judgement, parts, size, order)
+        resumed = found.rows - sum(len(job.rows(number)) for number in parts.missing)
         try:
-            _inject(found, subject, parts, size, worked_by=(workers, cluster), progress=progress)
-        except TraceError as error:
-            if error.path == str(found.path):  # a list that is none: there is nothing to go on with
+            count = job.inject(workers, cluster, progress)
+        except (TraceError, ConfigError) as error:
+            if error.path in (str(found.path), judgement.path):  # which must be mended: there is nothing to go on with
                 parts.remove()
             raise
+        injected = sum(len(job.rows(number)) for number in range(count))
+        if until is not None:
+            about |= {"until": until.words, "injected": f"{injected} of {found.rows}", "faults": str(injected)}
         with complete(output) as stream:
-            stream.write(head.encode())
-            for number, text in enumerate(parts.lines()):
+            stream.write(_head(found, about).encode())
+            for done, text in job.joined(count):
                 stream.write(text)
-                progress(_rows(number, size, found.rows).stop, found.rows, JOINED)
+                progress(done, injected, JOINED)
         parts.remove()
-    return Ran(resumed, spoilt)
+    return Ran(resumed, spoilt, injected)
 
 
 def part_rows(subject: FaultTarget, rows: int) -> int:
@@ -120,31 +137,72 @@ def part_rows(subject: FaultTarget, rows: int) -> int:
     return max(subject.batch, min(BLOCK, -(-rows // _PARTS)))
 
 
-def _rows(number: int, size: int, rows: int) -> range:
-    """The rows of a part."""
-    return range(number * size, min((number + 1) * size, rows))
+@dataclass(frozen=True)
+class Job:
+    """A list that is run in parts.
 
+    Attributes:
+        found, subject, judgement: the list, its target, and what is critical.
+        parts, size: the parts on disk, and how many faults one has.
+        order: the random order of the faults, where it is stopped before the end; None for that of the list.
+    """
 
-def _inject(
-    found: FaultList, subject: FaultTarget, parts: Parts, size: int, *, worked_by: tuple[int, str], progress: Progress
-) -> None:
-    """Injects the faults whose parts are missing."""
-    missing = [_rows(number, size, found.rows) for number in parts.missing]
-    done = found.rows - sum(map(len, missing))
+    found: FaultList
+    subject: FaultTarget
+    judgement: Judgement
+    parts: Parts
+    size: int
+    order: Order | None
 
-    def tell() -> None:
-        progress(done, found.rows, FAULTS)
+    def rows(self, number: int) -> range:
+        """The places of a part's faults in the order in which they are injected."""
+        return range(number * self.size, min((number + 1) * self.size, self.found.rows))
 
-    tell()
-    pieces = table.read_pieces(found, ((rows.start, rows.stop) for rows in missing))
-    tasks = ((first // size, faults) for first, faults in pieces)
-    columns = [name for name in found.columns if name != CHECK]
-    groups = found.about.get("groups", "[]")
-    key = json.dumps([found.about["subject"], subject.policy, groups, str(found.path), columns])
-    for number, text in worked(work, key, tasks, *worked_by, len(missing), tell):
-        parts.keep(number, text)
-        done += len(_rows(number, size, found.rows))
+    def inject(self, workers: int, cluster: str, progress: Progress) -> int:
+        """Injects the faults whose parts are missing; returns how many parts make up the results."""
+        missing = self.parts.missing
+        done = self.found.rows - sum(len(self.rows(number)) for number in missing)
+
+        def tell() -> None:
+            progress(done, self.found.rows, FAULTS)
+
         tell()
+        count = self._stopped()
+        if count is not None:
+            return count
+        about = self.found.about["subject"], self.subject.policy, self.found.about.get("groups", "[]")
+        key = json.dumps([*about, str(self.found.path), self.judgement.as_text(), _kept(self.found)])
+        with closing(worked(work, key, self._tasks(missing), workers, cluster, len(missing), tell)) as results:
+            for number, text in results:
+                self.parts.keep(number, text)
+                done += len(self.rows(number))
+                tell()
+                count = self._stopped()
+                if count is not None:
+                    return count
+        return self.parts.count
+
+    def _stopped(self) -> int | None:
+        """After how many parts the run stops, if they are there and it does."""
+        return None if self.order is None else stopped_at(self.order, self.parts)
+
+    def _tasks(self, missing: list[int]) -> Iterator[tuple[int, Faults]]:
+        """The faults of the parts, with their numbers."""
+        if self.order is not None:
+            for number in missing:
+                yield number, self.order.read(self.rows(number))
+            return
+        pieces = table.read_pieces(self.found, ((part.start, part.stop) for part in map(self.rows, missing)))
+        for first, faults in pieces:
+            yield first // self.size, faults
+
+    def joined(self, count: int) -> Iterator[tuple[int, bytes]]:
+        """The lines of the results in the order of the list, with how many rows they are the end of."""
+        if self.order is not None:
+            yield from merged(self.order, self.parts, count, self.size)
+            return
+        for number, text in enumerate(self.parts.lines()):
+            yield self.rows(number).stop, text
 
 
 def joined(faults: Faults, results: Results, columns: Sequence[str] = COLUMNS) -> str:
@@ -155,20 +213,30 @@ def joined(faults: Faults, results: Results, columns: Sequence[str] = COLUMNS) -
     )
 
 
-def _head(faults: FaultList, subject: FaultTarget) -> str:
-    """The first lines of the file of results."""
+def _about(faults: FaultList, subject: FaultTarget, judgement: Judgement) -> dict[str, str]:
+    """What the head of the file of results says."""
     about = {
         **faults.about,
         "tcsim": __version__,
         "policy": subject.policy,
         "list": faults.path.name,
         "list_sha256": _digest(faults.path),
+        **judgement.about(),
     }
     alarms = subject.false_alarms()
     if alarms is not None:
         about["abft_false_alarms"] = f"{alarms.failed} of {alarms.products}"
-    columns = [name for name in faults.columns if name != CHECK]
-    return write_head(about, RESULTS, (*columns, *outcomes.COLUMNS))
+    return about
+
+
+def _head(faults: FaultList, about: dict[str, str]) -> str:
+    """The first lines of the file of results."""
+    return write_head(about, RESULTS, (*_kept(faults), *outcomes.COLUMNS))
+
+
+def _kept(faults: FaultList) -> list[str]:
+    """The columns of a list that its results repeat."""
+    return [name for name in faults.columns if name != CHECK]
 
 
 def _digest(path: Path) -> str:
@@ -180,8 +248,13 @@ def _digest(path: Path) -> str:
 @guarded
 def work(key: str, faults: Faults) -> bytes:
     """The results of one block as text; the target is made once in each process."""
-    if key not in _subjects:
-        values, policy, groups, path, _ = json.loads(key)
-        _subjects[key] = make("a list", listed(values), policy)
-        equip(_subjects[key], json.loads(groups), path)
-    return joined(faults, _subjects[key].run(faults), json.loads(key)[-1]).encode()
+    if key not in _made:
+        values, policy, groups, path, judged, _ = json.loads(key)
+        subject = make("a list", listed(values), policy)
+        equip(subject, json.loads(groups), path)
+        _made[key] = subject, Judgement(**json.loads(judged))
+    subject, judgement = _made[key]
+    with judgement.judging():
+        results = subject.run(faults)
+    judgement.judge(results)
+    return joined(faults, results, json.loads(key)[-1]).encode()

@@ -56,6 +56,8 @@ RIGHT = {
     "faults run": "list.csv --output results.csv",
     "faults replay": "list.csv --id 0",
     "faults report": "results.csv",
+    "faults compare": "results.csv results.csv",
+    "faults plot": "results.csv --output picture.svg",
     "faults forms": "--target sm_9",
     "faults cost": "--tile 64x64x64 --type f16",
     "faults network": "digits_mlp --images 16 --faults 3 --site d --type f16",

@@ -30,7 +30,7 @@ from simulator.execute.operands import reader
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
 from simulator.faults.detectors.codes import METADATA_RULES
-from simulator.faults.outcomes import Observed, Results, judge, reason
+from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.injection import FaultInjection
@@ -408,7 +408,8 @@ class LaunchTarget(FaultTarget):
         changed = np.array([injection.changed])
         observed = Observed(got[:, rows], seen, stopped, refused)
         golden = np.broadcast_to(right[rows], observed.got.shape)
-        judge(results, _Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy)
+        whole = Whole(rows, right)
+        judge(results, _Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy, whole)
         corrupt = results["outcome"] == outcomes.SDC
         results["first_row"][corrupt] = rows[results["first_row"][corrupt]]
 

@@ -30,7 +30,7 @@ from simulator.applications.stored import Stored, differing
 from simulator.chip.config import Config
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
-from simulator.faults.outcomes import Observed, Results, judge, reason
+from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import Faults
 from simulator.faults.targets.injection import FaultInjection, words_of
@@ -286,7 +286,7 @@ class ProgramTarget(FaultTarget):
         """Runs the program with each fault and gives the outcome of each."""
         self.check(faults)
         results = outcomes.empty(faults["id"])
-        results["class_changed"] = 0 if self.stored.classifier else -1
+        results["class_changed"], results["accuracy"] = self.stored.classified(self.stored.golden)
         injections = [FaultInjection.of(fault, self.session.program.warps) for fault in faults]
         unread = [self.unread(injection) for injection in injections]
         results["reason"][unread] = reason("unread")
@@ -351,12 +351,13 @@ class ProgramTarget(FaultTarget):
         numbers = np.array([one.number for one in runs])
         part, observed = results[numbers], Observed(got[:, rows], seen, stopped)
         golden = np.broadcast_to(right[rows], observed.got.shape)
-        judge(part, _Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy)
+        whole = Whole(rows, right)
+        judge(part, _Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy, whole)
         corrupt = part["outcome"] == outcomes.SDC
         part["first_row"][corrupt] = rows[part["first_row"][corrupt]]
         if stored.classifier:
             for index in np.flatnonzero(corrupt).tolist():
-                part["class_changed"][index] = stored.changed_classes(runs[index].arrays)
+                part[["class_changed", "accuracy"]][index] = stored.classified(runs[index].arrays)
         results[numbers] = part
 
     def alone(self, fault: Any) -> tuple[Run, FaultInjection]:

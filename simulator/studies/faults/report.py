@@ -5,85 +5,142 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
-from simulator.faults.outcomes import DETECTORS
+from simulator.faults.outcomes import DETECTORS, OUTCOMES, PATTERNS
 from simulator.faults.targets.subjects import title
+from simulator.studies.faults.rates import Rate, rates
 from simulator.studies.faults.summary import Counts, Summary
 from simulator.tables import Table, aligned
 from simulator.views.drawing.elements import data, text
 from simulator.views.drawing.svg import Cell, Panel, Picture, figure
 
 _COLOURS = {"masked": "#bfdcec", "sdc": "#d55e00", "detected": "#009e73", "due": "#cc79a7", "hang": "#000000"}
+_SAID = {
+    "tolerate": "tolerable if", "judge": "critical by", "until": "injected until every interval has",
+    "injected": "injected of the list",
+}  # fmt: skip
 _LANES = 128
 _BAR, _HIGH = 520.0, 16.0
 
 
+class Asked(NamedTuple):
+    """What a report was asked for.
+
+    Attributes:
+        confidence: of the intervals.
+        by_case: whether intervals are for operands in general, of which the sets are a sample.
+        fit_per_bit: failures of one bit in 10^9 hours; None for no rates.
+    """
+
+    confidence: float = 0.95
+    by_case: bool = False
+    fit_per_bit: float | None = None
+
+
+PLAIN = Asked()
+
+
 def _shown(summary: Summary) -> list[Counts]:
-    """The groups to show, and all of them together where each was injected completely: the share in a mixture of
-    samples says nothing."""
-    return [*summary.groups, *([summary.total] if len(summary.groups) > 1 and summary.total.exhaustive else [])]
+    """The groups to show, and all of them together where it is known how many faults each has."""
+    together = len(summary.groups) > 1 and summary.total.population > 0 and summary.total.uniform
+    return [*summary.groups, *([summary.total] if together else [])]
 
 
-def outcome_table(summary: Summary) -> list[list[str]]:
-    """The faults of each group, shares of outcomes with 95 % intervals (none where every fault was injected), and how
-    large corruption is."""
+def _name(counts: Counts) -> str:
+    """The name of a group; of all together, if they are samples, that they count by their populations."""
+    return counts.name if len(counts.tallies) == 1 or counts.exhaustive else f"{counts.name}, by population"
+
+
+def outcome_table(summary: Summary, asked: Asked = PLAIN) -> list[list[str]]:
+    """The faults of each group, shares of outcomes with intervals (none where every fault was injected), and how large
+    corruption is."""
     used = [name for name in _COLOURS if name in ("masked", "sdc") or summary.total[name]]
-    classes = summary.total["classified"] > 0
+    judged = "tolerate" in summary.about or "judge" in summary.about
+    classes, sets = summary.total["classified"] > 0, asked.by_case
     head = [
-        "faults of",
-        "injected",
-        "of",
-        *used,
-        "elements",
-        "ulp",
-        "NaN, Inf",
-        "one row",
-        *["class changed"] * classes,
-    ]
+        "faults of", "injected", "of", *used, *["critical"] * judged, *["operand sets", "design effect"] * sets,
+        "elements", "bits", "ulp", "NaN, Inf", "one row", *["class changed", "images right"] * classes,
+    ]  # fmt: skip
     lines = [head]
     for counts in _shown(summary):
-        shares = [_share(counts, name) for name in used]
-        one_row = f"{counts['one_row'] / counts['sdc']:.0%}" if counts["sdc"] else "-"
-        sizes = [str(counts["elements"]), f"{counts['max_ulp']:,}", f"{counts['nonfinite']:,}", one_row]
+        shares = [_share(counts, name, asked) for name in [*used, *["critical"] * judged]]
+        if sets:
+            found = counts.estimate("sdc", asked.confidence, by_case=True)
+            varies = all(tally.sets > 1 for tally in counts.tallies) and 0 < found.share < 1
+            shares += [str(counts.sets or ""), f"{found.design_effect:.2f}" if varies else "-"]
+        mixed = len(counts.tallies) > 1 and not counts.exhaustive  # of samples, whose pooled shares say nothing
+        one_row = f"{counts['one_row'] / counts['sdc']:.0%}" if counts["sdc"] and not mixed else "-"
+        bits = f"{counts['bits']:,}" if counts["bits"] or not counts["sdc"] else "-"
+        sizes = [str(counts["elements"]), bits, f"{counts['max_ulp']:,}", f"{counts['nonfinite']:,}", one_row]
         if classes:
-            sizes.append(f"{counts['reclassified'] / counts['classified']:.2%}" if counts["classified"] else "-")
-        lines.append(
-            [
-                counts.name,
-                f"{counts.faults:,}",
-                f"{counts.population:,}" if counts.population else "any",
-                *shares,
-                *sizes,
-            ]
-        )
+            known = counts["classified"] and not mixed
+            sizes.append(f"{counts['reclassified'] / counts['classified']:.2%}" if known else "-")
+            sizes.append(f"{counts['right'] / counts['classified']:.1f}" if known and counts["right"] else "-")
+        population = f"{counts.population:,}" if counts.population else "any"
+        lines.append([_name(counts), f"{counts.faults:,}", population, *shares, *sizes])
     return lines
 
 
-def _share(counts: Counts, outcome: str) -> str:
-    share, low, high = counts.share(outcome)
-    return f"{share:.2%}" if counts.exhaustive else f"{share:.2%} ({low:.2%} to {high:.2%})"
+def _share(counts: Counts, outcome: str, asked: Asked) -> str:
+    found = counts.estimate(outcome, asked.confidence, by_case=asked.by_case)
+    exact = found.low == found.high == found.share
+    return f"{found.share:.2%}" if exact else f"{found.share:.2%} ({found.low:.2%} to {found.high:.2%})"
+
+
+def pattern_table(summary: Summary) -> list[list[str]]:
+    """Where the wrong elements of corruptions lie, by group; only the names of the columns where no result says it."""
+    lines = [["corruptions of", *PATTERNS[1:]]]
+    for counts in summary.groups:
+        found = [counts[f"pattern_{name}"] for name in PATTERNS[1:]]
+        if any(found):
+            lines.append([counts.name, *(f"{count / sum(found):.1%}" for count in found)])
+    return lines
+
+
+def rate_table(found: Sequence[Rate]) -> list[list[str]]:
+    """Failures in 10^9 hours, by group and outcome."""
+    outcomes = list(dict.fromkeys(rate.outcome for rate in found))
+    lines = [["FIT of", "bits", *outcomes]]
+    for name in dict.fromkeys(rate.group for rate in found):
+        mine = [rate for rate in found if rate.group == name]
+        cells = [f"{rate.fit:.4g}" + f" ({rate.low:.4g} to {rate.high:.4g})" * (rate.low < rate.high) for rate in mine]
+        lines.append([name, f"{mine[0].bits:,}", *cells])
+    return lines
+
+
+def _rates(summary: Summary, asked: Asked) -> list[Rate]:
+    """The rates that were asked for, of each outcome that is seen and is no masked one."""
+    if asked.fit_per_bit is None:
+        return []
+    seen = [name for name in (*OUTCOMES[1:], "critical") if summary.total[name]]
+    return rates(summary, asked.fit_per_bit, (*seen, "harmful"), asked.confidence)
 
 
 def detector_table(summary: Summary) -> list[list[str]]:
     """For each detector, the share that it sees of the faults that are not masked, and the share of the masked ones
     (false alarms)."""
     used = [name for name in DETECTORS if summary.total[f"seen_{name}"] or summary.total[f"alarm_{name}"]]
-    lines = [["faults of", *(f"{name}" for name in used)]]
-    for counts in _shown(summary):
-        cells = []
-        for name in used:
-            caught, alarms = counts[f"seen_{name}"], counts[f"alarm_{name}"]
-            masked = counts["masked"]
-            seen = f"{caught / counts.harmful:.1%}" if counts.harmful else "-"
-            cells.append(f"{seen} / {alarms / masked:.1%}" if masked else f"{seen} / -")
+    lines = [["faults of", *used]]
+    for counts in summary.groups:
+        (tally,) = counts.tallies
+        shares = [[tally.coverage(name), tally.alarms(name)] for name in used]
+        cells = [" / ".join(f"{part.share:.1%}" if part else "-" for part in pair) for pair in shares]
         lines.append([counts.name, *cells])
+    if len(summary.groups) > 1 and summary.total.exhaustive:
+        total, cells = summary.total, []
+        for name in used:
+            parts = (("seen", total.harmful), ("alarm", total["masked"]))
+            cells.append(" / ".join(f"{total[f'{what}_{name}'] / of:.1%}" if of else "-" for what, of in parts))
+        lines.append([total.name, *cells])
     return lines
 
 
-def _notes(summary: Summary) -> list[str]:
+def _notes(summary: Summary, asked: Asked) -> list[str]:
     about = summary.about
     subject = json.loads(about["subject"])
     policy = f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}"
@@ -95,37 +152,53 @@ def _notes(summary: Summary) -> list[str]:
         notes.append(f"abft fails {failed} of {products} products that have no fault ({share}): its false alarms")
     if "launch" in subject and any(group["site"] == "registers" for group in json.loads(about["groups"])):
         notes.append("registers are PTX's virtual ones, not those that ptxas gives a chip")
+    notes += [f"{name}: {about[key]}" for key, name in _SAID.items() if key in about]
+    if not summary.total.uniform:
+        notes.append("shares are estimated with the weights of the faults (Hajek)")
+    if asked.by_case:
+        notes.append("intervals are for operands in general: each set of operands is a cluster of faults")
+    if asked.fit_per_bit is not None:
+        notes.append(f"FIT at {asked.fit_per_bit:g} a bit, which is given; harmful is all that is not masked")
     if summary.left_out:
         every = summary.left_out + summary.total.faults
         part = f"a part of the campaign: {summary.total.faults:,} of its {every:,} faults"
-        notes.append(f"{part}; intervals hold if these were chosen at random")
+        notes.append(part + ("" if "injected" in about else "; intervals hold if these were chosen at random"))
     return notes
 
 
-def as_text(summary: Summary) -> str:
-    """Both tables as text."""
-    parts = [
-        *_notes(summary),
-        "",
-        *aligned(outcome_table(summary), "<>"),
-        "",
-        "seen by a detector: of faults that are not masked / of masked ones",
-        "",
-    ]
+def as_text(summary: Summary, asked: Asked = PLAIN) -> str:
+    """The tables as text."""
+    found = _rates(summary, asked)
+    parts = [*_notes(summary, asked), "", *aligned(outcome_table(summary, asked), "<>")]
+    if summary.total["sdc"] and len(where := pattern_table(summary)) > 1:
+        parts += ["", "where the wrong elements lie", "", *aligned(where, "<>")]
+    if found:
+        parts += ["", "failures in 10^9 hours", "", *aligned(rate_table(found), "<>")]
+    parts += ["", "seen by a detector: of faults that are not masked / of masked ones", ""]
     return "\n".join([*parts, *aligned(detector_table(summary), "<>"), ""])
 
 
-def as_markdown(summary: Summary) -> str:
-    """Both tables as Markdown."""
-    parts = [*_notes(summary), ""]
-    for head, *rows in (outcome_table(summary), detector_table(summary)):
+def _tables(summary: Summary, asked: Asked) -> list[list[list[str]]]:
+    """The tables, but for those without a row."""
+    found = _rates(summary, asked)
+    tables = [outcome_table(summary, asked), pattern_table(summary), *([rate_table(found)] if found else [])]
+    return [*(table for table in tables if len(table) > 1), detector_table(summary)]
+
+
+def as_markdown(summary: Summary, asked: Asked = PLAIN) -> str:
+    """The tables as Markdown."""
+    parts = [*_notes(summary, asked), ""]
+    for head, *rows in _tables(summary, asked):
         parts += Table(tuple(head), rows).markdown().split("\n")
     return "\n".join(parts)
 
 
-def as_json(summary: Summary) -> str:
+def as_json(summary: Summary, asked: Asked = PLAIN) -> str:
     """The whole summary as a JSON object."""
-    return json.dumps({"about": summary.about, "groups": summary.records()}, indent=1) + "\n"
+    content = {"about": summary.about, "groups": summary.records(asked.confidence)}
+    if asked.fit_per_bit is not None:
+        content["fit"] = [asdict(rate) for rate in _rates(summary, asked)]
+    return json.dumps(content, indent=1) + "\n"
 
 
 # Pictures
@@ -181,7 +254,7 @@ def outcome_bars(summary: Summary) -> Picture:
     for counts in _shown(summary):
         x = 0.0
         for name, colour in _COLOURS.items():
-            share = counts[name] / counts.faults
+            share = counts.share(name)[0]
             if share:
                 about = data(group=counts.name, outcome=name, share=f"{share:.6f}")
                 extra.append(
@@ -215,18 +288,20 @@ figure { margin: 1rem 0; }
 """
 
 
-def as_html(summary: Summary) -> str:
+def as_html(summary: Summary, asked: Asked = PLAIN) -> str:
     """One self-contained page: what was done, tables, bars and heat maps."""
+    outcomes, *others, detectors = _tables(summary, asked)
     title = escape(summary.about["campaign"])
     head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
     parts = [
         f"{head}<style>{_STYLE}</style></head><body><h1>{title}</h1>",
-        *(f"<p>{escape(line)}</p>" for line in _notes(summary)),
+        *(f"<p>{escape(line)}</p>" for line in _notes(summary, asked)),
         f"<h2>Outcomes</h2><figure>{outcome_bars(summary).svg}</figure>",
-        _html_table(outcome_table(summary)),
-        "<p>Intervals are Wilson's at 95 %; without one, every fault was injected.</p><h2>Detectors</h2>",
+        *map(_html_table, [outcomes, *others]),
+        f"<p>Intervals are Wilson's at {asked.confidence * 100:g} %; without one, every fault was injected.</p>",
+        "<h2>Detectors</h2>",
         "<p>Seen of the faults that are not masked / of the masked ones.</p>",
-        _html_table(detector_table(summary)),
+        _html_table(detectors),
         "<h2>Where</h2>",
         *(f"<figure>{heat_map(counts).svg}</figure>" for counts in summary.groups if len(counts.heat) > 1),
         "</body></html>",

@@ -673,7 +673,7 @@ def test_results_as_tables_pages_and_parquet(tmp_path: Path, tcsim: Tcsim) -> No
     code, out, _ = tcsim("faults", "report", results)
     assert code == 0
     assert re.search(r"one bit that is read +2,048 +2,048 +0\.00% +100\.00%", out)
-    assert re.search(r"another byte .*\(0\.00% to 0\.05%\)", out)
+    assert re.search(r"another byte .*\(0\.00% to 0\.04%\)", out)
     assert json.loads(tcsim("faults", "report", results, "--format", "json")[1])["groups"][0]["sdc_share"] == 1.0
     assert "| one bit of other lanes | 2,048 |" in tcsim("faults", "report", results, "--format", "markdown")[1]
     assert tcsim("faults", "report", results, "--output", tmp_path / "r.html")[0] == 0

@@ -20,7 +20,8 @@ def test_lists_of_0_1(tcsim: Tcsim, tmp_path: Path, name: str) -> None:
     assert code == 0, said
     rows = [line for line in output.read_text().splitlines() if not line.startswith("#")]
     recorded = (FOLDER / f"{name}.results.csv").read_text().splitlines()
-    assert list(map(_without_abft, rows)) == list(map(_without_abft, recorded))
+    columns = recorded[0].count(",") + 1  # later versions write more
+    assert [_without_abft(",".join(row.split(",")[:columns])) for row in rows] == list(map(_without_abft, recorded))
     assert len(rows) > 50
 
 
