@@ -80,7 +80,8 @@ def test_campaigns_lists_and_results(
     """The campaign gives the same faults, the list the same results, the results the same report."""
     monkeypatch.chdir(folder)
     assert tcsim("faults", "list", "campaign.toml", "--output", tmp_path / "list.csv")[0] == 0
-    assert rows(tmp_path / "list.csv") == rows(folder / "list.csv")
+    before = rows(folder / "list.csv")
+    assert [kept(now, row) for now, row in zip(rows(tmp_path / "list.csv"), before, strict=True)] == before
     assert tcsim("faults", "run", "list.csv", "--output", tmp_path / "results.csv")[0] == 0
     before = rows(folder / "results.csv")
     assert [kept(now, row) for now, row in zip(rows(tmp_path / "results.csv"), before, strict=True)] == before

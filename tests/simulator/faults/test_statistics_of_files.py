@@ -236,7 +236,7 @@ def test_weights_are_in_every_total(campaign: Path, tmp_path: Path, tcsim: Tcsim
     for number, counts in enumerate(summary.groups):
         mine = frame[frame["group"] == number]
         hit = mine["outcome"] == "sdc"
-        should = estimated(Sums.of(hit.to_numpy(), mine["weight"].to_numpy()))
+        should = estimated(Sums.of(hit.to_numpy(), mine["weight"].to_numpy()), counts.population)
         assert counts.share("sdc") == pytest.approx(should[:3])
         assert counts["sdc"] == hit.sum()
         harmful = mine[mine["outcome"] != "masked"]
