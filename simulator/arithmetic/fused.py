@@ -17,10 +17,19 @@ import numpy as np
 
 from isa.types import Bits, ElementType
 from simulator.arithmetic.formats import NO_EXPONENT, Decoded, Exponents, Reals, decode, encode, powers
+from simulator.arithmetic.hooks import Hooks
 from simulator.arithmetic.rows import SumRule
 
 
-def fused_step(value: Reals, exponent: Exponents, c: Decoded, rule: SumRule, result: ElementType) -> Bits:
+def fused_step(
+    value: Reals,
+    exponent: Exponents,
+    c: Decoded,
+    rule: SumRule,
+    result: ElementType,
+    step: int = 0,
+    hooks: Hooks | None = None,
+) -> Bits:
     """One step: the sum of products and C, rounded to `result` (f32: toward zero, f16: to nearest even).
 
     Args:
@@ -29,6 +38,7 @@ def fused_step(value: Reals, exponent: Exponents, c: Decoded, rule: SumRule, res
         c: [n, output].
         rule: parameters.
         result: f32 or f16.
+        step, hooks: the number of the step, and what may change its sum and its result.
 
     Returns:
         Patterns uint32 [n, output].
@@ -47,31 +57,42 @@ def fused_step(value: Reals, exponent: Exponents, c: Decoded, rule: SumRule, res
         aligned = value * scale[:, None, :]
         np.trunc(aligned, out=aligned)
         total = np.add.reduce(aligned, axis=1)
-        total += np.trunc(c.value * scale)
+        addend = np.trunc(c.value * scale)
+        total += addend
+        if hooks is not None:
+            total += hooks.shift(step, aligned, addend)
         total *= powers(top - rule.fraction)
-    return encode(total, result, nearest=result.bits == 16, fraction=rule.kept if result.bits == 32 else None)
+    d = encode(total, result, nearest=result.bits == 16, fraction=rule.kept if result.bits == 32 else None)
+    return d if hooks is None else hooks.result(step, d)
 
 
 def fused_sum(
-    products: Decoded, c: Bits, rule: SumRule, c_type: ElementType, result: ElementType, steps: tuple[int, ...]
+    products: Decoded,
+    c: Bits,
+    rule: SumRule,
+    types: tuple[ElementType, ElementType],
+    steps: tuple[int, ...],
+    hooks: Hooks | None = None,
 ) -> Bits:
     """All steps of an instruction: products [n, product, output] in the order of `rule.steps`, C patterns [n, output]
     -> D patterns.
 
     Args:
         products: decoded products.
-        c: patterns of type `c_type`.
+        c: patterns of C.
         rule: parameters.
-        c_type: type of C, f32 or f16.
-        result: type of D, and of what passes from step to step.
+        types: of C, f32 or f16, and of D and of what passes from step to step.
         steps: products in each step, summing to their number.
+        hooks: what may change the sums.
     """
+    c_type, result = types
     bounds = [sum(steps[:i]) for i in range(len(steps) + 1)]
     addend = decode(c, c_type)
     total = decode(np.zeros_like(c), result) if rule.add_last else addend
     pattern = c
-    for start, stop in pairwise(bounds):
-        pattern = fused_step(products.value[:, start:stop], products.exponent[:, start:stop], total, rule, result)
+    for step, (start, stop) in enumerate(pairwise(bounds)):
+        terms = products.value[:, start:stop], products.exponent[:, start:stop]
+        pattern = fused_step(*terms, total, rule, result, step, hooks)
         total = decode(pattern, result)
     return add_rounded(addend.value, total.value, result) if rule.add_last else pattern
 
@@ -86,7 +107,9 @@ def add_rounded(x: Reals, y: Reals, result: ElementType) -> Bits:
         return encode(x + y, result, nearest=True)
 
 
-def grouped_sum(products: Decoded, scale: Decoded, c: Bits, rule: SumRule, result: ElementType) -> Bits:
+def grouped_sum(
+    products: Decoded, scale: Decoded, c: Bits, rule: SumRule, result: ElementType, hooks: Hooks | None = None
+) -> Bits:
     """Products [n, product, output], in groups of `rule.group` with one scale each [n, group, output], and C -> D
     patterns [n, output].
 
@@ -99,4 +122,4 @@ def grouped_sum(products: Decoded, scale: Decoded, c: Bits, rule: SumRule, resul
         value = np.add.reduce(products.value.reshape(shape), axis=2) * scale.value
     present = products.exponent.reshape(shape).max(axis=2) > NO_EXPONENT // 2
     exponent = np.where(present, scale.exponent, np.int16(NO_EXPONENT))
-    return fused_step(value, exponent, decode(c, result), rule, result)
+    return fused_step(value, exponent, decode(c, result), rule, result, 0, hooks)

@@ -22,6 +22,7 @@ from simulator.arithmetic.chain import chain_f16
 from simulator.arithmetic.exact import exact_sum
 from simulator.arithmetic.formats import Decoded, decode, integers
 from simulator.arithmetic.fused import fused_sum, grouped_sum
+from simulator.arithmetic.hooks import Hooks
 from simulator.arithmetic.integer import integer_sum
 from simulator.arithmetic.rows import SumRule
 
@@ -116,24 +117,25 @@ def add_in_numpy(how: Sum, operands: Operands) -> Bits:
     """Computes D patterns [case, m, n] in blocks of cases that fit into a core's cache."""
     d = np.empty(operands.c.shape, np.uint32)
     for part in blocks(len(operands.a), max(1, _BLOCK_PRODUCTS // (how.m * how.n * how.stored))):
-        d[part] = _block(how, operands[part])
+        d[part] = add_block(how, operands[part])
     return d
 
 
-def _block(how: Sum, operands: Operands) -> Bits:
-    """Computes D for one block of cases. Inside, arrays are [n, stored column in order of summation, case * row], so
-    that operations run over long rows of independent outputs."""
+def add_block(how: Sum, operands: Operands, hooks: Hooks | None = None) -> Bits:
+    """Computes D for one block of cases; `hooks` may change what the sum does. Inside, arrays are [n, stored column in
+    order of summation, case * row], so that operations run over long rows of independent outputs."""
     cases = len(operands.a)
     c = operands.c.transpose(2, 0, 1).reshape(how.n, cases * how.m)
     codes = operands.codes
     if not how.a_type.is_float:
         chosen = _select(integers(operands.b, how.b_type).astype(np.int32), _places(how, codes, cases))
         join = np.bitwise_xor if how.operation == "xor.popc" else np.multiply
-        d = integer_sum(
-            join(chosen, integers(_planes(how, operands.a), how.a_type).astype(np.int32)), c, saturate=how.saturate
-        )
+        products = join(chosen, integers(_planes(how, operands.a), how.a_type).astype(np.int32))
+        if hooks is not None:
+            hooks.integer_products(products)
+        d = integer_sum(products, c, saturate=how.saturate, hooks=hooks)
     else:
-        d = _float_sum(how, products_of(how, operands), c, operands)
+        d = _float_sum(how, products_of(how, operands, hooks), c, operands, hooks)
     return d.reshape(how.n, cases, how.m).transpose(1, 2, 0)
 
 
@@ -142,7 +144,7 @@ def _planes(how: Sum, a: Bits) -> Bits:
     return a[..., how.order].transpose(2, 0, 1).reshape(len(how.order), -1)
 
 
-def products_of(how: Sum, operands: Operands) -> Decoded:
+def products_of(how: Sum, operands: Operands, hooks: Hooks | None = None) -> Decoded:
     """The products of floats, [n, product, case * row], exact; block scales are in them unless the rule groups them."""
     a, b, codes = operands.a, operands.b, operands.codes
     left, fold = (
@@ -154,10 +156,13 @@ def products_of(how: Sum, operands: Operands) -> Decoded:
     else:
         whole, places = decode(b, how.b_type, how.through), _places(how, codes, len(b))
         right = Decoded(_select(whole.value, places), _select(whole.exponent, places))
+    factors = None if hooks is None else Decoded(right.value.copy(), right.exponent.copy())
     # From here on `right` holds the products: it is ours, never a table.
     with np.errstate(invalid="ignore"):  # infinity times zero: NaN, as it should be
         np.multiply(right.value, left.value, out=right.value)
         np.add(right.exponent, left.exponent, out=right.exponent)
+        if hooks is not None and factors is not None:
+            hooks.products(left, factors, right)
         if fold:
             scale = _scales(how, operands, how.order * how.factors // how.stored)
             np.multiply(right.value, scale.value, out=right.value)
@@ -181,18 +186,17 @@ def _scales(how: Sum, operands: Operands, factor: Columns) -> Decoded:
     return Decoded(joined(a.value, b.value, np.multiply), joined(a.exponent, b.exponent, np.add))
 
 
-def _float_sum(how: Sum, products: Decoded, c: Bits, operands: Operands) -> Bits:
+def _float_sum(how: Sum, products: Decoded, c: Bits, operands: Operands, hooks: Hooks | None) -> Bits:
     if how.rule is None:
         places = how.a_type.fraction + how.b_type.fraction + 2 * (how.scale_type.fraction if how.scale_type else 0)
         return exact_sum(products, places, decode(c, how.c_type), how.d_type)
     if how.rule.group:
         groups = how.stored // how.rule.group
-        return grouped_sum(
-            products, _scales(how, operands, np.arange(groups) * how.factors // groups), c, how.rule, how.d_type
-        )
+        scale = _scales(how, operands, np.arange(groups) * how.factors // groups)
+        return grouped_sum(products, scale, c, how.rule, how.d_type, hooks)
     if how.rule.chained:
         return chain_f16(products.value, decode(c, how.c_type).value, how.d_type)
-    return fused_sum(products, c, how.rule, how.c_type, how.d_type, tuple(map(len, how.steps)))
+    return fused_sum(products, c, how.rule, (how.c_type, how.d_type), tuple(map(len, how.steps)), hooks)
 
 
 def _places(how: Sum, codes: Bits | None, cases: int) -> Columns:

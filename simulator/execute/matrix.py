@@ -31,7 +31,7 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
     write = writer(instruction["d"], width)
     e = reader(instruction["e"]) if form.sparse else None
     selector = instruction.selector if form.sparse else 0
-    scales = _scale_reader(instruction, form) if form.row.scale else None
+    scales = scale_reader(instruction, form) if form.row.scale else None
     places = places_of(form.c, instruction["c"]), places_of(form.d, instruction["d"])
     carried = None if places[1] is None else CarriedMma(form, places[0], places[1], c)
 
@@ -81,7 +81,7 @@ def _compute(
     return d
 
 
-def _scale_reader(instruction: Instruction, form: MmaForm) -> Callable[[CtaState, Warps], list[tuple[Places, Scales]]]:
+def scale_reader(instruction: Instruction, form: MmaForm) -> Callable[[CtaState, Warps], list[tuple[Places, Scales]]]:
     """A function that reads block scales: it gives groups of warps with the same ids, and the factors of each group.
 
     Ids in registers must be the same in all lanes; those of lane 0 are taken, and only as many bits of them as legal

@@ -15,6 +15,8 @@ from simulator.faults.aim.selection import Selection, read_selection
 from simulator.faults.group import Group
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.unit.mapping import SUB_CORES
+from simulator.faults.unit.sites import UNIT_SITES
 
 SHARED_SITES = ("shared", "tmem", "global")  # words that all warps of a CTA, or of the launch, share
 _OF_INSTRUCTIONS = ("op", "role", "line", "source", "register")  # keys that select instructions
@@ -30,7 +32,7 @@ def aims(group: Group) -> bool:
 
 def blocks_of(subject: Target, group: Group, path: str) -> list[Block]:
     """By warp, when the faults of a group strike: only while the warp runs, a word that warps share once for each CTA,
-    and a selector where there is one.
+    a fault of a unit for the whole run once for each sub-core, and a selector where there is one.
 
     Raises:
         ConfigError: several warps for words that they share; faults at a cycle without a chip; keys that do not go
@@ -55,6 +57,8 @@ def blocks_of(subject: Target, group: Group, path: str) -> list[Block]:
 def _warps(subject: Target, group: Group, path: str, selection: Selection) -> list[int]:
     """The warps that count the time of the faults."""
     every = selected_warps(selection, subject, group.warps or subject.numbers)
+    if group.site in UNIT_SITES and not group.warps and group.at == -1:
+        every = [warp for warp in every if warp % subject.warps_of_a_cta < SUB_CORES]  # one of each sub-core
     if group.site not in SHARED_SITES:
         return every
     owners = [warp if group.site != "global" else 0 for warp in every]
@@ -75,10 +79,12 @@ def _times(subject: Target, group: Group, warp: int, path: str, selection: Selec
     times = np.arange(end) if group.at == "any" else np.atleast_1d(np.array(group.at, np.int64))
     times = times[times <= end]  # the end itself: before what is stored there
     times = times[selection.numbers("time", times)]
-    if group.site == "selector" and isinstance(subject, ProgramTarget) and group.clock != "cycle":
+    of_instructions = group.site == "selector" or group.site in UNIT_SITES
+    if of_instructions and isinstance(subject, ProgramTarget) and group.clock != "cycle":
         statics = subject.statics(warp)
         picked = np.array([chosen(selection, statics[item]) for item in subject.executed(warp).tolist()], np.bool_)
-        there = [bool(picked[index]) and subject.selects(warp, index) for index in range(subject.instructions(warp))]
+        strikes = subject.selects if group.site == "selector" else subject.multiplies
+        there = [bool(picked[index]) and strikes(warp, index) for index in range(subject.instructions(warp))]
         has = np.array([*there, False, any(there)])  # -1: all of the warp's
         times = times[has[times]]
     return times

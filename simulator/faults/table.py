@@ -34,6 +34,7 @@ MODELS = ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector",
 SITES = (
     "a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared",
     "base_d", "base_a", "base_e", "registers", "tmem", "global",
+    "multiplier", "term", "adder", "mux", "selector_input", "output",
 )  # fmt: skip
 FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "i8"), ("group", "u2"), ("seed", "u8"), ("case", "u4"), ("model", "u1"), ("site", "u1"), ("word", "u4"),

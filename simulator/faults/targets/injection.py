@@ -7,7 +7,8 @@ stuck0, stuck1   hold from `at` to before `until`, or to the end (-1): they are 
 A value of `at` below 0 is the start of the run. A fault in registers counts the dynamic instructions of its own warp;
 one in shared or Tensor Memory strikes when the warp `case` gets to `at`, and is held before every instruction of any
 warp. A fault in a selector concerns the `mma.sp` that the warp executes as `at`; below 0 it concerns all that the warp
-executes.
+executes. A fault of the tensor core unit (`simulator.faults.unit`) concerns matrix instructions: one that strikes once,
+the one that the warp executes as `at`; one that lasts, or whose `at` is below 0, those of all warps of its sub-core.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from simulator.execute.cta_state import CtaState
 from simulator.faults.models import BY_NAME, Model, bits_of
 from simulator.faults.table import MODELS, SITES
+from simulator.faults.unit.sites import UNIT_SITES
 
 FOREVER = np.iinfo(np.int64).max
 
@@ -66,7 +68,7 @@ class FaultInjection:
             int(fault[n]) for n in ("case", "at", "until", "word", "lane", "value")
         )
         first = max(start, 0)
-        held = model in ("stuck0", "stuck1") or (model == "selector" and start < 0)
+        held = model in ("stuck0", "stuck1") or ((model == "selector" or site in UNIT_SITES) and start < 0)
         last = max(until, first + 1) if until >= 0 else FOREVER if held else first + 1
         cta, local = divmod(warp, warps)
         return cls(fault, site, model, warp, cta, local, word, lane, int(bits_of(fault)), value, first, last)
@@ -97,7 +99,7 @@ class FaultInjection:
 
 def words_of(machine: CtaState, site: str) -> NDArray[np.uint32] | None:
     """The array of words of a site in a CTA: registers [warp, register, lane], shared memory [word] or Tensor Memory
-    [lane, column]; None for a selector."""
+    [lane, column]; None for a selector and for the unit."""
     if site == "registers":
         return machine.registers.values
     if site == "shared":

@@ -16,7 +16,8 @@ from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
 from simulator.faults.targets.injection import FaultInjection
-from simulator.faults.targets.single_run import metadata_checks, with_selector
+from simulator.faults.targets.single_run import metadata_checks
+from simulator.faults.unit.instruction import with_selector
 from simulator.program.lowering import Operation
 from simulator.simulation.lockstep import Lockstep
 from simulator.simulation.session import Session

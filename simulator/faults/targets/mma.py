@@ -15,11 +15,14 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa import MmaForm, parse_target
 from isa.forms.mma import is_mma
 from isa.types import Bits
+from simulator.arithmetic import Operands, Sum
 from simulator.arithmetic.check_bits import parity, secded
+from simulator.arithmetic.disturbance import disturbed
 from simulator.arithmetic.random_operands import random_patterns, random_scales, random_sparse
 from simulator.arithmetic.rows import sum_row
 from simulator.execute.mma import Scales, execute_mma, matrices, sum_of
@@ -34,18 +37,21 @@ from simulator.faults.detectors.checksums import (
     real_operands,
 )
 from simulator.faults.detectors.codes import code_checks
-from simulator.faults.models import Edits
+from simulator.faults.models import Edits, bits_of
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.spread import Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.policies import multiply
 from simulator.faults.targets.target import MOST_CASES, OTHERS, SELECTOR, FaultTarget, operand_site, refuse
+from simulator.faults.unit.instruction import form_sites, put
+from simulator.faults.unit.rows import disturbance, of_unit
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.floating_point import guarded
 from simulator.layout import Choice, FormLayout, form_layout
 
 _DEFAULT = Choice()
 BATCH = 2048  # faults that are executed together: what they need fits in cache
-_SHOWN = 16  # elements of D that are listed
+STORED = {"selector_input": "selector"}  # sites whose words are those of another
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,8 @@ class MmaTarget(FaultTarget):
                 used = (2 << fragment.type.sign_bit) - (1 << fragment.type.padding)
             kind = getattr(getattr(self.form, name, None), "type", None)
             sites[name] = operand_site(name, operand, used, kind)
-        return sites | ({"selector": SELECTOR} if self.form.sparse else {})
+        sites |= {"selector": SELECTOR} if self.form.sparse else {}
+        return sites | form_sites(self.form, parse_target(self.target), self.arithmetic)
 
     @cached_property
     def golden(self) -> dict[str, Bits]:
@@ -131,7 +138,9 @@ class MmaTarget(FaultTarget):
 
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
         """The words of a site without faults, at arrays of places."""
-        return np.asarray(self.golden[site][case, word, lane])
+        if site in UNIT_SITES and site != "selector_input":  # words that nothing stores
+            return np.zeros(len(word), np.uint32)
+        return np.asarray(self.golden[STORED.get(site, site)][case, word, lane])
 
     @cached_property
     def digest(self) -> str:
@@ -211,25 +220,41 @@ class MmaTarget(FaultTarget):
         changes = self.edits(faults)
         words = {name: array[faults["case"]] for name, array in self.golden.items()}
         for number in np.unique(faults["site"]).tolist():
-            index = np.flatnonzero(faults["site"] == number)
-            mine, array = changes.rows(index), words[SITES[number]]
-            array[index[mine.fault], mine.word, mine.lane] ^= mine.invert
+            index, name = np.flatnonzero(faults["site"] == number), SITES[number]
+            if name in UNIT_SITES:  # bits that do not exist stay as they are
+                mine = faults["site"][changes.fault] == number
+                changes.invert[mine] &= changes.live[mine]
+            if name in words or name in STORED:
+                edits, array = changes.rows(index), words[STORED.get(name, name)]
+                array[index[edits.fault], edits.word, edits.lane] ^= edits.invert
+        index = np.flatnonzero(of_unit(faults))
+        if len(index):
+            changed = np.zeros(len(faults), np.bool_)
+            words["d"][index], changed[index] = self._on_struck_unit(faults[index])
+            mine = of_unit(faults[changes.fault])
+            bits = np.where(changed[changes.fault], bits_of(faults[changes.fault]), np.uint32(0))
+            changes.invert[mine] = bits[mine]
         return words, changes
+
+    def _on_struck_unit(self, faults: Faults) -> tuple[Bits, NDArray[np.bool_]]:
+        """D of each fault of the unit, [fault, word, lane], and whether a word of the unit held other bits."""
+        how = self.sum
+        what = disturbance(faults, how, faults["case"].astype(np.intp))
+        patterns, changed = disturbed(how, self.matrices, what)
+        d = self.golden["d"][faults["case"]]
+        put(self.form, d, replace(what, case=np.arange(len(faults))), patterns)
+        return d, changed
 
     @guarded
     def execute(self, words: dict[str, Bits], faults: Faults) -> Bits:
         """D of every fault under the policy, [fault, word, lane], with the faults in D itself. Where the selector is
         out of range, D is the one without faults."""
-        if not self.form.sparse:
-            d = self._multiply(words, 0, self.policy)
-        else:
-            d, selectors = words["d"].copy(), words["selector"][:, 0, 0]
-            for value in np.unique(selectors).tolist():
-                if value < self.form.metadata.selectors:
-                    mine = np.flatnonzero(selectors == value)
-                    d[mine] = self._multiply({name: array[mine] for name, array in words.items()}, value, self.policy)
-        in_d = np.flatnonzero(faults["site"] == SITES.index("d"))
-        d[in_d] = words["d"][in_d]
+        d, selectors = words["d"].copy(), words["selector"][:, 0, 0]
+        others = (faults["site"] != SITES.index("d")) & ~of_unit(faults)  # of these, D is there already
+        for value in np.unique(selectors[others]).tolist():
+            if value < max(self.form.metadata.selectors if self.form.sparse else 1, 1):
+                mine = np.flatnonzero(others & (selectors == value))
+                d[mine] = self._multiply({name: array[mine] for name, array in words.items()}, value, self.policy)
         return d
 
     @guarded
@@ -270,17 +295,27 @@ class MmaTarget(FaultTarget):
         """D of each case without faults, as a matrix [case, row, column]."""
         return self.form.d.gather(self.golden["d"])
 
+    @property
+    def sum(self) -> Sum:
+        """How the instruction adds."""
+        return sum_of(self.form, parse_target(self.target), self.arithmetic)
+
     @cached_property
-    def predicted(self) -> Predicted:
-        """The checksums of each case, predicted from its operands."""
+    def matrices(self) -> Operands:
+        """The operands of each case as matrices."""
         form, words = self.form, self.golden
         scales = None
         if form.row.scale:
             a, b = (words[name][:, 0] for name in ("scale_a", "scale_b"))
             scales = Scales(a, b, self.choice.scale_a, self.choice.scale_b)
         e = words["e"][:, 0] if form.sparse else None
-        found = matrices(form, words["a"], words["b"], form.c.gather(words["c"]), e, self.choice.selector, scales)
-        return predicted(*real_operands(sum_of(form, parse_target(self.target), "exact"), found))
+        c = form.c.gather(words["c"])
+        return matrices(form, words["a"], words["b"], c, e, self.choice.selector, scales)
+
+    @cached_property
+    def predicted(self) -> Predicted:
+        """The checksums of each case, predicted from its operands."""
+        return predicted(*real_operands(sum_of(self.form, parse_target(self.target), "exact"), self.matrices))
 
     def _others(self, first: int, cases: int) -> MmaTarget:
         """Other products of the same kind without faults: drawn from numbers that no case of a campaign has."""

@@ -23,11 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import POLICIES
-from isa.forms.mma import is_mma
+from isa.forms.mma import MmaForm, is_mma
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from isa.types import Bits
 from simulator.applications.stored import Stored, differing
+from simulator.arithmetic import Sum
 from simulator.chip.config import Config
+from simulator.execute.mma import sum_of
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
@@ -37,6 +39,8 @@ from simulator.faults.targets.injection import FaultInjection, words_of
 from simulator.faults.targets.lockstep import ROWS, LockstepRuns, members
 from simulator.faults.targets.single_run import Run, SingleRun
 from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, FaultTarget, refuse
+from simulator.faults.unit.instruction import form_sites, has_unit
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import FormLayout, form_layout
 from simulator.program.data import Array
 from simulator.simulation.liveness import Golden, Uses, register_uses
@@ -172,7 +176,20 @@ class ProgramTarget(FaultTarget):
         sites = {name: Site(name, live[name], models=WORD_MODELS) for name in shapes if there[name]}
         forms = [operation.instruction.form for operation, _ in program.operations]
         sparse = any(is_mma(form) and form.sparse for form in forms)
-        return sites | ({"selector": SELECTOR} if sparse else {})
+        sites |= {"selector": SELECTOR} if sparse else {}
+        return sites | (form_sites(first, self.session.target, self.arithmetic) if (first := self._on_unit) else {})
+
+    @cached_property
+    def _on_unit(self) -> MmaForm | None:
+        """The form of the first matrix instruction that faults of the unit can strike, if there is one."""
+        forms = (operation.instruction.form for operation, _ in self.session.program.operations)
+        return next((form for form in forms if is_mma(form) and has_unit(form)), None)
+
+    @property
+    def unit_sum(self) -> Sum:
+        """How that instruction adds, which says what the words of its unit are."""
+        assert self._on_unit is not None
+        return sum_of(self._on_unit, self.session.target, self.arithmetic)
 
     def instructions(self, warp: int) -> int:
         """How many dynamic instructions a warp executes."""
@@ -198,7 +215,9 @@ class ProgramTarget(FaultTarget):
 
     def words(self, site: str, case: Any, word: Any, lane: Any) -> Bits:
         """The words of a site before the first instruction, at arrays of places."""
-        values = np.empty(len(word), np.uint32)
+        values = np.zeros(len(word), np.uint32)
+        if site in UNIT_SITES:  # words that nothing stores
+            return values
         for row, (warp, number, column) in enumerate(zip(case.tolist(), word.tolist(), lane.tolist(), strict=True)):
             cta, local = divmod(warp, self.session.program.warps)
             array = words_of(self.session.initial[cta], site)
@@ -265,6 +284,8 @@ class ProgramTarget(FaultTarget):
         if injection.site == "selector":
             struck = range(injection.first, min(injection.last, count))
             return not any(self.selects(injection.warp, index) for index in struck)
+        if injection.site in UNIT_SITES:
+            return not injection.lasting and not self.multiplies(injection.warp, injection.first)
         starts = self.golden.starts[injection.warp]
         first = int(starts[injection.first])
         last = int(starts[injection.last]) if injection.last < len(starts) else injection.last
@@ -276,6 +297,11 @@ class ProgramTarget(FaultTarget):
         """Whether dynamic instruction `index` of a warp is an `mma.sp`, which has a sparsity selector."""
         operation = self.session.operation(warp, index)
         return operation is not None and is_mma(form := operation.instruction.form) and form.sparse
+
+    def multiplies(self, warp: int, index: int) -> bool:
+        """Whether dynamic instruction `index` of a warp is an `mma` or `mma.sp` that a fault of the unit can strike."""
+        operation = self.session.operation(warp, index)
+        return operation is not None and is_mma(form := operation.instruction.form) and has_unit(form)
 
     @cached_property
     def _together(self) -> bool:
@@ -301,7 +327,12 @@ class ProgramTarget(FaultTarget):
         alone = numbers
         if self._together:
             selectors = self.layout.selectors
-            alone = [n for n in numbers if injections[n].site == "selector" and injections[n].value not in selectors]
+            alone = [
+                n
+                for n in numbers
+                if injections[n].site in UNIT_SITES
+                or (injections[n].site == "selector" and injections[n].value not in selectors)
+            ]
             order = sorted(set(numbers) - set(alone), key=lambda number: (injections[number].first, number))
             for batch in self._batches(order, injections):
                 runs = LockstepRuns(self.session, [injections[number] for number in batch])

@@ -4,7 +4,7 @@ deadlocks and races included."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from isa import IsaError, UndefinedBehavior
 from isa.forms.mma import MmaForm, is_mma
 from isa.forms.tcgen05 import Tcgen05MmaForm, is_tcgen05_mma
-from isa.ptx.instruction import Immediate, Instruction
+from isa.ptx.instruction import Instruction
 from isa.tensor_memory.address import TmemAddress
 from isa.tensor_memory.metadata import tmem_metadata
 from simulator.errors import DeadlockError, TraceError
@@ -22,6 +22,9 @@ from simulator.execute.operands import addresses, reader
 from simulator.execute.tcgen05.fetch import Cta, codes, instruction_descriptor
 from simulator.faults.detectors.codes import METADATA_RULES, code_checks
 from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.unit.instruction import UnitFault, with_selector
+from simulator.faults.unit.mapping import shares_sub_core
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.program.data import Array
 from simulator.program.lowering import Operation
 from simulator.simulation.group import Group
@@ -66,6 +69,7 @@ class SingleRun(Observer):
         self.session, self.injection = session, injection
         self.illegal = self.unordered = False
         self._index = -1
+        self._unit = UnitFault(injection.row, self._on_unit) if injection.site in UNIT_SITES else None
 
     def run(self) -> Run:
         """Makes the whole run."""
@@ -77,6 +81,7 @@ class SingleRun(Observer):
         except (DeadlockError, UndefinedBehavior, TraceError, IsaError) as error:
             said, rule = str(error), error.rule
             reason = _STOPS.get(rule, "illegal")
+        self.injection.changed |= self._unit is not None and self._unit.changed
         met = sum((machine.met for machine in machines), Counter[str]())
         legality = self.illegal or any(met[name] for name in METADATA_RULES) or reason == "illegal-instruction"
         return Run(reason, arrays, met, legality, self.unordered, rule == "tmem-alignment", said)
@@ -101,7 +106,8 @@ class SingleRun(Observer):
             self._look(instruction, form, machine, group.warps)
         elif is_tcgen05_mma(form) and form.sparse:
             self._look_at_cells(instruction, form, machine, group.warps)
-        return None
+        struck = self._unit is not None and machine.rank == injection.cta and self._lasts()
+        return self._unit.executor(instruction) if struck and self._unit is not None else None
 
     def finished(self, machines: list[CtaState]) -> None:
         """Applies, after the last instruction, a fault that strikes there or lasts until then."""
@@ -122,6 +128,19 @@ class SingleRun(Observer):
             return NOTHING
 
         return run
+
+    # Faults of the unit
+
+    def _lasts(self) -> bool:
+        """Whether the fault is there: what warps of the sub-core execute before the first instruction of the one that
+        counts is struck by a fault of the whole run."""
+        return self.injection.first <= max(self._index, 0) < self.injection.last
+
+    def _on_unit(self, warps: Warps) -> NDArray[np.bool_]:
+        """Which warps the fault strikes: all of the sub-core, or the one whose instruction it is if it does not
+        last."""
+        local = self.injection.local
+        return shares_sub_core(warps, local) if self.injection.lasting else np.asarray(warps == local)
 
     # Detectors
 
@@ -156,12 +175,3 @@ def metadata_checks(
     """`code_checks` of the metadata words [case, lane] that an instruction reads."""
     read_codes = form.metadata.gather(words, selector)
     return code_checks(read_codes, form.metadata.legal(read_codes), form.metadata.sparsity)
-
-
-def with_selector(instruction: Instruction, value: int) -> Instruction:
-    """The matrix instruction with another sparsity selector."""
-    names = [role.name for role in instruction.form.roles]
-    operands = [
-        Immediate(value) if name == "f" else operand for name, operand in zip(names, instruction.operands, strict=False)
-    ]
-    return replace(instruction, operands=tuple(operands))

@@ -26,6 +26,7 @@ from simulator.faults.outcomes import Results
 from simulator.faults.patterns import Pattern
 from simulator.faults.spread import OPERAND_MODELS, PATTERN, WORD_MODELS, Site
 from simulator.faults.table import ALONG, MODELS, SITES, Faults, as_dict
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import FormLayout, Operand
 
 DIGEST_CHARACTERS, OLD_DIGEST_CHARACTERS = 24, 16
@@ -153,6 +154,7 @@ class FaultTarget(ABC):
             pattern = mine & (faults["along"] == PATTERN)
             _refuse(faults, pattern & (faults["span"] >= len(self.patterns)), "span", _span(range(len(self.patterns))))
             axes = ["", "words", "lanes", *["rows", "columns"] * (site.operand is not None), "pattern"]
+            axes = axes[:1] if name in UNIT_SITES else axes
             known = np.isin(faults["along"], [ALONG.index(axis) for axis in axes])
             _refuse(faults, mine & (~known | second & (faults["along"] > 0)), "along", axes)
             _refuse(faults, mine & ~pattern & ((faults["span"] < 1) | (faults["span"] > MOST_PLACES)), "span",

@@ -10,8 +10,10 @@ from isa.types import Bits
 from simulator.faults import outcomes
 from simulator.faults.table import SITES
 from simulator.faults.targets.mma import MmaTarget
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import Operand, Place
 from simulator.layout.queries import element_name
+from simulator.views.faults.unit_words import computes, struck
 
 _SHOWN = 16  # elements of D that are listed
 
@@ -33,6 +35,8 @@ def explain_mma(target: MmaTarget, fault: Any) -> dict[str, Any]:
     if site == "selector":
         before, after = target.choice.selector, int(words["selector"][0, 0, 0])
         shown["changes"] = [{"place": "selector", "before": before, "after": after, "holds": []}]
+    elif site in UNIT_SITES:
+        shown["changes"] = [_of_unit(target, fault, words)]
     else:
         places = [change for change in edits.rows(0).changes() if change[2] != change[3]]
         shown["changes"] = [_change(target, target.layout.operands[site], *place) for place in sorted(places)]
@@ -40,6 +44,17 @@ def explain_mma(target: MmaTarget, fault: Any) -> dict[str, Any]:
         after = target.form.d.gather(target.execute(words, one))[0]
         shown["d"] = _differences(target, target.golden_matrix[case], after)
     return shown
+
+
+def _of_unit(target: MmaTarget, fault: Any, words: dict[str, Bits]) -> dict[str, Any]:
+    """The description of a part of the unit that does not work as it should."""
+    how, codes = target.sum, target.matrices.codes
+    holds = computes(fault, how, None if codes is None else codes[int(fault["case"])])
+    about: dict[str, Any] = {"place": struck(fault, how), "holds": holds}
+    if SITES[int(fault["site"])] == "selector_input":
+        before, after = target.choice.selector, int(words["selector"][0, 0, 0])
+        about |= {"before": before, "after": after, "holds": [f"the unit takes the metadata of selector {after}"]}
+    return about
 
 
 def _change(target: MmaTarget, operand: Operand, word: int, lane: int, before: int, after: int) -> dict[str, Any]:

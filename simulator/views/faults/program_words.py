@@ -8,9 +8,11 @@ from isa.forms.mma import is_mma
 from isa.ptx.instruction import register_names
 from simulator.faults.targets.injection import FOREVER, FaultInjection
 from simulator.faults.targets.program import ProgramTarget
-from simulator.faults.targets.single_run import with_selector
+from simulator.faults.unit.instruction import with_selector
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import Choice, form_layout
 from simulator.program.lowering import Operation
+from simulator.views.faults.unit_words import struck
 
 _SHOWN = 8  # instructions that read a register
 
@@ -48,6 +50,9 @@ def _what(target: ProgramTarget, injection: FaultInjection) -> str:
         return f"{cta}shared[{4 * injection.word}] to [{4 * injection.word + 3}]{end}"
     if injection.site == "tmem":
         return f"{cta}Tensor Memory, lane {injection.lane}, column {injection.word}{end}"
+    if injection.site in UNIT_SITES:
+        warps = "sub-core" if injection.lasting else "tensor core, while it executes for one instruction,"
+        return f"{cta}{warps} of warp {injection.local}: {struck(injection.row, target.unit_sum)}"
     return f"{cta}warp {injection.local}, sparsity selector {injection.value}"
 
 
@@ -64,6 +69,8 @@ def _when(target: ProgramTarget, injection: FaultInjection) -> str:
 
 def _words(target: ProgramTarget, injection: FaultInjection) -> tuple[str, str]:
     """The word before and after the first strike; for a selector the instruction."""
+    if injection.site in UNIT_SITES:
+        return "", ""
     if injection.site != "selector":
         was, becomes = injection.was, injection.target
         after = was if becomes is None else was & ~injection.mask | becomes & injection.mask

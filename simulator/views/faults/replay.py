@@ -101,8 +101,9 @@ def _instruction(replayed: dict[str, Any]) -> list[str]:
     where = f"{fault['model']} in {fault['site']}, operands of case {fault['case']}, seed {fault['seed']:#x}"
     lines = [f"fault {fault['id']}: {where}"]
     for change in replayed["changes"]:
-        lines.append(f"  {change['place']}: {change['before']} -> {change['after']}")
-        lines += [f"    {line}" for line in change["holds"]] or ["    no bit that the instruction reads"]
+        stored = "before" in change
+        lines.append(f"  {change['place']}" + (f": {change['before']} -> {change['after']}" if stored else ""))
+        lines += [f"    {line}" for line in change["holds"]] or ["    no bit that the instruction reads"] * stored
     if not replayed["changes"]:
         lines.append("  nothing changes: the bits have these values already")
     lines.append(_end(outcome["outcome"], outcome["reason"], list(filter(None, outcome["detectors"].split("+")))))
