@@ -21,13 +21,13 @@ from simulator.arithmetic import Operands, Sum, add
 from simulator.arithmetic.anatomy import Anatomy, sums_on_unit
 from simulator.arithmetic.disturbance import PARTS, Disturbance, disturbed
 from simulator.arithmetic.random_operands import draw
-from simulator.errors import Error
+from simulator.errors import ConfigError, Error
 from simulator.execute.mma import sum_of
 from simulator.faults import Group, MmaTarget
 from simulator.faults.models import BY_NAME, bits_of
 from simulator.faults.outcomes import OUTCOMES, REASONS
 from simulator.faults.population import drawn, population
-from simulator.faults.table import MODELS, SITES, Faults, empty
+from simulator.faults.table import ALONG, MODELS, SITES, Faults, empty
 from simulator.faults.unit.mapping import position
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import Choice
@@ -375,6 +375,23 @@ def test_dead_bits_and_words_that_hold_the_value_are_masked() -> None:
     held = codes[rows["case"], row, rows["word"]] & rows["mask"] == 0
     one_step = (rows["lane2"] < 1) | (rows["lane2"] == -1)
     assert ((results["reason"] == REASONS.index("same")) == (held | ~one_step)).all()
+
+
+def test_bursts_and_models_that_look_elsewhere_are_refused() -> None:
+    """A unit's word is known only while the sum is computed."""
+    target = target_of(F16, "sm_90a")
+    for change, words in (
+        ({"along": ALONG.index("lanes"), "span": 2}, "along lanes of site mux"),
+        ({"model": MODELS.index("swap")}, "model swap of site mux"),
+        ({"model": MODELS.index("own")}, "model own of site mux"),
+        ({"lane": 128}, "lane 128 of site mux"),
+        ({"word": 8}, "word 8 of site mux"),
+    ):
+        rows = some_faults(target, "mux", 1, kinds=("flip",))
+        for name, value in change.items():
+            rows[name] = value
+        with pytest.raises(ConfigError, match=words):
+            target.run(rows)
 
 
 def test_mixed_lists_give_what_each_part_gives() -> None:
