@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "simulator.tables",
         "simulator.numpy_expression",
         "simulator.toml_tables",
+        "simulator.user_functions",
         "simulator.parallel",
         "simulator.floating_point",
         "simulator.parts",

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -32,6 +31,7 @@ from simulator.faults import outcomes
 from simulator.faults.outcomes import CRITICAL, DTYPE, NAMED, SDC, TOLERABLE, Function, Mask, Results, judged_by
 from simulator.inputs import InputError, read_text
 from simulator.numpy_expression import ExpectationError, evaluate
+from simulator.user_functions import called, function_of
 
 _COLUMNS = tuple(name for name in DTYPE.names or () if name not in ("id", "judged", "detectors", *NAMED))
 _NUMBERS = f"a comparison of {', '.join(_COLUMNS)}, or pattern == 'row' (one of {', '.join(outcomes.PATTERNS)})"
@@ -120,15 +120,7 @@ def tolerable(expression: str, results: Results) -> Mask:
 @lru_cache(maxsize=4)
 def _critical(source: str, path: str) -> Function:
     """The function that a file defines; ConfigError if the file cannot be run, or has none."""
-    names: dict[str, Any] = {"np": np, "__name__": "judge", "__file__": path}
-    try:
-        exec(compile(source, path, "exec"), names)
-    except Exception as error:
-        raise _failed(path, error) from None
-    function = names.get("critical")
-    if not callable(function):
-        raise ConfigError(path, "critical", "is no function of the file", _FUNCTION)
-    return function  # type: ignore[no-any-return] # what it returns is checked
+    return function_of(source, path, "critical", _FUNCTION)
 
 
 def _checked(source: str, path: str) -> Function:
@@ -136,25 +128,10 @@ def _checked(source: str, path: str) -> Function:
     function = _critical(source, path)
 
     def checked(got: NDArray[Any], golden: NDArray[Any]) -> Mask:
-        views = [array.view() for array in (got, golden)]
-        for view in views:
-            view.flags.writeable = False
-        try:
-            with np.errstate(all="ignore"):
-                found = np.asarray(function(*views))
-        except Exception as error:
-            raise _failed(path, error) from None
+        found = np.asarray(called(function, path, _FUNCTION, got, golden))
         if found.dtype != np.bool_ or found.shape != (len(got),):
             reason = f"returns {found.dtype} {list(found.shape)} for {len(got)} faults"
             raise ConfigError(path, "critical", reason, _FUNCTION)
         return found
 
     return checked
-
-
-def _failed(path: str, error: Exception) -> ConfigError:
-    """The error for a function, or a file, that raises one: with the line of the file where it did."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
-    said = " ".join(str(error).split()) or "no message"
-    return ConfigError(path, f"line {line}" if line else "", f"{type(error).__name__}: {said}", _FUNCTION)

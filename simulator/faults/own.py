@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 from isa.types import Bits
 from simulator.errors import ConfigError
 from simulator.numpy_expression import ExpectationError, evaluate
+from simulator.user_functions import called, function_of
 
 NAMES = ("bits", "bit", "width", "random")
+_LEGAL = "a function of int64 arrays that gives whole numbers: def model(bits, bit, width, random)"
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,11 @@ class OwnModel:
                     error.reason, f"an expression of {', '.join(NAMES)}, such as bits ^ (1 << bit)"
                 ) from None
         function = self.function or self._loaded()
-        try:
-            taken = list(inspect.signature(function).parameters)
-            unknown = [name for name in taken if name not in values]
-            if unknown:
-                raise self._wrong(f"'{unknown[0]}' is no argument of a model", f"arguments among {', '.join(NAMES)}")
-            return function(**{name: values[name] for name in taken})
-        except ConfigError:
-            raise
-        except Exception as error:  # whatever somebody's function raises
-            raise self._wrong(f"{type(error).__name__}: {error}", "a function of int64 arrays") from None
+        unknown = [name for name in inspect.signature(function).parameters if name not in values]
+        if unknown:
+            raise self._wrong(f"'{unknown[0]}' is no argument of a model", f"arguments among {', '.join(NAMES)}")
+        taken = {name: values[name] for name in inspect.signature(function).parameters}
+        return called(function, str(self.file or self.path), _LEGAL, **taken)
 
     def _whole(self, found: Any) -> NDArray[np.int64]:
         array = np.asarray(found)
@@ -109,16 +106,9 @@ class OwnModel:
         text, name = self._text(file), self.text.rpartition(":")[2]
         if self.digest and _digest(text) != self.digest:
             raise self._wrong(f"{file} has changed since the list was made", "the same file, or a new list")
-        scope: dict[str, Any] = {"__name__": file.stem, "__file__": str(file)}
-        try:
-            exec(compile(text, str(file), "exec"), scope)
-        except Exception as error:  # whatever somebody's file raises
-            raise self._wrong(f"{file}: {type(error).__name__}: {error}", "a Python file that can be run") from None
-        function = scope.get(name)
-        if not callable(function):
-            raise self._wrong(f"{file} has no function {name}", f"def {name}(bits, bit, width, random)")
+        function = function_of(text, str(file), name, _LEGAL)
         object.__setattr__(self, "function", function)
-        return function  # type: ignore[no-any-return] # of somebody's file
+        return function
 
     def _text(self, file: Path) -> str:
         try:

@@ -78,7 +78,9 @@ def read_patterns(given: str, beside: str) -> tuple[Pattern, ...]:
     """
     near = Path(beside).parent / given
     try:
-        text = read_text(input_path(str(near) if near.is_file() else given, "a file of patterns"), "a CSV file of patterns")
+        text = read_text(
+            input_path(str(near) if near.is_file() else given, "a file of patterns"), "a CSV file of patterns"
+        )
     except (InputError, OSError) as error:
         raise ConfigError(beside, "faults.patterns", f"{given} cannot be read ({error})", "a CSV file") from None
     rows = list(csv.reader(text.splitlines()))

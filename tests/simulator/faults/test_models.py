@@ -117,7 +117,7 @@ def test_own_models(tmp_path: Path) -> None:
     assert campaign.subject.edits(np.concatenate(list(campaign.faults()))).faults == 5
     for text, words in (
         ("def double(bits, word):\n    return bits\n", "'word' is no argument of a model"),
-        ("def other(bits):\n    return bits\n", "has no function double"),
+        ("def other(bits):\n    return bits\n", "double: is no function of the file"),
         ("def double(bits):\n    return bits * 0.5\n", "gives float64"),
         ("def double(bits):\n    raise KeyError('x')\n", "KeyError"),
         ("import nothing_there\n", "ModuleNotFoundError"),
