@@ -15,6 +15,7 @@ from simulator.errors import TraceError, ViewError, did_you_mean
 from simulator.faults.outcomes import DETECTORS
 from simulator.faults.results import RESULTS, blocks
 from simulator.faults.table import SITES, read_head
+from simulator.studies.faults.cost import DETECTORS as TIMED
 from simulator.studies.faults.cost import costs
 from simulator.studies.faults.summary import Counts, Summary, summarise
 from simulator.studies.faults.tallies import COLUMNS, Tallier, Tally, codes
@@ -139,7 +140,8 @@ def places(path: str | Path, group: str) -> Grid:
 def overheads(path: str) -> dict[str, float]:
     """The overhead in cycles of each detector, as a share."""
     if not path:
-        found = {one.name: one.overhead for one in costs(_TILE) if one.name in DETECTORS}
+        timed = [name for name in TIMED if name in DETECTORS]
+        found = {one.name: one.overhead for one in costs(_TILE, detectors=("none", *timed))[1:]}
         return found | {"parity": 0.0, "secded": 0.0}  # which hardware checks
     rows, found = read_rows(Path(path)), {}
     for line, row in enumerate(rows, 2):
