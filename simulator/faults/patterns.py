@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from simulator.errors import ConfigError
-from simulator.inputs import InputError, input_path, read_text
+from simulator.inputs import InputError, read_text
 
 HEADER = ("pattern", "probability", "row", "column", "mask")
 _MOST = 1 << 16  # elements of all patterns
@@ -78,11 +78,9 @@ def read_patterns(given: str, beside: str) -> tuple[Pattern, ...]:
     """
     near = Path(beside).parent / given
     try:
-        text = read_text(
-            input_path(str(near) if near.is_file() else given, "a file of patterns"), "a CSV file of patterns"
-        )
-    except (InputError, OSError) as error:
-        raise ConfigError(beside, "faults.patterns", f"{given} cannot be read ({error})", "a CSV file") from None
+        text = read_text(str(near) if near.is_file() else given, "a CSV file of patterns")
+    except InputError as error:
+        raise ConfigError(beside, "faults.patterns", f"{given}: {error.reason}", error.legal) from None
     rows = list(csv.reader(text.splitlines()))
     if not rows or tuple(rows[0]) != HEADER:
         raise ConfigError(beside, "faults.patterns", f"{given} has other columns", ",".join(HEADER))
