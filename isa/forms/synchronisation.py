@@ -100,6 +100,24 @@ def writes_memory(form: Form) -> bool:
     return form.opcode.split(".")[0] in _WRITES and not is_mbarrier_wait(form)
 
 
+_WITH_OTHERS = (
+    "atom", "red", "multimem", "tensormap", "mbarrier", "tcgen05", "wgmma", "clusterlaunchcontrol", "fence",
+    "griddepcontrol", "discard", "wmma",
+)  # fmt: skip
+
+
+def acts_alone(form: Form) -> bool:
+    """Whether what an instruction does to memory is a load, a store or a copy of its threads in their own CTA or in
+    global memory, done when they execute it: nothing atomic, asynchronous beyond cp.async of threads, of a cluster, or
+    that waits for what others write."""
+    first, *rest = form.opcode.split(".")
+    if form.time is Time.CLUSTER_BARRIER or form.warps > 1 or sees_other_threads(form) or first in _WITH_OTHERS:
+        return False
+    if first == "cp":
+        return not {"bulk", "mbarrier", "reduce"} & set(rest)
+    return first not in ("ld", "st") or not any("cluster" in qualifier for qualifier in rest)
+
+
 def meets_order(form: Form) -> bool:
     """Whether threads of a warp that execute an instruction together are taken to see behind it what each of them did
     before. PTX promises it of `bar.warp.sync` alone; other instructions with .sync make threads wait for each other

@@ -49,7 +49,7 @@ def load_global(instruction: Instruction, form: Form) -> Executor:
     size, kept = form.width // 8 * form.elements, kept_in_l1(form)
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where = filled(machine, read_addresses(machine, warps))
+        where = machine.memory.placed(filled(machine, read_addresses(machine, warps)), warps)
         if machine.order is not None:
             machine.order.reads("global", where, size, warps, machine.threads(warps))
         write(machine, warps, machine.memory.read(where, size))
@@ -69,7 +69,8 @@ def store_global(instruction: Instruction, form: Form) -> Executor:
     size = form.width // 8 * form.elements
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where, data, lanes = read_addresses(machine, warps), read(machine, warps), machine.active
+        where, data = machine.memory.placed(read_addresses(machine, warps), warps), read(machine, warps)
+        lanes = machine.active
         chosen, given = (where, data) if lanes is None else (where[lanes], data[lanes])
         for offset, piece in pieces:
             if machine.order is not None:
@@ -119,7 +120,8 @@ def copy(instruction: Instruction, form: Form) -> Executor:
     ignores = isinstance(partial, Predicate)  # true: all bytes are zeros
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
-        where, origin, lanes = to(machine, warps), source(machine, warps), machine.threads(warps)
+        where, origin = to(machine, warps), machine.memory.placed(source(machine, warps), warps)
+        lanes = machine.threads(warps)
         given = None if count is None else count(machine, warps)[:, 0]
         given = np.where(given, 0, width) if given is not None and ignores else given
         counts = None if given is None else _counts(given, lanes, width)

@@ -75,7 +75,7 @@ def launched(machine: CtaState, form: Form) -> LaunchState:
 def _read_global(machine: LaunchState, where: Addresses, size: int, warps: Warps) -> Bytes:
     if machine.order is not None:
         machine.order.reads("global", where, size, warps, machine.threads(warps))
-    return machine.memory.read(filled(machine, where), size)
+    return machine.memory.read(machine.memory.placed(filled(machine, where), warps), size)
 
 
 def _read_shared(machine: LaunchState, where: Addresses, size: int, warps: Warps) -> Bytes:
@@ -106,6 +106,7 @@ def _write_global(machine: LaunchState, where: Addresses, data: Bytes, warps: Wa
     lanes = machine.active
     if machine.order is not None:
         machine.order.writes("global", where, data, warps, machine.threads(warps))
+    where = machine.memory.placed(where, warps)
     machine.memory.write(where if lanes is None else where[lanes], data if lanes is None else data[lanes])
 
 

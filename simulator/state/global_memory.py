@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.state.registers import Lanes
+from simulator.state.registers import Lanes, Warps
 from simulator.state.shared import AddressError, Addresses
 
 LINE_BYTES = 128  # a cache line; CUDA programming guide, compute capabilities 5.x and later
@@ -41,6 +41,10 @@ class GlobalMemory:
         width = values.shape[-1]
         self.check(addresses, width, width)
         self.data[addresses[..., None] + np.arange(width)] = values
+
+    def placed(self, addresses: Addresses, warps: Warps) -> Addresses:
+        """Addresses [warp, lane] as the warps access them: the same ones, as all warps have one global memory."""
+        return addresses
 
     def check(self, addresses: Addresses, width: int, alignment: int) -> None:
         """Raises AddressError unless every access of `width` bytes lies in the memory, at a multiple of `alignment`."""

@@ -16,6 +16,8 @@ import simulator
 from simulator.chip.config import load_config
 from simulator.execute.mma import execute_mma
 from simulator.faults import MmaTarget, single_bits
+from simulator.faults.table import SITES, empty
+from simulator.faults.targets.launch import LaunchTarget
 from simulator.layout import form_layout
 from simulator.machine import engine
 from simulator.machine import front as interpreted_front
@@ -30,6 +32,7 @@ from simulator.views.drawing.svg import figure
 from tests.benchmarks.bare_simpy import INSTRUCTIONS, Loop, bare_simpy
 from tests.benchmarks.pictures import with_matplotlib
 from tests.benchmarks.plain import plain_mma_sp
+from tests.support.paths import GOLDEN
 
 ROUNDS = 5
 OPCODE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
@@ -122,6 +125,7 @@ def pairs() -> list[Pair]:
             lambda: subject.run(faults[:1]),
             1,
         ),
+        struck_launches(),
         Pair(
             "a picture, for each labelled cell: SVG as text against matplotlib",
             lambda: figure("", [matrix_panels(drawn, "pastel")]),
@@ -139,6 +143,28 @@ def pairs() -> list[Pair]:
             100,
         ),
     ]
+
+
+def struck_launches() -> Pair:
+    """Bits of registers and buffers of a captured launch, struck in copies of its CTAs and in launches of their own."""
+    path = GOLDEN / "planted" / "bug0.json"
+    together, single = LaunchTarget(path), LaunchTarget(path, together=False)
+    generator = np.random.default_rng(1)
+    faults = empty(1024)
+    for fault in faults:
+        site = ("registers", "global")[int(generator.integers(2))]
+        fault["site"], fault["mask"] = SITES.index(site), 1 << int(generator.integers(32))
+        fault["word"], fault["lane"] = generator.choice(np.argwhere(together.sites[site].live))
+        fault["case"] = generator.integers(len(together.numbers))
+        fault["at"] = generator.integers(together.instructions(int(fault["case"]))) if site == "registers" else -1
+    assert (together.run(faults[:64]) == single.run(faults[:64])).all()
+    return Pair(
+        "faults of a launch of 10,626 warp instructions: 1,024 together against launches of their own",
+        lambda: together.run(faults),
+        len(faults),
+        lambda: single.run(faults[:16]),
+        16,
+    )
 
 
 def flat_loops() -> list[Pair]:

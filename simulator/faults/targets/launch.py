@@ -1,127 +1,56 @@
-"""A fault target that is a captured launch: faults in its buffers before it begins, and in registers while it runs.
+"""A fault target that is a captured launch: faults in its buffers, in registers, and in shared memory.
 
 In a row of a list, `case` is the warp (over all CTAs); `word` is the number of a 32-bit register, as the kernel's text
-has them, or of a 32-bit word of the buffers, one buffer after the other in the order of the capture; `lane` is the
-lane. What counts as dynamic instruction `at` of a warp is each item that it executes but unconditional branches. Every
-fault is a launch of its own, of the whole grid: CTAs may see each other's faults.
+has them, and behind these of the halves of its 64-bit registers, the low half first; or of a 32-bit word of a CTA's
+shared memory; or of the buffers, one buffer after the other in the order of the capture. `lane` is the lane of a
+register. What counts as dynamic instruction `at` of a warp is each item that it executes but unconditional branches.
+
+A launch of its own for every fault is the reference (`launches.single`). Where CTAs do not read what others write, the
+faults of many are looked at together (`launches.together`); the results are the same.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import POLICIES
-from isa.forms.mma import MmaForm, is_mma
-from isa.ptx.instruction import Instruction
 from isa.types import Bits
-from simulator.applications.stored import Stored, differing
-from simulator.execute.cta_state import Outcome
-from simulator.execute.launch_state import LaunchState
-from simulator.execute.operands import reader
+from simulator.applications.stored import ROW_BYTES, Stored, differing
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
-from simulator.faults.detectors.codes import METADATA_RULES
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
-from simulator.faults.table import SITES, Faults
+from simulator.faults.table import Faults
 from simulator.faults.targets.injection import FaultInjection
-from simulator.faults.targets.single_run import metadata_checks
+from simulator.faults.targets.launches.golden import STEPS, TURNS, Golden, watched
+from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launched, sequences
+from simulator.faults.targets.launches.strikes import Codes, codes_read, register_words, words_of
+from simulator.faults.targets.launches.together import Found, Together
 from simulator.faults.targets.target import DIGEST_CHARACTERS, FaultTarget, refuse, word_site
 from simulator.layout import FormLayout, form_layout
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Item, Kernel, Operation, link
 from simulator.simulation.launch.arguments import parameter_bytes
-from simulator.simulation.launch.batches import Setup, batches
+from simulator.simulation.launch.batches import Setup
 from simulator.simulation.launch.captured import place
-from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.interpreter import prepared
 from simulator.simulation.launch.launching import Options, prepare
 from simulator.simulation.launch.module import Module
-from simulator.simulation.launch.run import Code, Run
-from simulator.state.registers import Lanes, Warps
+from simulator.simulation.launch.run import Code
+from simulator.state.device_memory import DeviceMemory
 
-_LONGER = 4  # times as many instructions as without a fault after which a launch counts as one that does not end
 _ELEMENTS = {"float16": "f16", "float32": "f32", "int32": "s32"}
-_REASONS = {"deadlock": "deadlock", "aligned-threads": "deadlock", "instruction-budget": "endless",
-            "endless-wait": "endless", "misaligned-address": "misaligned-address",
-            **dict.fromkeys(METADATA_RULES, "invalid-code")}  # fmt: skip
-_Check = Callable[[LaunchState, Warps], bool]
-
-
-def _unordered(instruction: Instruction, form: MmaForm) -> _Check:
-    """A function that says whether the indices of a code that an `mma.sp` of some warps reads do not ascend."""
-    read, selector = reader(instruction["e"]), instruction.selector
-
-    def check(state: LaunchState, rows: Warps) -> bool:
-        return bool(metadata_checks(form, read(state, rows)[:, 0], selector)[1].any())
-
-    return check
-
-
-class _Strikes:
-    """Counts the dynamic instructions of the warps of a batch, applies a fault to a register where its time comes, and
-    checks the order of the codes that are read.
-
-    Attributes:
-        counts: int64 [row].
-        unordered: whether the indices of a code that an instruction read do not ascend.
-    """
-
-    def __init__(
-        self, state: LaunchState, codes_read: dict[int, _Check], injection: FaultInjection | None, row: int
-    ) -> None:
-        self.counts = np.zeros(state.batch.rows, np.int64)
-        self.state, self.codes_read, self.registers = state, codes_read, cast(Any, state.registers)
-        self.injection, self.row, self.unordered = injection, row, False
-        if injection is not None and injection.first == 0:
-            self._apply(injection)
-
-    def __call__(self, place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome) -> None:
-        self.counts[rows] += 1
-        injection, check = self.injection, self.codes_read.get(place)
-        self.unordered |= check is not None and check(self.state, rows)
-        if injection is not None and (rows == self.row).any():
-            now = int(self.counts[self.row])
-            if injection.first <= now < injection.last:
-                self._apply(injection)
-
-    def _apply(self, injection: FaultInjection) -> None:
-        row = np.array([self.row], np.intp)
-        values = self.registers.read(row, [injection.word]).copy()
-        values[0, 0, injection.lane] = injection.applied(int(values[0, 0, injection.lane]))
-        self.registers.write(row, [injection.word], values)
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """A launch that was made.
-
-    Attributes:
-        arrays: what its output buffers held at the end; empty if it stopped.
-        reason: why it stopped, one of `outcomes.REASONS`; "" if it ended.
-        said: the same in words.
-        refused: whether a check in front of the core stopped it.
-        counts: how many dynamic instructions each warp executed.
-        undefined: how often each undefined case occurred.
-        unordered: whether the indices of a code that was read do not ascend.
-    """
-
-    arrays: dict[str, NDArray[Any]]
-    reason: str = ""
-    said: str = ""
-    refused: bool = False
-    counts: NDArray[np.int64] | None = None
-    undefined: Counter[str] = field(default_factory=Counter)
-    unordered: bool = False
+_JUDGED = 64  # faults whose results are compared at a time
+_TOGETHER = 1024  # faults of a part, where many run together
 
 
 @dataclass(frozen=True)
@@ -134,14 +63,16 @@ class LaunchTarget(FaultTarget):
         policy: "hardware" (undefined codes select what an H100 was measured to select) or "raise" (they stop the run:
             detected).
         arithmetic: "chip" or "exact".
+        together: whether the faults of many launches are looked at together where that is possible; the results are the
+            same.
     """
 
     path: str | Path
     target: str | None = None
     policy: str = "hardware"
     arithmetic: str = "chip"
+    together: bool = True
     when = True
-    batch = 1
 
     def __post_init__(self) -> None:
         self.check_choices(POLICIES, " of a launch")
@@ -159,6 +90,11 @@ class LaunchTarget(FaultTarget):
     def rule(self) -> str:
         """The arithmetic that the results rest on, with its evidence."""
         return "the chip's, see tcsim launch" if self.arithmetic == "chip" else "exact"
+
+    @property
+    def batch(self) -> int:  # type: ignore[override] # a constant of other targets
+        """How many faults are about as fast together as any number of them."""
+        return 1 if self.copies is None else _TOGETHER
 
     # What there is
 
@@ -181,14 +117,8 @@ class LaunchTarget(FaultTarget):
         return prepared(self.kernel)
 
     @cached_property
-    def _codes_read(self) -> dict[int, _Check]:
-        """By place, the check of the codes that an instruction reads."""
-        operations = [item for item in self.kernel.items if isinstance(item, Operation)]
-        return {
-            item.index: _unordered(item.instruction, form)
-            for item in operations
-            if is_mma(form := item.instruction.form) and form.sparse
-        }
+    def _codes_read(self) -> dict[int, Codes]:
+        return codes_read(self.kernel)
 
     def setup(self) -> Setup:
         """The launch before its first instruction, with buffers of its own."""
@@ -224,13 +154,19 @@ class LaunchTarget(FaultTarget):
 
     @cached_property
     def sites(self) -> dict[str, Site]:
-        """The sites where faults can be: words of buffers, and registers; those that an item reads are live."""
-        words = sum(count for _, count in self._offsets.values())
-        live = np.zeros((self.kernel.numbering.words, 32), np.uint32)
+        """The sites where faults can be: words of buffers, of registers (those that an item reads are live), and of
+        shared memory, if the kernel has any."""
+        numbering = self.kernel.numbering
+        live = np.zeros((register_words(numbering), 32), np.uint32)
         for item in self.kernel.items:
             if isinstance(item, Operation):
-                live[[n for n in self.kernel.numbering.numbers(item.needs) if n < len(live)]] = 0xFFFFFFFF
-        return {"global": word_site("global", words), "registers": Site("registers", live, models=WORD_MODELS)}
+                live[list(words_of(numbering, item.needs))] = 0xFFFFFFFF
+        sites = {
+            "global": word_site("global", sum(count for _, count in self._offsets.values())),
+            "registers": Site("registers", live, models=WORD_MODELS),
+        }
+        words = self.setup().shared_bytes // 4
+        return sites | ({"shared": word_site("shared", words)} if words else {})
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -253,7 +189,7 @@ class LaunchTarget(FaultTarget):
         return int(self._counts[warp])
 
     @cached_property
-    def _golden(self) -> _Ended:
+    def _golden(self) -> Ended:
         golden = self._launched(None, 1 << 40)
         if golden.reason:
             raise refuse(
@@ -277,23 +213,13 @@ class LaunchTarget(FaultTarget):
         return hasher.hexdigest()[:DIGEST_CHARACTERS]
 
     @cached_property
-    def _places(self) -> list[NDArray[np.int64]]:
-        """By warp, the number of the item of each dynamic instruction, without faults."""
-        setup, places = self.setup(), [list[int]() for _ in self.numbers]
-        for ctas in batches(setup):
-            state = setup.state(ctas)
-            warps = (ctas[:, None] * state.warps + np.arange(state.warps)).ravel()
-
-            def note(place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome, warps: Any = warps) -> None:
-                for warp in warps[rows].tolist():
-                    places[warp].append(place)
-
-            Run(self._code, state, note=note).run()
-        return [np.array(each, np.int64) for each in places]
+    def _sequences(self) -> list[NDArray[np.int64]]:
+        return sequences(self.setup(), self._code)
 
     def executed(self, warp: int) -> NDArray[np.int64]:
         """Of each dynamic instruction of a warp the number of its item, int64 [n]."""
-        return self._places[warp]
+        watched = self._watched
+        return self._sequences[warp] if watched is None else watched.sequences[warp][0].astype(np.int64)
 
     def statics(self, warp: int) -> dict[int, Static]:
         """The instructions of the kernel by number of item."""
@@ -301,9 +227,8 @@ class LaunchTarget(FaultTarget):
         return {item.index: Static(item.instruction, item.line, item.source) for item in items}
 
     def register_words(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The numbers of 32-bit registers; those of other registers are left out."""
-        numbering = self.kernel.numbering
-        return tuple(number for number in numbering.numbers(names) if number < numbering.words)
+        """The words of 32- and 64-bit registers; those of other registers are left out."""
+        return words_of(self.kernel.numbering, names)
 
     def names_of(self, register: str) -> tuple[str, ...]:
         """What the PTX calls a register."""
@@ -319,99 +244,151 @@ class LaunchTarget(FaultTarget):
                 values[row] = memory[name].data.view(np.uint32)[index]
         return values
 
+    @cached_property
+    def copies(self) -> Together | None:
+        """What looks at many faults together; None if every fault needs a launch of its own."""
+        golden = self._watched if self.together else None
+        return None if golden is None else Together(golden, self._code, self._codes_read, self.setup())
+
+    @cached_property
+    def _watched(self) -> Golden | None:
+        ended = self._golden
+        if ended.illegal or ended.unordered or ended.steps > STEPS or ended.turns > TURNS:
+            return None
+        arrays = {name: array.reshape(-1).view(np.uint8) for name, array in ended.arrays.items()}
+        return watched(self.kernel, self._code, self.setup(), self._counts, arrays)
+
     # Faults
 
-    def check(self, faults: Faults) -> None:
-        """As `FaultTarget.check`; a fault in a buffer is there before the launch."""
-        super().check(faults)
-        late = (faults["site"] == SITES.index("global")) & (faults["at"] >= 0)
-        if late.any():
-            row = faults[late][0]
-            raise refuse("at", f"fault {int(row['id'])}: a buffer at {int(row['at'])}", "at = -1, the start")
-
     def run(self, faults: Faults) -> Results:
-        """Launches with each fault, one after the other, and gives the outcome of each."""
+        """The outcome of a launch with each fault."""
         self.check(faults)
         results = outcomes.empty(faults["id"])
         results["class_changed"] = -1
         warps = self.setup().geometry.warps
-        budget = _LONGER * int(self._counts.sum()) + 100_000
+        struck: list[tuple[int, FaultInjection, int]] = []
         for number, fault in enumerate(faults):
             injection = FaultInjection.of(fault, warps)
-            if injection.site == "registers" and injection.first > self.instructions(injection.warp):
+            timed = injection.site != "global" or int(fault["at"]) >= 0
+            if timed and injection.first > self.instructions(injection.warp):
                 results["reason"][number] = reason("unread")
-                continue
-            self._judge(results[number : number + 1], injection, self._launched(injection, budget))
+            else:
+                struck.append((number, injection, self._place(injection)))
+        alone = [number for number, _, _ in struck]
+        if self.copies is not None:
+            found = self.copies.run(struck)
+            alone = []
+            while some := list(islice(found, _JUDGED)):
+                alone += [one for one in some if isinstance(one, int)]
+                self._judge_found(results, [one for one in some if isinstance(one, Found)])
+        for number in alone:
+            ended, injection = self._alone(faults[number])
+            self._judge(results[number : number + 1], injection, ended)
         return results
 
-    def alone(self, fault: Any) -> tuple[_Ended, FaultInjection]:
+    def alone(self, fault: Any) -> tuple[Ended, FaultInjection]:
         """Launches with one fault, and returns what came of it."""
+        return self._alone(fault)
+
+    def _alone(self, fault: Any) -> tuple[Ended, FaultInjection]:
         injection = FaultInjection.of(fault, self.setup().geometry.warps)
-        return self._launched(injection, _LONGER * int(self._counts.sum()) + 100_000), injection
+        return self._launched(injection, LONGER * int(self._counts.sum()) + SPARE), injection
 
     def item(self, warp: int, index: int) -> Item | None:
         """What a warp executes as dynamic instruction `index` without faults; None behind the last."""
         if index >= self.instructions(warp):
             return None
-        setup, places = self.setup(), list[int]()
-        cta, local = divmod(warp, setup.geometry.warps)
-        ctas = next(part for part in batches(setup) if cta in part)
-        row = int(np.flatnonzero(ctas == cta)[0]) * setup.geometry.warps + local
+        return self.kernel.items[int(self.executed(warp)[index])]
 
-        def note(place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome) -> None:
-            if (rows == row).any():
-                places.append(place)
-
-        Run(self._code, setup.state(ctas), note=note).run()
-        return self.kernel.items[places[index]]
-
-    def _launched(self, injection: FaultInjection | None, budget: int) -> _Ended:
+    def _launched(self, injection: FaultInjection | None, budget: int) -> Ended:
         """Runs the launch, with a fault or without."""
-        setup = self.setup()
-        if injection is not None and injection.site == "global":
-            name, index = self.buffer_of(injection.word)
-            words = setup.memory[name].data.view(np.uint32)
-            words[index] = injection.applied(int(words[index]))
-            injection = None
-        counts: list[NDArray[np.int64]] = []
-        met, unordered = Counter[str](), False
-        try:
-            for ctas in batches(setup):
-                state = setup.state(ctas)
-                mine = injection is not None and injection.cta in ctas
-                row = int(np.flatnonzero(ctas == injection.cta)[0]) * state.warps + injection.local if mine else -1  # type: ignore[union-attr] # mine
-                strikes = _Strikes(state, self._codes_read, injection if mine else None, row)
-                run = Run(self._code, state, budget, strikes)
-                try:
-                    run.run()
-                finally:
-                    met.update(state.met)
-                    unordered |= strikes.unordered
-                budget = run.budget
-                counts.append(strikes.counts)
-        except LaunchError as error:
-            why, refused = _REASONS.get(error.rule, "illegal"), error.rule in METADATA_RULES
-            return _Ended({}, why, str(error), refused, undefined=met, unordered=unordered)
-        capture = self.capture
-        arrays = {name: spec.array(setup.memory[name].data).copy() for name, spec in capture.outputs.items()}
-        return _Ended(arrays, counts=np.concatenate(counts), undefined=met, unordered=unordered)
+        return launched(self.setup(), self._code, self._codes_read, injection, budget, self._word, self._outputs)
 
-    def _judge(self, results: Results, injection: FaultInjection, ended: _Ended) -> None:
+    def _word(self, memory: DeviceMemory, word: int) -> NDArray[np.uint32]:
+        name, index = self.buffer_of(word)
+        return memory[name].storage.view(np.uint32)[index : index + 1]
+
+    def _outputs(self, memory: DeviceMemory) -> dict[str, NDArray[Any]]:
+        return {name: spec.array(memory[name].data).copy() for name, spec in self.capture.outputs.items()}
+
+    def _place(self, injection: FaultInjection) -> int:
+        """Where the word of a fault in a buffer lies in the array of all buffers; -1 for other faults."""
+        if injection.site != "global" or self._watched is None:
+            return -1
+        (name, index), places = self.buffer_of(injection.word), self._watched.places
+        return int(places.first[places.names.index(name)]) + 4 * index
+
+    # Judging
+
+    def _judge(self, results: Results, injection: FaultInjection, ended: Ended) -> None:
         """Fills in the outcome of a launch."""
         stored, right = self.stored, self.stored.golden_matrix
         got = stored.matrix(ended.arrays)[None] if ended.arrays else right[None]
+        found = Found(0, injection.changed, *_NONE, reason(ended.reason), ended.refused, ended.illegal, ended.unordered)
         rows = differing(got, right)
-        legality = ended.refused or any(ended.undefined[name] for name in METADATA_RULES)
-        seen = {"legality": np.array([legality]), "ordered": np.array([ended.unordered])}
-        stopped = np.array([reason(ended.reason)], np.uint8)
-        refused = np.array([ended.refused])
-        changed = np.array([injection.changed])
-        observed = Observed(got[:, rows], seen, stopped, refused)
-        golden = np.broadcast_to(right[rows], observed.got.shape)
-        whole = Whole(rows, right)
-        judge(results, _Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy, whole)
+        self._fill(results, [found], got[:, rows], rows)
+
+    def _judge_found(self, results: Results, found: list[Found]) -> None:
+        """Fills in the outcomes of faults that had no launches of their own."""
+        if not found:
+            return
+        width, golden = self.stored.width, self._golden_bytes
+        parts = [self._stored_bytes(one) for one in found]
+        rows = np.unique(np.concatenate([where // ROW_BYTES for where, _ in parts]))
+        data = np.repeat(golden[rows][None], len(found), axis=0)
+        for number, (where, values) in enumerate(parts):
+            data[number, np.searchsorted(rows, where // ROW_BYTES), where % ROW_BYTES] = values
+        got = data.view(f"<u{width}").astype(np.uint32).reshape(len(found), len(rows), ROW_BYTES // width)
+        numbers = [one.fault for one in found]
+        part = results[numbers]
+        self._fill(part, found, got, rows)
+        results[numbers] = part
+
+    @cached_property
+    def _golden_bytes(self) -> NDArray[np.uint8]:
+        """The stored arrays without a fault, as `Stored.matrix` has them, uint8 [row, byte]."""
+        matrix = self.stored.golden_matrix.astype(f"<u{self.stored.width}")
+        return np.ascontiguousarray(matrix).view(np.uint8).reshape(-1, ROW_BYTES)
+
+    @cached_property
+    def _output_places(self) -> list[tuple[int, int, int]]:
+        """Of each output buffer where it begins in the array of all buffers, where in what is stored, and its bytes."""
+        assert self._watched is not None
+        places, found, begin = self._watched.places, [], 0
+        for name in sorted(self.stored.golden):
+            size = self.stored.golden[name].nbytes
+            found.append((int(places.first[places.names.index(name)]), begin, size))
+            begin += -(-size // ROW_BYTES) * ROW_BYTES
+        return found
+
+    def _stored_bytes(self, found: Found) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """The bytes of what is stored that differ: where, as in `_golden_bytes`, and what they are."""
+        where, values = [], []
+        for first, begin, size in self._output_places:
+            inside = (found.places >= first) & (found.places < first + size)
+            where.append(found.places[inside] - first + begin)
+            values.append(found.values[inside])
+        return np.concatenate(where), np.concatenate(values)
+
+    def _fill(self, results: Results, found: Sequence[Found], got: Bits, rows: NDArray[np.intp]) -> None:
+        """Fills in outcomes from rows of what was stored, uint32 [fault, row, column]."""
+        stopped = np.array([one.reason for one in found], np.uint8)
+        seen = {"legality": _flags(one.illegal for one in found), "ordered": _flags(one.unordered for one in found)}
+        changed = _flags(one.changed for one in found)
+        observed = Observed(got, seen, stopped, _flags(one.refused for one in found))
+        golden = np.broadcast_to(self.stored.golden_matrix[rows], got.shape)
+        whole = Whole(rows, self.stored.golden_matrix)
+        read = _Changes(changed, np.ones_like(changed))
+        judge(results, read, observed, golden, self.stored.element, self.policy, whole)
         corrupt = results["outcome"] == outcomes.SDC
         results["first_row"][corrupt] = rows[results["first_row"][corrupt]]
+
+
+_NONE = np.zeros(0, np.int64), np.zeros(0, np.uint8)
+
+
+def _flags(values: Iterable[bool]) -> NDArray[np.bool_]:
+    return np.array(list(values), np.bool_)
 
 
 @dataclass(frozen=True)

@@ -58,12 +58,14 @@ class Threads:
         kind: int32 [row, lane]: of a parked thread, a number of what those that it waits for must wait at.
         named: uint32 [row, lane]: of a parked thread, the mask of those.
         by_warp: whether one warp goes on alone until it waits, the last ones first, in place of all in lock step.
+        patient: whether those of lowest rank always go on first, and others never have a turn out of order.
     """
 
     everyone: Warps
     exists: Lanes
     first: int
     by_warp: bool = False
+    patient: bool = False
 
     def __post_init__(self) -> None:
         self.at: NDArray[np.int32] = np.where(self.exists, self.first, DONE).astype(np.int32)
@@ -76,6 +78,11 @@ class Threads:
         self._parting = 0
         self._current = len(self.exists)  # the row that goes on alone
         self._served = -1  # the rank of the threads that had a turn out of order last
+
+    @property
+    def turns(self) -> int:
+        """How often threads had a turn."""
+        return self._turns
 
     @property
     def live(self) -> Lanes:
@@ -91,7 +98,7 @@ class Threads:
         if self.by_warp:
             return self._next_warp()
         self._turns += 1
-        if self._turns % PATIENCE == 0 and self._yielded is None:
+        if self._turns % PATIENCE == 0 and self._yielded is None and not self.patient:
             self._yielded = rank
         at = self.at
         if self._yielded is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launch import LaunchTarget
+from simulator.faults.targets.launches.strikes import cell
 
 
 def explain_launch(target: LaunchTarget, fault: Any) -> dict[str, Any]:
@@ -34,12 +35,18 @@ def _what(target: LaunchTarget, injection: FaultInjection) -> str:
     if injection.site == "global":
         name, index = target.buffer_of(injection.word)
         return f"buffer '{name}', bytes {4 * index} to {4 * index + 3}{end}"
-    names = target.kernel.names.get(f"%r{injection.word}", (f"%r{injection.word}",))
-    return f"CTA {injection.cta}, warp {injection.local}, lane {injection.lane}, {names[0]}{end}"
+    where = f"CTA {injection.cta}"
+    if injection.site == "shared":
+        return f"{where}, shared memory, bytes {4 * injection.word} to {4 * injection.word + 3}{end}"
+    sort, number, low = cell(target.kernel.numbering, injection.word)
+    name = f"{sort.prefix}{number}"
+    half = f" bits {low} to {low + 31}" if sort.bits > 32 else ""
+    names = target.kernel.names.get(name, (name,))
+    return f"{where}, warp {injection.local}, lane {injection.lane}, {names[0]}{half}{end}"
 
 
 def _when(target: LaunchTarget, injection: FaultInjection) -> str:
-    if injection.site == "global":
+    if injection.site == "global" and int(injection.row["at"]) < 0:
         return "before the launch"
     item, count = target.item(injection.warp, injection.first), target.instructions(injection.warp)
     if item is None:

@@ -88,13 +88,13 @@ def test_a_launch_that_does_not_end_is_a_hang() -> None:
 
 
 def test_bad_use(tcsim: Tcsim, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="at = -1, the start"):
-        TARGET.run(row("global", 3, 1, at=5))
-    with pytest.raises(ConfigError, match="site shared"):
-        TARGET.run(row("shared", 3, 1))
+    with pytest.raises(ConfigError, match="site tmem"):
+        TARGET.run(row("tmem", 3, 1))
+    with pytest.raises(ConfigError, match="0 to 4863"):
+        TARGET.run(row("shared", 4864, 1))
     campaign = tmp_path / "c.toml"
     for subject, faults, said in [
-        (f'launch = "{CAPTURE}"', 'site = "tmem"\nkind = "flip"', "legal: global, registers"),
+        (f'launch = "{CAPTURE}"', 'site = "tmem"\nkind = "flip"', "legal: global, registers, shared"),
         (f'launch = "{CAPTURE}"', 'site = "registers"\nkind = "flip"\nclock = "cycle"', "cycles of a launch"),
         (f'launch = "{CAPTURE}"', 'site = "registers"\nkind = "flip"\nwarps = [99]', "warps with a program"),
         ('launch = "nothing.json"', 'site = "global"\nkind = "flip"', "nothing.json"),

@@ -1,0 +1,170 @@
+"""Where a fault of a launch strikes: a 32-bit word of a register, of a CTA's shared memory, or of a buffer; and the
+counter that applies it when its time comes.
+
+Registers are numbered as words: first the 32-bit ones, then the two halves of each 64-bit one, the low half first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.forms.mma import MmaForm, is_mma
+from isa.ptx.instruction import Guard
+from simulator.execute.cta_state import Outcome
+from simulator.execute.dispatch import guarded_lanes
+from simulator.execute.launch_state import LaunchState
+from simulator.execute.operands import reader
+from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.single_run import metadata_checks
+from simulator.program.kernel import Kernel, Operation
+from simulator.state.registers import Lanes, Numbering, Sort, Warps
+
+Mask = NDArray[np.bool_]
+
+
+class Cell(NamedTuple):
+    """A 32-bit word of a register: its sort, its index within the sort, and the lowest bit of the word."""
+
+    sort: Sort
+    number: int
+    low: int
+
+
+def register_words(numbering: Numbering) -> int:
+    """How many 32-bit words the registers of a thread have that faults can strike."""
+    return numbering.words + 2 * numbering.wide
+
+
+def words_of(numbering: Numbering, names: Iterable[str]) -> tuple[int, ...]:
+    """The words of site `registers` that 32- and 64-bit registers of these names are."""
+    found: list[int] = []
+    wide = numbering.first(Sort.WIDE)
+    for number in numbering.numbers(names):
+        if number < numbering.words:
+            found.append(number)
+        elif 0 <= number - wide < numbering.wide:
+            first = numbering.words + 2 * (number - wide)
+            found += [first, first + 1]
+    return tuple(found)
+
+
+def cell(numbering: Numbering, word: int) -> Cell:
+    """The place of a word of site `registers`."""
+    if word < numbering.words:
+        return Cell(Sort.WORD, word, 0)
+    number, half = divmod(word - numbering.words, 2)
+    return Cell(Sort.WIDE, number, 32 * half)
+
+
+def strike_register(registers: Any, injection: FaultInjection, row: int) -> None:
+    """Applies a fault to the register of a row that it names."""
+    sort, number, low = cell(registers.numbering, injection.word)
+    rows = np.array([row], np.intp)
+    values = registers.read(rows, [number], sort).copy()
+    held = int(values[0, 0, injection.lane])
+    new = injection.applied(held >> low & 0xFFFFFFFF)
+    values[0, 0, injection.lane] = held & ~(0xFFFFFFFF << low) | new << low
+    registers.write(rows, [number], values, sort=sort)
+
+
+def shared_words(state: LaunchState) -> tuple[NDArray[np.uint32], int]:
+    """The shared memories of the CTAs of a batch as words, uint32 [word], and how many words each takes."""
+    shared = cast(Any, state.shared)
+    return shared.data.view(np.uint32), shared.stride // 4
+
+
+def strike_word(words: NDArray[np.uint32], index: int, injection: FaultInjection) -> None:
+    """Applies a fault to a word of a memory."""
+    words[index] = injection.applied(int(words[index]))
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The codes that an `mma.sp` reads.
+
+    Attributes:
+        form: the instruction's.
+        selector: which of the codes in a register it reads.
+        guard: the predicate that lets it execute; None: it always does.
+        words: gives the words of metadata of some rows, uint32 [row, 1, lane].
+    """
+
+    form: MmaForm
+    selector: int
+    guard: Guard | None
+    words: Callable[[LaunchState, Warps], NDArray[Any]]
+
+    def check(self, state: LaunchState, rows: Warps) -> tuple[Mask, Mask]:
+        """Whether one of the codes is undefined, where the instruction is executed, and whether the indices of one do
+        not ascend: bool [row] each."""
+        illegal, unordered = metadata_checks(self.form, self.words(state, rows)[:, 0], self.selector)
+        if self.guard is None:
+            return illegal, unordered
+        return illegal & guarded_lanes(self.guard, state, rows).any(axis=1), unordered
+
+
+def codes_read(kernel: Kernel) -> dict[int, Codes]:
+    """By place, the codes that an instruction reads."""
+    found = {}
+    for item in kernel.items:
+        if isinstance(item, Operation) and is_mma(form := item.instruction.form) and form.sparse:
+            instruction = item.instruction
+            found[item.index] = Codes(form, instruction.selector, instruction.guard, reader(instruction["e"]))
+    return found
+
+
+class Strikes:
+    """Counts the dynamic instructions of the warps of a batch, applies a fault where its time comes, and checks the
+    order of the codes that are read.
+
+    Attributes:
+        counts: int64 [row].
+        unordered: whether the indices of a code that an instruction read do not ascend.
+    """
+
+    def __init__(
+        self,
+        state: LaunchState,
+        codes: dict[int, Codes],
+        injection: FaultInjection | None,
+        row: int,
+        buffer: NDArray[np.uint32] | None,
+    ) -> None:
+        """
+        Args:
+            injection: the fault; None where it strikes another batch, or there is none.
+            row: the row of its warp.
+            buffer: the words of all buffers that it numbers, if it strikes one of these, uint32 [1].
+        """
+        self.counts = np.zeros(state.batch.rows, np.int64)
+        self.state, self.codes, self.buffer = state, codes, buffer
+        self.injection, self.row, self.unordered = injection, row, False
+        if injection is not None and injection.first == 0:
+            self._apply(injection)
+
+    def __call__(self, place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome) -> None:
+        self.counts[rows] += 1
+        injection, check = self.injection, self.codes.get(place)
+        self.unordered |= check is not None and bool(check.check(self.state, rows)[1].any())
+        if injection is None:
+            return
+        now, own = int(self.counts[self.row]), bool((rows == self.row).any())
+        if injection.site == "global":
+            if own and now == injection.first:
+                self._apply(injection)
+        elif injection.first <= now < injection.last and (own or (injection.site == "shared" and injection.lasting)):
+            self._apply(injection)
+
+    def _apply(self, injection: FaultInjection) -> None:
+        if injection.site == "registers":
+            strike_register(self.state.registers, injection, self.row)
+        elif injection.site == "shared":
+            words, each = shared_words(self.state)
+            strike_word(words, self.row // self.state.warps * each + injection.word, injection)
+        elif self.buffer is not None:
+            strike_word(self.buffer, 0, injection)
