@@ -118,13 +118,23 @@ class Edits(NamedTuple):
         found[self.fault, number] = np.where(self.live != 0, self.invert, 0)
         return found
 
+    @property
+    def signature(self) -> NDArray[np.int64]:
+        """What identifies the change of each fault: int64 [fault, n]. Equal rows change the same bits."""
+        number = np.arange(len(self.fault)) - np.searchsorted(self.fault, self.fault)
+        found = np.full((self.faults, 1 + int(number.max(initial=0)), 3), -1, np.int64)
+        found[self.fault, number] = np.stack([self.word, self.lane, self.invert], axis=1)
+        return found.reshape(self.faults, -1)
+
     def rows(self, index: Any) -> Edits:
-        """The edits of some of the faults, by their numbers in ascending order, or of one."""
+        """The edits of some of the faults, by their numbers, or of one."""
         chosen = np.atleast_1d(np.asarray(index, np.int64))
-        number = np.searchsorted(chosen, self.fault)
-        mine = chosen[np.minimum(number, len(chosen) - 1)] == self.fault if len(chosen) else number < 0
+        numbers = np.full(self.faults, -1, np.int64)
+        numbers[chosen] = np.arange(len(chosen))
+        mine = np.flatnonzero(numbers[self.fault] >= 0)
+        mine = mine[np.argsort(numbers[self.fault[mine]], kind="stable")]
         columns: list[Any] = [column[mine] for column in self[2:]]
-        return Edits(len(chosen), number[mine], *columns)
+        return Edits(len(chosen), numbers[self.fault[mine]], *columns)
 
     def changes(self) -> list[tuple[int, int, int, int]]:
         """The changes of one fault (from `rows` with a single number): word, lane, and the word there before and

@@ -116,15 +116,29 @@ class Observed:
 
 
 class Whole(NamedTuple):
-    """The result that some compared rows belong to.
+    """The result that some compared lines, rows or columns, belong to.
 
     Attributes:
-        rows: the numbers of the rows that are compared, ascending.
+        lines: the numbers of the lines that are compared, ascending: [line] for all faults, or [fault, line] for each;
+            below 0 for a line that stands for none.
         golden: the whole result without faults, [row, column].
+        columns: whether the lines are columns.
     """
 
-    rows: NDArray[np.integer]
+    lines: NDArray[np.integer]
     golden: Bits
+    columns: bool = False
+
+    def filled(self, faults: NDArray[np.integer], got: Bits) -> Bits:
+        """The whole results [fault, row, column] of some of the faults, of which `got` has the lines."""
+        found = np.repeat(self.golden[None], len(faults), axis=0)
+        lines = np.broadcast_to(self.lines, (len(faults), len(self.lines))) if self.lines.ndim == 1 else (
+            self.lines[faults]
+        )  # fmt: skip
+        fault, line = np.nonzero(lines >= 0)
+        to, of = (found.transpose(0, 2, 1), got.transpose(0, 2, 1)) if self.columns else (found, got)
+        to[fault, lines[fault, line]] = of[fault, line]
+        return found
 
 
 @contextmanager
@@ -150,7 +164,7 @@ def judge(
         element: the type of the results; None for 32-bit words.
         whole: what the results are rows of, where only those rows are given that differ in any of them.
     """
-    compare(results, found.got, golden, element, None if whole is None else whole.rows)
+    compare(results, found.got, golden, element, whole)
     masked = results["outcome"] == MASKED
     why = np.where(edits.changed, np.where(edits.read, reason("equal"), reason("unread")), reason("same"))
     results["reason"] = np.where(masked, why, 0)
@@ -168,7 +182,7 @@ def judge(
         got, right = found.got[corrupt], golden[corrupt]
         if whole is not None:
             right = np.broadcast_to(whole.golden, (len(corrupt), *whole.golden.shape))
-            (got := right.copy())[:, whole.rows] = found.got[corrupt]
+            got = whole.filled(corrupt, got)
         critical = function(values(got, element), values(right, element))
         results["judged"][corrupt] = np.where(critical, CRITICAL, TOLERABLE)
 
@@ -180,9 +194,7 @@ def values(patterns: Bits, element: ElementType | None) -> NDArray[Any]:
     return to_float64(patterns, element) if element.is_float else integers(patterns, element).astype(np.int64)
 
 
-def compare(
-    results: Results, got: Bits, golden: Bits, element: ElementType | None, numbers: NDArray[np.integer] | None = None
-) -> None:
+def compare(results: Results, got: Bits, golden: Bits, element: ElementType | None, whole: Whole | None = None) -> None:
     """Classifies results [fault, row, column] against what they should be, and measures how large the difference is.
 
     `max_ulp` counts the representable numbers between the two; NaN counts as 2^bits - 1 from any number. `max_abs` and
@@ -190,7 +202,8 @@ def compare(
     were finite and are not any more. `bits` counts the bits that differ, `pattern` says where they lie (see above). For
     words without a type `elements` counts bits, too, and `max_ulp` is -1.
 
-    `numbers` are the numbers of the rows where only some are given; `first_row` counts those that are given.
+    `whole` says which rows or columns are given where these are only some; `first_row` and `first_column` count those
+    that are given.
     """
     differs = got != golden
     changed = differs.any(axis=(1, 2))
@@ -204,7 +217,7 @@ def compare(
     flat = mask.reshape(len(where), -1).argmax(axis=1)
     part["first_row"], part["first_column"] = np.divmod(flat, mask.shape[2])
     part["bits"] = np.bitwise_count(x ^ y).sum(axis=(1, 2))
-    part["pattern"] = patterns(mask, numbers)
+    part["pattern"] = patterns(mask) if whole is None else patterns(mask, *_named(whole, where))
     if element is None:
         part["elements"], part["max_ulp"] = part["bits"], -1
         results[where] = part
@@ -226,17 +239,32 @@ def compare(
     results[where] = part
 
 
-def patterns(wrong: Mask, numbers: NDArray[np.integer] | None = None) -> NDArray[np.uint8]:
-    """The pattern of wrong elements [fault, row, column], a number of `PATTERNS` for each fault. `numbers` are the
-    ascending numbers of the rows, where only some are given and all others are right."""
+def patterns(
+    wrong: Mask, rows: NDArray[np.integer] | None = None, columns: NDArray[np.integer] | None = None
+) -> NDArray[np.uint8]:
+    """The pattern of wrong elements [fault, row, column], a number of `PATTERNS` for each fault. `rows` and `columns`
+    are the ascending numbers of these, [line] or [fault, line], where only some are given and all others are right."""
     count = wrong.sum(axis=(1, 2))
-    rows, columns = np.asarray(wrong.any(axis=2)), np.asarray(wrong.any(axis=1))
-    names = np.arange(rows.shape[1]) if numbers is None else np.asarray(numbers)
-    high = names[rows.shape[1] - 1 - rows[:, ::-1].argmax(axis=1)] - names[rows.argmax(axis=1)] + 1
-    wide = columns.shape[1] - columns[:, ::-1].argmax(axis=1) - columns.argmax(axis=1)
-    filled = count >= BLOCK_SHARE * high * wide
-    chosen = [count == 0, count == 1, rows.sum(axis=1) == 1, columns.sum(axis=1) == 1, filled]
+    in_rows, in_columns = np.asarray(wrong.any(axis=2)), np.asarray(wrong.any(axis=1))
+    filled = count >= BLOCK_SHARE * _extent(in_rows, rows) * _extent(in_columns, columns)
+    chosen = [count == 0, count == 1, in_rows.sum(axis=1) == 1, in_columns.sum(axis=1) == 1, filled]
     return np.select(chosen, [NONE, SINGLE, ROW, COLUMN, BLOCK], RANDOM).astype(np.uint8)
+
+
+def _extent(wrong: Mask, numbers: NDArray[np.integer] | None) -> NDArray[np.int64]:
+    """From the first wrong line to the last, both counted, of lines bool [fault, line]: int64 [fault]."""
+    first, last = wrong.argmax(axis=1), wrong.shape[1] - 1 - wrong[:, ::-1].argmax(axis=1)
+    if numbers is None:
+        return np.asarray(last - first + 1)
+    names = np.broadcast_to(numbers, wrong.shape)
+    each = np.arange(len(wrong))
+    return np.asarray(names[each, last] - names[each, first] + 1)
+
+
+def _named(whole: Whole, some: NDArray[np.integer]) -> tuple[NDArray[np.integer] | None, NDArray[np.integer] | None]:
+    """The numbers of rows and of columns, of some of the faults; None where all are given."""
+    lines = whole.lines if whole.lines.ndim == 1 else whole.lines[some]
+    return (None, lines) if whole.columns else (lines, None)
 
 
 def numbers(patterns: Bits, element: ElementType) -> NDArray[np.float64]:

@@ -133,8 +133,9 @@ def run_list(
 
 def part_rows(subject: FaultTarget, rows: int) -> int:
     """How many faults of a list become a part: as few as are fast together, so that little is lost when a run is
-    killed; more where there would be very many parts. It depends on the list alone, so that another run finds them."""
-    return max(subject.batch, min(BLOCK, -(-rows // _PARTS)))
+    killed; more where there would be very many parts, up to what takes the target a few seconds. It depends on the list
+    alone, so that another run finds them."""
+    return min(subject.most, max(subject.batch, min(BLOCK, -(-rows // _PARTS))))
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,7 @@ class Job:
             return count
         about = self.found.about["subject"], self.subject.policy, self.found.about.get("groups", "[]")
         key = json.dumps([*about, str(self.found.path), self.judgement.as_text(), _kept(self.found)])
+        _made[key] = self.subject, self.judgement  # for this process, and for those that are forked from it
         with closing(worked(work, key, self._tasks(missing), workers, cluster, len(missing), tell)) as results:
             for number, text in results:
                 self.parts.keep(number, text)

@@ -64,27 +64,28 @@ class Uses:
         """Words that are ever read."""
         return np.union1d(np.unique(self._keys[True] // self.span), np.array(sorted(self.always), np.int64))
 
-    def _next(self, word: int, time: int, *, read: bool) -> int:
-        keys = self._keys[read]
-        position = int(np.searchsorted(keys, word * self.span + time))
-        return (
-            int(keys[position]) % self.span
-            if position < len(keys) and keys[position] < (word + 1) * self.span
-            else _NEVER
-        )
+    def _next(self, words: Orders, times: Orders, *, read: bool) -> Orders:
+        """The next time from `times` on at which each word is read (or written)."""
+        keys = np.append(self._keys[read], _NEVER)
+        found = keys[np.searchsorted(keys, words * self.span + times)]
+        return np.where(found < (words + 1) * self.span, found - words * self.span, _NEVER)
 
-    def read(self, word: int, first: int, last: int) -> bool:
-        """Whether any read sees a change of a word that is made before time `first`, and again before each time below
-        `last`."""
-        if word in self.always:
-            return True
-        if first >= self.span:
-            return False
-        if self._next(word, first, read=True) < last:
-            return True
-        final = max(first, min(last, self.span) - 1)
-        seen = self._next(word, final, read=True)
-        return seen < _NEVER and seen <= self._next(word, final, read=False)
+    def read_first(self, words: Orders, time: int) -> NDArray[np.bool_]:
+        """Whether each word is read from a time on, before it is written whole."""
+        times = np.full(len(words), min(time, self.span - 1))
+        seen = self._next(words, times, read=True)
+        return (seen < _NEVER) & (seen <= self._next(words, times, read=False)) | np.isin(words, list(self.always))
+
+    def read(self, words: Orders, first: Orders, last: Orders) -> NDArray[np.bool_]:
+        """Whether any read sees a change of each word that is made before time `first`, and again before each time
+        below `last`: bool [change]."""
+        words, first, last = (np.asarray(values, np.int64) for values in (words, first, last))
+        start = np.minimum(first, self.span - 1)
+        soon = self._next(words, start, read=True) < last
+        final = np.maximum(start, np.minimum(last, self.span) - 1)
+        seen = self._next(words, final, read=True)
+        later = (seen < _NEVER) & (seen <= self._next(words, final, read=False))
+        return np.isin(words, list(self.always)) | (first < self.span) & (soon | later)
 
 
 def register_uses(session: Session) -> dict[int, Uses]:

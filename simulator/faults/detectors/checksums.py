@@ -108,8 +108,8 @@ class Checksums:
     def fails(self, d: Reals, should: Predicted) -> Mask:
         """Whether D [product, row, column] fails a check. A sum that is predicted to be infinite or NaN must be so."""
         with np.errstate(invalid="ignore"):
-            rows = _fits(d.sum(axis=2), should.rows, self.row_tolerance)
-            columns = _fits(d.sum(axis=1), should.columns, self.column_tolerance)
+            rows = fits(d.sum(axis=2), should.rows, self.row_tolerance)
+            columns = fits(d.sum(axis=1), should.columns, self.column_tolerance)
         return np.asarray(~(rows.all(axis=1) & columns.all(axis=1)))
 
 
@@ -119,5 +119,6 @@ def _largest(sums: Reals, exact: Reals) -> float:
     return float(apart[np.isfinite(apart)].max(initial=0.0))
 
 
-def _fits(sums: Reals, exact: Reals, tolerance: float) -> Mask:
+def fits(sums: Reals, exact: Reals, tolerance: float) -> Mask:
+    """Whether sums are what was predicted, up to a tolerance; infinite or NaN where that was predicted."""
     return np.where(np.isfinite(exact), np.abs(sums - exact) <= tolerance, ~np.isfinite(sums))

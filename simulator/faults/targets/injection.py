@@ -1,30 +1,59 @@
-"""One fault of a running program: which word it changes, what it makes of it, and when.
+"""One fault of a running program: which words it changes, what it makes of them, and when.
 
-flip, set, word  strike once, before dynamic instruction `at`; with `until` above at + 1 the struck bits keep their new
-                 value up to there
-stuck0, stuck1   hold from `at` to before `until`, or to the end (-1): they are applied again before every instruction
+flip, set, word, own  strike once, before dynamic instruction `at`; with `until` above at + 1 the struck bits keep their
+                      new value up to there
+stuck0, stuck1        hold from `at` to before `until`, or to the end (-1): they are applied again before every
+                      instruction
+lost                  before instruction `at` a word gets back what it held before the instruction in front of that
 
 A value of `at` below 0 is the start of the run. A fault in registers counts the dynamic instructions of its own warp;
 one in shared or Tensor Memory strikes when the warp `case` gets to `at`, and is held before every instruction of any
 warp. A fault in a selector concerns the `mma.sp` that the warp executes as `at`; below 0 it concerns all that the warp
-executes. A fault of the tensor core unit (`simulator.faults.unit`) concerns matrix instructions: one that strikes once,
-the one that the warp executes as `at`; one that lasts, or whose `at` is below 0, those of all warps of its sub-core.
+executes. An intermittent fault is there in the first `duty` of each `period` instructions from `at` on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.types import Bits
 from simulator.execute.cta_state import CtaState
-from simulator.faults.models import BY_NAME, Model, bits_of
-from simulator.faults.table import MODELS, SITES
+from simulator.faults.models import BY_NAME, LOST, OWN, Model, OwnModels, bits_of, own_bits
+from simulator.faults.patterns import Pattern
+from simulator.faults.spread import Places, Site, places
+from simulator.faults.table import MODELS, SITES, Faults
 from simulator.faults.unit.sites import UNIT_SITES
 
 FOREVER = np.iinfo(np.int64).max
+Numbers = NDArray[np.int64]
+_NONE: OwnModels = MappingProxyType({})
+_HELD = [MODELS.index(name) for name in ("stuck0", "stuck1")]
+_STRETCHED = [MODELS.index("selector")]  # of the whole run where no time is given
+_UNITS = [SITES.index(name) for name in UNIT_SITES]
+
+
+class Target(Protocol):
+    """What an injection needs to know of its target."""
+
+    @property
+    def sites(self) -> dict[str, Site]: ...
+    @property
+    def own(self) -> OwnModels: ...
+    @property
+    def patterns(self) -> tuple[Pattern, ...]: ...
+
+
+class Place(NamedTuple):
+    """A word that a fault changes, and the bits that it concerns."""
+
+    word: int
+    lane: int
+    mask: int
 
 
 @dataclass
@@ -36,11 +65,13 @@ class FaultInjection:
         warp: the warp, over all CTAs, whose instructions are counted; for registers and selectors also the warp that is
             struck.
         cta, local: the CTA of that warp, and the warp's number in it.
-        mask: the bits that the fault concerns.
+        mask: the bits that the fault concerns at its first place.
         first, last: the dynamic instructions between which it is applied.
-        target: what the bits become; set when the fault first strikes.
+        places: all its places.
+        own: the models of one's own.
+        target: what the bits of the first place become; set when the fault first strikes.
         changed: whether the fault has changed anything yet.
-        was: the word before the first strike.
+        was: the word at the first place before the first strike.
     """
 
     row: Any
@@ -55,46 +86,149 @@ class FaultInjection:
     value: int
     first: int
     last: int
+    places: tuple[Place, ...]
+    own: OwnModels = field(default_factory=dict, compare=False)
     target: int | None = None
     changed: bool = False
     was: int = 0
+    _more: dict[int, int] = field(default_factory=dict)
+    _before: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, fault: Any, warps: int) -> FaultInjection:
+    def of(cls, fault: Any, warps: int, target: Target | None = None) -> FaultInjection:
         """The injection that a row of a list describes. The row has been checked already; `warps` is the number of
-        warps of a CTA."""
-        site, model = SITES[int(fault["site"])], MODELS[int(fault["model"])]
-        warp, start, until, word, lane, value = (
-            int(fault[n]) for n in ("case", "at", "until", "word", "lane", "value")
-        )
-        first = max(start, 0)
-        held = model in ("stuck0", "stuck1") or ((model == "selector" or site in UNIT_SITES) and start < 0)
-        last = max(until, first + 1) if until >= 0 else FOREVER if held else first + 1
-        cta, local = divmod(warp, warps)
-        return cls(fault, site, model, warp, cta, local, word, lane, int(bits_of(fault)), value, first, last)
+        warps of a CTA, `target` has the models of one's own and the patterns that the row names."""
+        return cls.all_of(np.array([fault]), warps, target)[0]
+
+    @classmethod
+    def all_of(cls, faults: Faults, warps: int, target: Target | None = None) -> list[FaultInjection]:
+        """The injections that rows of a list describe, see `of`."""
+        every, own = Injections.of(faults, warps), _NONE if target is None else target.own
+        names = every._fields[2:-1]
+        found = []
+        for row, *numbers in zip(faults, *(getattr(every, name).tolist() for name in names), strict=True):
+            of = dict(zip(names, numbers, strict=True))
+            at = (Place(of["word"], of["lane"], of["mask"]),)
+            site, model = SITES[int(row["site"])], MODELS[int(row["model"])]
+            if target is not None and row["along"]:
+                at = _places(row, at[0], target.sites[site], target.patterns)
+            found.append(cls(row, site, model, value=int(row["value"]), places=at, own=own, **of))
+        return found
+
+    @property
+    def simple(self) -> bool:
+        """Whether it has one place, and is there all the time from its first instruction to its last."""
+        return len(self.places) == 1 and not self.row["period"] and self.model != "lost"
 
     @property
     def lasting(self) -> bool:
         """Whether the fault is applied more than once."""
         return self.last > self.first + 1
 
-    def applied(self, now: int) -> int:
-        """The word with the fault in it. The first call decides what the bits of a flip become."""
-        if self.target is None:
-            model: Model = BY_NAME[self.model]
-            self.was, self.target = now, model.becomes(now, self.value, 0) & 0xFFFFFFFF
-        new = now & ~self.mask | self.target & self.mask
+    def there(self, index: int) -> bool:
+        """Whether the fault is applied before a dynamic instruction."""
+        return self.first <= index < self.last and on_duty(self.row, index - self.first)
+
+    def applied(self, now: int, number: int = 0) -> int:
+        """The word at one of the places with the fault in it. The first call decides what the bits of a flip become; of
+        a lost write it notes what the second restores."""
+        if self.model == "lost" and number not in self._before:
+            self._before[number] = now
+            return now
+        mask, target = (self.mask, self.target) if number == 0 else (self.places[number].mask, self._more.get(number))
+        if target is None:
+            target = self._becomes(now, mask, number) & 0xFFFFFFFF
+            if number == 0:
+                self.was, self.target = now, target
+            self._more[number] = target
+        new = now & ~mask | target & mask
         self.changed |= new != now
         return new
+
+    def _becomes(self, now: int, mask: int, number: int) -> int:
+        if self.model == "own":
+            words = np.array([now], np.uint32), np.array([mask], np.uint32)
+            return int(own_bits(np.array([self.row]), words[1], words[0], self.own)[0])
+        model: Model = BY_NAME[self.model]
+        return int(model.becomes(now, self.value, self._before.get(number, 0)))
 
     def hit(self, machine: CtaState) -> None:
         """Applies the fault to the state of its CTA. Nothing happens for a selector, which is part of an instruction
         and no state."""
         words = words_of(machine, self.site)
-        if words is not None:
-            place = {"registers": (self.local, self.word, self.lane), "shared": (self.word,)}
-            place_of_word = place.get(self.site, (self.lane, self.word))
-            words[place_of_word] = self.applied(int(words[place_of_word]))
+        if words is None:
+            return
+        for number, (word, lane, _) in enumerate(self.places):
+            place = {"registers": (self.local, word, lane), "shared": (word,)}.get(self.site, (lane, word))
+            words[place] = self.applied(int(words[place]), number)
+
+
+def _places(row: Any, first: Place, site: Site, patterns: tuple[Pattern, ...]) -> tuple[Place, ...]:
+    """All places of a fault that has several."""
+    faults, mask = np.array([row]), np.array([first.mask], np.uint32)
+    begin = Places(np.zeros(1, np.int64), np.array([first.word]), np.array([first.lane]), mask)
+    return tuple(Place(*map(int, each)) for each in zip(*places(faults, begin, site, patterns)[1:], strict=True))
+
+
+def on_duty(fault: Any, since: int) -> bool:
+    """Whether an intermittent fault is there, so many instructions after its first; every other fault always is."""
+    period = int(fault["period"])
+    return not period or since % period < int(fault["duty"])
+
+
+class Injections(NamedTuple):
+    """Many faults of a program, as arrays with an entry for each; attributes as those of `FaultInjection`, with the
+    numbers of sites."""
+
+    faults: Faults
+    site: Numbers
+    warp: Numbers
+    cta: Numbers
+    local: Numbers
+    word: Numbers
+    lane: Numbers
+    mask: Bits
+    first: Numbers
+    last: Numbers
+    own: OwnModels
+
+    @classmethod
+    def of(cls, faults: Faults, warps: int, own: OwnModels = _NONE) -> Injections:
+        """The injections that rows of a list describe. The rows have been checked already; `warps` is the number of
+        warps of a CTA, `own` the models of one's own."""
+        warp, at, until = (faults[name].astype(np.int64) for name in ("case", "at", "until"))
+        lost = faults["model"] == LOST
+        first = np.maximum(at - lost, 0)
+        whole = (np.isin(faults["model"], _STRETCHED) | np.isin(faults["site"], _UNITS)) & (at < 0)
+        held = np.isin(faults["model"], _HELD) | whole
+        last = np.where(until >= 0, np.maximum(until, first + 1), np.where(held, FOREVER, first + 1))
+        last = np.where(lost, np.maximum(at, 0) + 1, last)
+        site, word, lane = (faults[name].astype(np.int64) for name in ("site", "word", "lane"))
+        return cls(faults, site, warp, *np.divmod(warp, warps), word, lane, bits_of(faults), first, last, own)
+
+    @property
+    def simple(self) -> NDArray[np.bool_]:
+        """Whether each fault has one place, and is there all the time from its first instruction to its last."""
+        faults = self.faults
+        return np.asarray((faults["along"] == 0) & (faults["period"] == 0) & (faults["model"] != LOST))
+
+    def some(self, index: Any) -> Injections:
+        """Some of the faults."""
+        columns: list[Any] = [column[index] for column in self[:-1]]
+        return Injections(*columns, self.own)
+
+    def becomes(self, some: NDArray[np.intp], now: Bits) -> Bits:
+        """What the bits under the mask become where some of the faults first strike the words `now`."""
+        models, values, target = self.faults["model"][some], self.faults["value"][some], np.zeros(len(some), np.uint32)
+        for number in np.flatnonzero(np.bincount(models)).tolist():
+            mine = models == number
+            if number == OWN:
+                rows = some[mine]
+                target[mine] = own_bits(self.faults[rows], self.mask[rows], now[mine], self.own)
+                continue
+            model: Model = BY_NAME[MODELS[number]]
+            target[mine] = model.becomes(now[mine], values[mine], np.uint32(0))
+        return target
 
 
 def words_of(machine: CtaState, site: str) -> NDArray[np.uint32] | None:

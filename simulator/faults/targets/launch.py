@@ -163,7 +163,7 @@ class LaunchTarget(FaultTarget):
                 live[list(words_of(numbering, item.needs))] = 0xFFFFFFFF
         sites = {
             "global": word_site("global", sum(count for _, count in self._offsets.values())),
-            "registers": Site("registers", live, models=WORD_MODELS),
+            "registers": Site("registers", live, models=(*WORD_MODELS, "lost")),
         }
         words = self.setup().shared_bytes // 4
         return sites | ({"shared": word_site("shared", words)} if words else {})
@@ -267,17 +267,16 @@ class LaunchTarget(FaultTarget):
         results["class_changed"] = -1
         warps = self.setup().geometry.warps
         struck: list[tuple[int, FaultInjection, int]] = []
-        for number, fault in enumerate(faults):
-            injection = FaultInjection.of(fault, warps)
-            timed = injection.site != "global" or int(fault["at"]) >= 0
+        for number, injection in enumerate(FaultInjection.all_of(faults, warps, self)):
+            timed = injection.site != "global" or int(injection.row["at"]) >= 0
             if timed and injection.first > self.instructions(injection.warp):
                 results["reason"][number] = reason("unread")
             else:
                 struck.append((number, injection, self._place(injection)))
         alone = [number for number, _, _ in struck]
         if self.copies is not None:
-            found = self.copies.run(struck)
-            alone = []
+            found = self.copies.run([one for one in struck if one[1].simple])
+            alone = [number for number, injection, _ in struck if not injection.simple]
             while some := list(islice(found, _JUDGED)):
                 alone += [one for one in some if isinstance(one, int)]
                 self._judge_found(results, [one for one in some if isinstance(one, Found)])
@@ -291,7 +290,7 @@ class LaunchTarget(FaultTarget):
         return self._alone(fault)
 
     def _alone(self, fault: Any) -> tuple[Ended, FaultInjection]:
-        injection = FaultInjection.of(fault, self.setup().geometry.warps)
+        injection = FaultInjection.of(fault, self.setup().geometry.warps, self)
         return self._launched(injection, LONGER * int(self._counts.sum()) + SPARE), injection
 
     def item(self, warp: int, index: int) -> Item | None:

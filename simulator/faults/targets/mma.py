@@ -119,7 +119,8 @@ class MmaTarget(FaultTarget):
             if fragment is not None and fragment.type.is_float:
                 used = (2 << fragment.type.sign_bit) - (1 << fragment.type.padding)
             kind = getattr(getattr(self.form, name, None), "type", None)
-            sites[name] = operand_site(name, operand, used, kind)
+            site = operand_site(name, operand, used, kind)
+            sites[name] = replace(site, models=(*site.models, *["lost"] * (name == "d")))
         sites |= {"selector": SELECTOR} if self.form.sparse else {}
         return sites | form_sites(self.form, parse_target(self.target), self.arithmetic)
 

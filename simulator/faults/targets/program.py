@@ -34,20 +34,23 @@ from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
-from simulator.faults.table import Faults
-from simulator.faults.targets.injection import FaultInjection, words_of
-from simulator.faults.targets.lockstep import ROWS, LockstepRuns, members
-from simulator.faults.targets.single_run import Run, SingleRun
+from simulator.faults.table import SITES, Faults
+from simulator.faults.targets.differences import Changes, Differences
+from simulator.faults.targets.injection import FaultInjection, Injections, words_of
+from simulator.faults.targets.lockstep import COPIES, LockstepRuns
+from simulator.faults.targets.single_run import STOPS, Run, SingleRun
 from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, FaultTarget, refuse
 from simulator.faults.unit.instruction import form_sites, has_unit
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import FormLayout, form_layout
 from simulator.program.data import Array
+from simulator.simulation.footprints import Footprints
 from simulator.simulation.liveness import Golden, Uses, register_uses
-from simulator.simulation.lockstep import runs_in_lockstep
+from simulator.simulation.lockstep import Copies, runs_in_lockstep
 from simulator.simulation.session import Session
 
 _COMPARED = 16  # results that are judged together
+_ALONE = 32  # runs that are made one by one in a few seconds
 _SHOWN = 8  # instructions that read a register
 
 
@@ -60,13 +63,6 @@ class _Ended(NamedTuple):
     changed: bool
     seen: dict[str, bool]
     reason: str = ""
-
-
-class _Changes(NamedTuple):
-    """Whether faults changed anything, and whether something that is read was changed."""
-
-    changed: Any
-    read: Any
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ class ProgramTarget(FaultTarget):
     together: bool = True
     application: bool = True
     when = True
-    batch = 256
+    batch = 6144
 
     def __post_init__(self) -> None:
         self.check_choices(POLICIES, " of a trace")
@@ -106,6 +102,11 @@ class ProgramTarget(FaultTarget):
         """The plain values from which the same target can be made, without the policy."""
         about = {"trace": str(self.path), "config": self.config, "target": self.target, "arithmetic": self.arithmetic}
         return {key: value for key, value in about.items() if value is not None}
+
+    @property
+    def most(self) -> int:
+        """A few seconds' faults: many where runs are made together."""
+        return 2 * self.batch if self._together else _ALONE
 
     @property
     def rule(self) -> str:
@@ -173,7 +174,8 @@ class ProgramTarget(FaultTarget):
         for use in uses["tmem"]:
             live["tmem"][use.words % COLUMNS, use.words // COLUMNS] = 0xFFFFFFFF
         there = {name: len(array) > 0 and (name != "tmem" or array.any()) for name, array in live.items()}
-        sites = {name: Site(name, live[name], models=WORD_MODELS) for name in shapes if there[name]}
+        models = {name: (*WORD_MODELS, *["lost"] * (name == "registers")) for name in shapes}
+        sites = {name: Site(name, live[name], models=models[name]) for name in shapes if there[name]}
         forms = [operation.instruction.form for operation, _ in program.operations]
         sparse = any(is_mma(form) and form.sparse for form in forms)
         sites |= {"selector": SELECTOR} if sparse else {}
@@ -271,27 +273,41 @@ class ProgramTarget(FaultTarget):
     def injection(self, fault: Any) -> FaultInjection:
         """The injection that a row of a list describes, after checking it: ConfigError as `check`."""
         self.check(np.array([fault]))
-        return FaultInjection.of(fault, self.session.program.warps)
+        return FaultInjection.of(fault, self.session.program.warps, self)
 
     def unread(self, injection: FaultInjection) -> bool:
-        """Whether the run without faults reads nothing of what a fault changes, where registers, words and cells count
-        as wholes."""
-        count = self.instructions(injection.warp)
-        if injection.first > count:
-            return True
-        if injection.site == "registers":
-            return not self.registers[injection.warp].read(injection.word, injection.first, injection.last)
-        if injection.site == "selector":
-            struck = range(injection.first, min(injection.last, count))
-            return not any(self.selects(injection.warp, index) for index in struck)
-        if injection.site in UNIT_SITES:
-            return not injection.lasting and not self.multiplies(injection.warp, injection.first)
-        starts = self.golden.starts[injection.warp]
-        first = int(starts[injection.first])
-        last = int(starts[injection.last]) if injection.last < len(starts) else injection.last
-        last = max(last, first + 1) if injection.lasting else first + 1
-        word = injection.word if injection.site == "shared" else injection.lane * COLUMNS + injection.word
-        return not self.golden.uses[injection.site][injection.cta].read(word, first, last)
+        """The same as `all_unread` for one fault."""
+        return bool(self.all_unread(Injections.of(np.array([injection.row]), self.warps_of_a_cta))[0])
+
+    def all_unread(self, injections: Injections) -> NDArray[np.bool_]:
+        """Whether the run without faults reads nothing of what each fault changes, where registers, words and cells
+        count as wholes: bool [fault]."""
+        blind = np.zeros(len(injections.site), np.bool_)
+        for warp in np.unique(injections.warp).tolist():
+            for number in np.unique(injections.site[injections.warp == warp]).tolist():
+                mine = np.flatnonzero((injections.warp == warp) & (injections.site == number))
+                blind[mine] = self._unread(warp, SITES[number], injections.some(mine))
+        count = np.array([self.instructions(warp) for warp in range(self.cases)])
+        return np.asarray(blind & (injections.simple | (injections.first > count[injections.warp])))
+
+    def _unread(self, warp: int, site: str, faults: Injections) -> NDArray[np.bool_]:
+        """The same for faults of one site that one warp's instructions time."""
+        count, first, last = self.instructions(warp), faults.first, faults.last
+        late = first > count
+        if site == "registers":
+            return np.asarray(late | ~self.registers[warp].read(faults.word, first, last))
+        if site == "selector":
+            there = np.cumsum([0, *(self.selects(warp, index) for index in range(count))])
+            return np.asarray(late | (there[np.minimum(first, count)] == there[np.minimum(last, count)]))
+        if site in UNIT_SITES:
+            lasting = last > first + 1
+            return np.asarray(~lasting & ~np.array([self.multiplies(warp, index) for index in first.tolist()]))
+        starts = self.golden.starts[warp]
+        begin = starts[np.minimum(first, count)]
+        end = np.where(last < len(starts), starts[np.minimum(last, count)], last)
+        end = np.where(last > first + 1, np.maximum(end, begin + 1), begin + 1)
+        word = faults.word if site == "shared" else faults.lane * COLUMNS + faults.word
+        return np.asarray(late | ~self.golden.uses[site][int(faults.cta[0])].read(word, begin, end))
 
     def selects(self, warp: int, index: int) -> bool:
         """Whether dynamic instruction `index` of a warp is an `mma.sp`, which has a sparsity selector."""
@@ -308,67 +324,69 @@ class ProgramTarget(FaultTarget):
         """Whether runs are made many at a time: as asked for, and possible for this program."""
         return self.together and runs_in_lockstep(self.session, self.golden.executed)
 
+    @cached_property
+    def _footprints(self) -> Footprints:
+        return Footprints(self.session)
+
+    @cached_property
+    def _differences(self) -> Differences:
+        return Differences(self.session.program, self.stored)
+
     def run(self, faults: Faults) -> Results:
         """Runs the program with each fault and gives the outcome of each."""
         self.check(faults)
         results = outcomes.empty(faults["id"])
         results["class_changed"], results["accuracy"] = self.stored.classified(self.stored.golden)
-        injections = [FaultInjection.of(fault, self.session.program.warps) for fault in faults]
-        unread = [self.unread(injection) for injection in injections]
+        injections = Injections.of(faults, self.session.program.warps, self.own)
+        unread = self.all_unread(injections)
         results["reason"][unread] = reason("unread")
-        ended = self._runs(injections, [number for number, blind in enumerate(unread) if not blind])
+        alone = np.flatnonzero(~unread)
+        if self._together:
+            alone = self._in_lockstep(results, injections, alone)
+        ended = self._alone(faults, alone)
         while some := list(islice(ended, _COMPARED)):
             self._judge(results, some)
         return results
 
-    def _runs(self, injections: list[FaultInjection], numbers: list[int]) -> Iterator[_Ended]:
-        """Makes the runs of these injections: together those that strike at about the same time, alone those that
-        cannot be."""
-        alone = numbers
-        if self._together:
-            selectors = self.layout.selectors
-            alone = [
-                n
-                for n in numbers
-                if injections[n].site in UNIT_SITES
-                or (injections[n].site == "selector" and injections[n].value not in selectors)
-            ]
-            order = sorted(set(numbers) - set(alone), key=lambda number: (injections[number].first, number))
-            for batch in self._batches(order, injections):
-                runs = LockstepRuns(self.session, [injections[number] for number in batch])
-                runs.run()
-                right = runs.arrays(-1)
-                assert all((right[name] == array).all() for name, array in self.stored.golden.items()), (
-                    "the run beside the copies is the golden one"
-                )
-                alone += [number for copy, number in enumerate(batch) if runs.alone[copy]]
-                for copy, number in enumerate(batch):
-                    if not runs.alone[copy]:
-                        arrays = self.stored.golden if runs.same[copy] else runs.arrays(copy)
-                        seen = {"legality": bool(runs.illegal[copy]), "ordered": bool(runs.unordered[copy])}
-                        yield _Ended(number, arrays, injections[number].changed, seen)
-                del runs  # before the next is made: a batch takes much memory
+    def _in_lockstep(self, results: Results, injections: Injections, numbers: Copies) -> Copies:
+        """Makes the runs of these injections together and judges them; returns those that have to be run alone."""
+        legal = (injections.site != SITES.index("selector")) | np.isin(
+            injections.faults["value"], self.layout.selectors
+        )
+        legal &= injections.simple & ~np.isin(injections.site, [SITES.index(name) for name in UNIT_SITES])
+        alone, left = [numbers[~legal[numbers]]], numbers[legal[numbers]]
+        left = left[np.argsort(injections.first[left], kind="stable")]
+        while len(left):
+            batch = left[:COPIES]
+            runs = LockstepRuns(self.session, self._footprints, self.registers, injections.some(batch))
+            runs.run()
+            right = runs.golden()
+            assert all((right[name] == array).all() for name, array in self.stored.golden.items()), (
+                "the run beside the copies is the golden one"
+            )
+            part, stopped = results[batch], np.zeros(len(batch), np.uint8)
+            for copy, rule in runs.stopped.items():
+                stopped[copy] = reason(STOPS.get(rule, "illegal"))
+            seen = {"legality": runs.illegal, "ordered": runs.unordered, "race": runs.shared.races}
+            seen["alignment"] = np.zeros(len(batch), np.bool_)
+            changes = Changes(runs.changed, np.ones(len(batch), np.bool_))
+            self._differences.judge(part, self._differences.find(runs), changes, seen, stopped, self.policy)
+            done = ~runs.alone & ~runs.later
+            results[batch[done]] = part[done]
+            alone.append(batch[runs.alone])
+            left = np.concatenate([batch[runs.later], left[COPIES:]])
+            del runs  # before the next is made: a batch takes much memory
+        return np.concatenate(alone)
+
+    def _alone(self, faults: Faults, numbers: Copies) -> Iterator[_Ended]:
+        """Makes the runs of these faults one by one."""
         races = self.golden.executed.undefined["shared-memory-race"]
-        for number in alone:
-            injection = FaultInjection.of(injections[number].row, self.session.program.warps)
+        for number in numbers.tolist():
+            injection = FaultInjection.of(faults[number], self.session.program.warps, self)
             run = SingleRun(self.session, injection).run()
             seen = {name: bool(getattr(run, name)) for name in ("legality", "ordered", "alignment")}
             seen["race"] = run.met["shared-memory-race"] > races
             yield _Ended(number, run.arrays, injection.changed, seen, run.reason)
-
-    def _batches(self, order: list[int], injections: list[FaultInjection]) -> Iterator[list[int]]:
-        """The injections in batches that are run together, each with at most ROWS warps where several are in it."""
-        batch: list[int] = []
-        rows = 0
-        for number in order:
-            needs = len(members(self.session, injections[number]))
-            if rows + needs > ROWS and batch:
-                yield batch
-                batch, rows = [], 0
-            batch.append(number)
-            rows += needs
-        if batch:
-            yield batch
 
     def _judge(self, results: Results, runs: list[_Ended]) -> None:
         """Fills in the outcomes of runs that ended."""
@@ -383,7 +401,7 @@ class ProgramTarget(FaultTarget):
         part, observed = results[numbers], Observed(got[:, rows], seen, stopped)
         golden = np.broadcast_to(right[rows], observed.got.shape)
         whole = Whole(rows, right)
-        judge(part, _Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy, whole)
+        judge(part, Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy, whole)
         corrupt = part["outcome"] == outcomes.SDC
         part["first_row"][corrupt] = rows[part["first_row"][corrupt]]
         if stored.classifier:

@@ -32,7 +32,7 @@ from simulator.simulation.observer import Observer
 from simulator.simulation.session import Session
 from simulator.state.registers import Warps
 
-_STOPS = {  # the rule that an error states -> the reason of the outcome; any other is "illegal"
+STOPS = {  # the rule that an error states -> the reason of the outcome; any other is "illegal"
     "selector-out-of-range": "illegal-instruction",
     "tmem-alignment": "misaligned-address",
     "misaligned-address": "misaligned-address",
@@ -80,7 +80,7 @@ class SingleRun(Observer):
             arrays = self.session.run(self, machines=machines).arrays
         except (DeadlockError, UndefinedBehavior, TraceError, IsaError) as error:
             said, rule = str(error), error.rule
-            reason = _STOPS.get(rule, "illegal")
+            reason = STOPS.get(rule, "illegal")
         self.injection.changed |= self._unit is not None and self._unit.changed
         met = sum((machine.met for machine in machines), Counter[str]())
         legality = self.illegal or any(met[name] for name in METADATA_RULES) or reason == "illegal-instruction"
@@ -95,11 +95,11 @@ class SingleRun(Observer):
         mine = machine.rank == injection.cta and injection.local in group.warps
         if mine:
             self._index = index
-        if injection.first <= self._index < injection.last and (mine or injection.site != "registers"):
+        if injection.there(self._index) and (mine or injection.site != "registers"):
             injection.hit(machine.ctas[injection.cta] if machine.peer is not None else machine)
         form = instruction.form
         if is_mma(form) and form.sparse:
-            struck = mine and injection.site == "selector" and injection.first <= index < injection.last
+            struck = mine and injection.site == "selector" and injection.there(index)
             if struck and injection.value != instruction.selector:
                 injection.changed = True
                 return self._two(instruction, with_selector(instruction, injection.value), group.warps)
@@ -112,7 +112,7 @@ class SingleRun(Observer):
     def finished(self, machines: list[CtaState]) -> None:
         """Applies, after the last instruction, a fault that strikes there or lasts until then."""
         injection, behind = self.injection, len(self.session.sequences[self.injection.warp])
-        if injection.first == behind or (injection.first < behind < injection.last):
+        if injection.first == behind or injection.there(behind):
             injection.hit(machines[injection.cta])
 
     def _two(self, right: Instruction, wrong: Instruction, warps: Warps) -> Executor:
@@ -134,7 +134,7 @@ class SingleRun(Observer):
     def _lasts(self) -> bool:
         """Whether the fault is there: what warps of the sub-core execute before the first instruction of the one that
         counts is struck by a fault of the whole run."""
-        return self.injection.first <= max(self._index, 0) < self.injection.last
+        return self.injection.there(max(self._index, 0))
 
     def _on_unit(self, warps: Warps) -> NDArray[np.bool_]:
         """Which warps the fault strikes: all of the sub-core, or the one whose instruction it is if it does not

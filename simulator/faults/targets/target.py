@@ -21,11 +21,11 @@ from isa.types import Bits, ElementType
 from simulator.errors import ConfigError, did_you_mean
 from simulator.execute.mma import Arithmetic
 from simulator.faults.detectors.checksums import FalseAlarms
-from simulator.faults.models import LOST, Edits, Mask, OwnModels, edits, moves
+from simulator.faults.models import LOST, OWN, Edits, Mask, OwnModels, edits, moves
 from simulator.faults.outcomes import Results
 from simulator.faults.patterns import Pattern
-from simulator.faults.spread import OPERAND_MODELS, PATTERN, WORD_MODELS, Site
-from simulator.faults.table import ALONG, MODELS, SITES, Faults, as_dict
+from simulator.faults.spread import PATTERN, WORD_MODELS, Site
+from simulator.faults.table import ALONG, BLOCK, MODELS, SITES, Faults, as_dict
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import FormLayout, Operand
 
@@ -46,8 +46,7 @@ def operand_site(name: str, operand: Operand, used: int, element: ElementType | 
     bits = (np.uint32(used) << table["low"].astype(np.uint32)).astype(np.uint32)
     np.bitwise_or.at(live, (table["word"], table["lane"]), bits)
     if name != "e":
-        models = (*OPERAND_MODELS, "lost") if name == "d" else OPERAND_MODELS
-        return Site(name, live, models=models, operand=operand, element=element)
+        return Site(name, live, operand=operand, element=element)
     places = np.stack([operand.grid[axis] for axis in ("word", "lane", "low")], axis=-1)
     return Site(name, live, places if places.ndim == 4 else places[:, :, None], operand=operand)
 
@@ -74,6 +73,11 @@ class FaultTarget(ABC):
     batch: int = 1  # how many faults are about as fast together as any number of them
     own: OwnModels = MappingProxyType({})  # models of one's own, by group
     patterns: tuple[Pattern, ...] = ()  # those of all groups, one after the other
+
+    @property
+    def most(self) -> int:
+        """How many faults may become a part of a run, so that what is lost when the run is killed is a few seconds'."""
+        return BLOCK
 
     @property
     @abstractmethod
@@ -149,8 +153,11 @@ class FaultTarget(ABC):
             ):
                 wrong = (faults[field] < 0) | (faults[field] >= size)
                 _refuse(faults, rows & wrong, field, _span(range(size)))
-            if not self.former(name):
-                _refuse(faults, mine & (faults["model"] == LOST), "model", [m for m in site.models if m != "lost"])
+            lost = mine & (faults["model"] == LOST)
+            if self.when:
+                _refuse(faults, lost & (faults["at"] < 1), "at", "1 or later, behind the instruction that writes")
+            elif not self.former(name):
+                _refuse(faults, lost, "model", [model for model in site.models if model != "lost"])
             pattern = mine & (faults["along"] == PATTERN)
             _refuse(faults, pattern & (faults["span"] >= len(self.patterns)), "span", _span(range(len(self.patterns))))
             axes = ["", "words", "lanes", *["rows", "columns"] * (site.operand is not None), "pattern"]
@@ -161,6 +168,8 @@ class FaultTarget(ABC):
                     f"1 to {MOST_PLACES}")  # fmt: skip
             if name == "selector":
                 _refuse(faults, mine & (faults["value"] > 3), "value", "0 to 3, two bits")
+        own = (faults["model"] == OWN) & ~np.isin(faults["group"], list(self.own))
+        _refuse(faults, own, "group", f"a group with a model of its own: {', '.join(map(str, self.own)) or 'none'}")
 
     def edits(self, faults: Faults) -> Edits:
         """What faults change. The faults have been checked already."""

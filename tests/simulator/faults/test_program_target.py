@@ -23,6 +23,7 @@ from simulator.faults.population import population
 from simulator.faults.table import MODELS, SITES, Faults, empty
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.single_run import SingleRun
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.program.shipped import find_trace
 from simulator.views.faults.replay import replay
 from simulator.views.timeline import Timeline
@@ -367,7 +368,7 @@ def random_faults(subject: ProgramTarget, count: int, seed: int = 0) -> Faults:
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(count):
-        site = rng.choice([name for name in subject.sites if name != "selector"] + ["registers"])
+        site = rng.choice([name for name in subject.sites if name not in ("selector", *UNIT_SITES)] + ["registers"])
         words, lanes = subject.sites[site].live.shape
         model = str(rng.choice(["flip", "stuck0", "stuck1", "set", "word"]))
         warp = int(rng.integers(subject.cases))

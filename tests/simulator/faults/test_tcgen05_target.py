@@ -366,7 +366,7 @@ def test_memory_is_afterwards_as_it_was() -> None:
     assert before == it.digest == again.digest
     direct = it.memory[1]
     multiply(it.shape.call, direct, target=it.target)
-    assert (it._read(direct) == it.golden[1]).all()
+    assert (it.execution.read(direct) == it.golden[1]).all()
 
 
 def test_populations() -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simulator.execute.cta_state import Outcome
 from simulator.faults.detectors.codes import METADATA_RULES
 from simulator.faults.targets.injection import FaultInjection
-from simulator.faults.targets.launches.strikes import Codes, Strikes
+from simulator.faults.targets.launches.strikes import Codes, Strikes, strike_word
 from simulator.simulation.launch.batches import Setup, batches
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.run import Code, Run
@@ -83,11 +83,12 @@ def launched(
         word: gives a word of the buffers, uint32 [1], to be written to.
         outputs: gives copies of the output buffers.
     """
-    buffer = None
+    buffers: list[NDArray[np.uint32]] = []
     if injection is not None and injection.site == "global":
-        buffer = word(setup.memory, injection.word)
+        buffers = [word(setup.memory, place.word) for place in injection.places]
         if int(injection.row["at"]) < 0:
-            buffer[0] = injection.applied(int(buffer[0]))
+            for number, buffer in enumerate(buffers):
+                strike_word(buffer, 0, injection, number)
             injection = None
     counts: list[NDArray[np.int64]] = []
     met, unordered, steps, turns = Counter[str](), False, 0, 0
@@ -96,7 +97,7 @@ def launched(
             state = setup.state(ctas)
             mine = injection if injection is not None and injection.cta in ctas else None
             row = int(np.flatnonzero(ctas == mine.cta)[0]) * state.warps + mine.local if mine is not None else -1
-            strikes = Strikes(state, codes, mine, row, buffer)
+            strikes = Strikes(state, codes, mine, row, buffers)
             run = Run(code, state, budget, strikes)
             try:
                 run.run()

@@ -6,7 +6,7 @@ Registers are numbered as words: first the 32-bit ones, then the two halves of e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -62,14 +62,15 @@ def cell(numbering: Numbering, word: int) -> Cell:
 
 
 def strike_register(registers: Any, injection: FaultInjection, row: int) -> None:
-    """Applies a fault to the register of a row that it names."""
-    sort, number, low = cell(registers.numbering, injection.word)
+    """Applies a fault to the registers of a row that it names."""
     rows = np.array([row], np.intp)
-    values = registers.read(rows, [number], sort).copy()
-    held = int(values[0, 0, injection.lane])
-    new = injection.applied(held >> low & 0xFFFFFFFF)
-    values[0, 0, injection.lane] = held & ~(0xFFFFFFFF << low) | new << low
-    registers.write(rows, [number], values, sort=sort)
+    for place, (word, lane, _) in enumerate(injection.places):
+        sort, number, low = cell(registers.numbering, word)
+        values = registers.read(rows, [number], sort).copy()
+        held = int(values[0, 0, lane])
+        new = injection.applied(held >> low & 0xFFFFFFFF, place)
+        values[0, 0, lane] = held & ~(0xFFFFFFFF << low) | new << low
+        registers.write(rows, [number], values, sort=sort)
 
 
 def shared_words(state: LaunchState) -> tuple[NDArray[np.uint32], int]:
@@ -78,9 +79,9 @@ def shared_words(state: LaunchState) -> tuple[NDArray[np.uint32], int]:
     return shared.data.view(np.uint32), shared.stride // 4
 
 
-def strike_word(words: NDArray[np.uint32], index: int, injection: FaultInjection) -> None:
-    """Applies a fault to a word of a memory."""
-    words[index] = injection.applied(int(words[index]))
+def strike_word(words: NDArray[np.uint32], index: int, injection: FaultInjection, place: int = 0) -> None:
+    """Applies a fault to a word of a memory, one of its places."""
+    words[index] = injection.applied(int(words[index]), place)
 
 
 @dataclass(frozen=True)
@@ -133,16 +134,16 @@ class Strikes:
         codes: dict[int, Codes],
         injection: FaultInjection | None,
         row: int,
-        buffer: NDArray[np.uint32] | None,
+        buffers: Sequence[NDArray[np.uint32]],
     ) -> None:
         """
         Args:
             injection: the fault; None where it strikes another batch, or there is none.
             row: the row of its warp.
-            buffer: the words of all buffers that it numbers, if it strikes one of these, uint32 [1].
+            buffers: the words of buffers that it strikes, each uint32 [1].
         """
         self.counts = np.zeros(state.batch.rows, np.int64)
-        self.state, self.codes, self.buffer = state, codes, buffer
+        self.state, self.codes, self.buffers = state, codes, buffers
         self.injection, self.row, self.unordered = injection, row, False
         if injection is not None and injection.first == 0:
             self._apply(injection)
@@ -154,10 +155,10 @@ class Strikes:
         if injection is None:
             return
         now, own = int(self.counts[self.row]), bool((rows == self.row).any())
-        if injection.site == "global":
+        if injection.site == "global" and injection.model != "lost":
             if own and now == injection.first:
                 self._apply(injection)
-        elif injection.first <= now < injection.last and (own or (injection.site == "shared" and injection.lasting)):
+        elif injection.there(now) and (own or (injection.site == "shared" and injection.lasting)):
             self._apply(injection)
 
     def _apply(self, injection: FaultInjection) -> None:
@@ -165,6 +166,8 @@ class Strikes:
             strike_register(self.state.registers, injection, self.row)
         elif injection.site == "shared":
             words, each = shared_words(self.state)
-            strike_word(words, self.row // self.state.warps * each + injection.word, injection)
-        elif self.buffer is not None:
-            strike_word(self.buffer, 0, injection)
+            for number, place in enumerate(injection.places):
+                strike_word(words, self.row // self.state.warps * each + place.word, injection, number)
+        else:
+            for number, buffer in enumerate(self.buffers):
+                strike_word(buffer, 0, injection, number)

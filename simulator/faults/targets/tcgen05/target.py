@@ -1,5 +1,5 @@
 """A fault target that is one `tcgen05.mma` or `tcgen05.mma.sp` instruction: faults in its operands, its descriptors and
-its addresses. Each fault is one execution.
+its addresses.
 
     site                       word, lane
     a, d, e, scale_a, scale_b  column from the operand's address on, lane of Tensor Memory (of the even CTA of a pair)
@@ -28,18 +28,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.descriptors.bitfields import Severity
-from isa.descriptors.instruction import InstructionDescriptor
-from isa.errors import IsaError, UndefinedBehavior
 from isa.forms.tcgen05 import Tcgen05MmaForm
-from isa.tensor_memory.address import TmemAddress
-from isa.tensor_memory.datapath import Violation, datapath, violations
 from isa.types import Bits, ElementType
 from simulator.arithmetic.check_bits import parity, secded
-from simulator.execute.tcgen05.example import COLUMN, SHARED_BYTES, Shape, fill, form_of, legality, shape_of
+from simulator.execute.tcgen05.example import COLUMN, SHARED_BYTES, Shape, fill, form_of, shape_of
 from simulator.execute.tcgen05.fetch import Cta
-from simulator.execute.tcgen05.multiply import matrices, multiply
-from simulator.execute.tcgen05.plan import Call
+from simulator.execute.tcgen05.multiply import matrices
 from simulator.faults import outcomes
 from simulator.faults.detectors.checksums import (
     Checksums,
@@ -55,7 +49,6 @@ from simulator.faults.outcomes import Observed, Results, flag, judge, numbers, r
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.executed import Executed
-from simulator.faults.targets.policies import mend
 from simulator.faults.targets.target import (
     DIGEST_CHARACTERS,
     MOST_CASES,
@@ -65,6 +58,9 @@ from simulator.faults.targets.target import (
     operand_site,
     word_site,
 )
+from simulator.faults.targets.tcgen05.execution import FOLLOWED, Execution
+from simulator.faults.targets.tcgen05.operands import Matrices
+from simulator.faults.targets.tcgen05.together import FAULTS, Together
 from simulator.layout import Choice, FormLayout, form_layout
 
 MISALIGNED = ("fault", "follow")
@@ -72,9 +68,9 @@ IMMEDIATE = {
     "idesc": "idesc", "selector": "idesc", "a_desc": "a", "b_desc": "b", "base_d": "d", "base_a": "a",
     "base_e": "sp_meta",
 }  # sites that are words of the instruction: which field of a `Call`  # fmt: skip
-_FOLLOWED = {"d": "d", "a": "a", "e": "sp_meta"}  # operands in Tensor Memory, and their addresses in a call
 _CALIBRATION, _FRESH = 16, 64  # as in `checksums`; memories take long to fill, and have more sums
-_TOGETHER = 32  # faults that are judged together
+_TOGETHER = 32  # faults that are executed one by one and judged together
+_KEPT = 16  # cases whose operands are kept as matrices
 
 
 @dataclass(frozen=True)
@@ -96,6 +92,7 @@ class Tcgen05Target(FaultTarget):
         misaligned: "fault" or "follow".
         others: what metadata at the same address that this instruction does not read hold: "valid" codes, as in every
             kernel, or "random" words.
+        together: whether faults in operands are computed many at a time; the results are the same.
     """
 
     opcode: str
@@ -113,7 +110,8 @@ class Tcgen05Target(FaultTarget):
     arithmetic: str = "chip"
     misaligned: str = "fault"
     others: str = "valid"
-    batch = 256
+    together: bool = True
+    batch = 4096
 
     def __post_init__(self) -> None:
         self.check_choices(misaligned=MISALIGNED, others=OTHERS)
@@ -124,7 +122,7 @@ class Tcgen05Target(FaultTarget):
 
     def describe(self) -> dict[str, Any]:
         """The plain values from which the same target can be made, without the policy."""
-        return {name: value for name, value in self.__getstate__().items() if name != "policy"}
+        return {name: value for name, value in self.__getstate__().items() if name not in ("policy", "together")}
 
     @property
     def rule(self) -> str:
@@ -218,7 +216,7 @@ class Tcgen05Target(FaultTarget):
     @cached_property
     def golden(self) -> Bits:
         """D of each case, uint32 [case, row, n]."""
-        done = [self._execute(ctas, self.shape.call) for ctas in self.memory]
+        done = [self.execution.run(ctas, self.shape.call) for ctas in self.memory]
         assert all(one.d is not None for one in done), done[0].said
         return np.stack([one.d for one in done if one.d is not None])
 
@@ -248,7 +246,7 @@ class Tcgen05Target(FaultTarget):
         for case in range(MOST_CASES + first, MOST_CASES + first + cases):
             ctas = fill(self.shape, self.seed, case, valid=True)
             should.append(self._predicted(ctas))
-            done = self._execute(ctas, self.shape.call).d
+            done = self.execution.run(ctas, self.shape.call).d
             assert done is not None
             d.append(done)
         return numbers(np.stack(d), self.result), joined(should)
@@ -263,83 +261,13 @@ class Tcgen05Target(FaultTarget):
         failed = self.checksums.fails(*self._others(_CALIBRATION, _FRESH))
         return FalseAlarms(int(failed.sum()), _FRESH)
 
-    # Execution
-
-    def _execute(self, ctas: list[Cta], call: Call) -> Executed:
-        """Executes the instruction with these operands; afterwards memory is as it was before."""
-        kept = [cta.tmem.words.copy() for cta in ctas]
-        shared = [cta.shared.copy() for cta in ctas] if self.policy == "zero" else []
-        try:
-            return self._multiplied(ctas, call)
-        finally:
-            for cta, words in zip(ctas, kept, strict=True):
-                cta.tmem.words[:] = words
-            for cta, data in zip(ctas, shared, strict=False):
-                cta.shared[:] = data
-
-    def _multiplied(self, ctas: list[Cta], call: Call) -> Executed:
-        """Checks addresses and descriptor, then executes the instruction; memory keeps what it changed."""
-        idesc = InstructionDescriptor.decode(call.idesc, self.form.kind)
-        try:
-            broken = self._broken(call, idesc)
-        except IsaError as error:
-            return Executed(None, reason="illegal", said=str(error))
-        if broken and self.misaligned == "fault":
-            return Executed(None, broken, reason="misaligned-address", said="; ".join(map(str, broken)))
-        offsets, call = self._straightened(call) if broken else ({}, call)
-        for name, lanes in offsets.items():
-            self._turn(ctas, call, name, -lanes)
-        met: list[str] = []
-        undefined, unordered = mend(self.shape, ctas, call, idesc, self.policy)
-        how: dict[str, Any] = {"target": self.target, "arithmetic": self.arithmetic}
-        try:
-            multiply(call, ctas, **how, meet=lambda name, _count, _where, _rule="": met.append(name))
-        except (IsaError, UndefinedBehavior) as error:
-            return Executed(None, broken, self._refused(idesc), reason="illegal", said=str(error))
-        if "d" in offsets:
-            self._turn(ctas, call, "d", offsets["d"])
-        return Executed(self._read(ctas), broken, "undefined-metadata" in met or undefined, unordered)
-
-    def _read(self, ctas: list[Cta]) -> Bits:
-        """D, read from where it should be: uint32 [row, n]."""
-        rows, accumulators = self.shape.rows, self.shape.accumulators
-        return np.concatenate([accumulators.read(cta).transpose(1, 0, 2).reshape(rows, -1) for cta in ctas])
-
-    def _refused(self, idesc: InstructionDescriptor) -> bool:
-        """Whether the instruction descriptor is the reason for the error."""
-        problems = idesc.validate(target=self.target, **legality(self.form))
-        return any(problem.severity is not Severity.WARNING for problem in problems)
-
-    def _broken(self, call: Call, idesc: InstructionDescriptor) -> tuple[Violation, ...]:
-        """The alignment rules that the addresses break; none where the descriptor has no layout that could be asked."""
-        form = self.form
-        d, a = TmemAddress.from_word(call.d), TmemAddress.from_word(call.a) if form.a_in_tmem else None
-        meta = TmemAddress.from_word(call.sp_meta) if form.sparse else None
-        try:
-            layout = datapath(idesc.m, form.cta_group, form.sparse, form.ws)
-        except IsaError:
-            return ()
-        return tuple(violations(layout, d, a=a, sp_meta=meta))
-
-    def _straightened(self, call: Call) -> tuple[dict[str, int], Call]:
-        """What follows from a misalignment: by how many lanes each operand is displaced, and the instruction with the
-        right addresses."""
-        offsets: dict[str, int] = {}
-        for site, name in _FOLLOWED.items():
-            word, legal = getattr(call, name), getattr(self.shape.call, name)
-            if site in self.sites and word >> 16 != legal >> 16:
-                offsets[site] = (word >> 16) - (legal >> 16)
-                call = replace(call, **{name: legal & 0xFFFF0000 | word & 0xFFFF})
-        return offsets, call
-
-    def _turn(self, ctas: list[Cta], call: Call, site: str, lanes: int) -> None:
-        """Moves an operand by this many lanes."""
-        first = getattr(call, _FOLLOWED[site]) & 0xFFFF
-        columns = slice(first, first + self.layout.operands[site].words)
-        for cta in ctas:
-            cta.tmem.words[:, columns] = np.roll(cta.tmem.words[:, columns], lanes, axis=0)
-
     # Faults
+
+    @cached_property
+    def execution(self) -> Execution:
+        """How the instruction is executed with one fault."""
+        columns = {site: self.layout.operands[site].words for site in FOLLOWED if site in self.sites}
+        return Execution(self.shape, columns, self.target, self.policy, self.arithmetic, self.misaligned)
 
     def executed(self, fault: Any, found: Edits | None = None) -> Executed:
         """Executes the instruction with one fault in it."""
@@ -348,12 +276,12 @@ class Tcgen05Target(FaultTarget):
         if site in IMMEDIATE:
             name = IMMEDIATE[site]
             change = sum((before ^ after) << 32 * word for word, _, before, after in one.changes())
-            return self._execute(ctas, replace(call, **{name: getattr(call, name) ^ change}))
+            return self.execution.run(ctas, replace(call, **{name: getattr(call, name) ^ change}))
         cells, changes = self.cells(site, int(fault["case"])), one.changes()
         try:
             for word, lane, _, after in changes:
                 cells[word, lane] = after
-            return self._execute(ctas, call)
+            return self.execution.run(ctas, call)
         finally:
             for word, lane, before, _ in changes:
                 cells[word, lane] = before
@@ -364,21 +292,62 @@ class Tcgen05Target(FaultTarget):
         return self.checksums.sees(numbers(self.golden, self.result), np.arange(self.cases))
 
     def run(self, faults: Faults) -> Results:
-        """Executes the faults one by one and gives the outcome of each."""
+        """The outcome of each fault. Faults in operands are computed together; of those in descriptors and addresses,
+        which many rows of a list share, each is executed once."""
         self.check(faults)
         results = outcomes.empty(faults["id"])
-        for first in range(0, len(faults), _TOGETHER):
-            self._run(results[first : first + _TOGETHER], faults[first : first + _TOGETHER])
-        return results
-
-    def _run(self, results: Results, faults: Faults) -> None:
         changes = self.edits(faults)
         results["reason"] = np.where(changes.changed, reason("unread"), reason("same"))
         results["detectors"] = np.where(self._alarms[faults["case"]], flag("abft"), 0)  # where nothing is read
         read = np.flatnonzero(changes.read)
-        if not len(read):
-            return
-        changes, faults = changes.rows(read), faults[read]
+        keys = faults["case"][read].astype(np.int64) * len(SITES) + faults["site"][read]
+        for key in np.unique(keys).tolist():
+            mine, (case, number) = read[keys == key], divmod(key, len(SITES))
+            bursts = (faults["along"][mine] > 0) & (SITES[number] == "shared")  # may reach A and B
+            apart, mine = (mine, mine[:0]) if self._apart(SITES[number]) else (mine[bursts], mine[~bursts])
+            if len(apart):
+                self._run_distinct(results, faults, changes, apart)
+            for first in range(0, len(mine), FAULTS):
+                some = mine[first : first + FAULTS]
+                part = results[some]
+                self._of_case(case).judge(part, SITES[number], changes.rows(some))
+                results[some] = part
+        return results
+
+    def _apart(self, site: str) -> bool:
+        """Whether faults of a site are executed one by one: all where that is asked for; those in descriptors and
+        addresses; and where the policy takes elements from A before `.ashift` moves its rows."""
+        moved = self.policy == "zero" and self.form.ashift and site == "e"
+        return not self.together or site in IMMEDIATE or moved
+
+    def _of_case(self, case: int) -> Together:
+        """What computes the faults of a case; the last few are kept."""
+        if case not in self._cases:
+            if len(self._cases) >= _KEPT:
+                self._cases.pop(next(iter(self._cases)))
+            operands = Matrices(self.shape.call, self.memory[case], self.target, self.arithmetic)
+            self._cases[case] = Together(self.shape, operands, self.golden[case], self.checksums, case, self.policy)
+        return self._cases[case]
+
+    @cached_property
+    def _cases(self) -> dict[int, Together]:
+        return {}
+
+    def _run_distinct(self, results: Results, faults: Faults, changes: Edits, mine: NDArray[np.intp]) -> None:
+        """Executes the faults `mine`, of one case and site, once for each change that is made."""
+        places = changes.rows(mine)
+        same = places.signature
+        _, first, which = np.unique(same, axis=0, return_index=True, return_inverse=True)
+        for start in range(0, len(first), _TOGETHER):
+            some = mine[first[start : start + _TOGETHER]]
+            part = results[some]
+            self._run_alone(part, faults[some], changes.rows(some))
+            results[some] = part
+        ids, results[mine] = results["id"][mine], results[mine[first]][which.ravel()]
+        results["id"][mine] = ids
+
+    def _run_alone(self, results: Results, faults: Faults, changes: Edits) -> None:
+        """Executes faults one by one."""
         done = [self.executed(fault, changes.rows(index)) for index, fault in enumerate(faults)]
         golden = self.golden[faults["case"]]
         got = np.stack([right if one.d is None else one.d for one, right in zip(done, golden, strict=True)])
@@ -393,6 +362,4 @@ class Tcgen05Target(FaultTarget):
             "secded": secded(stored),
             "abft": self.checksums.sees(numbers(got, self.result), faults["case"]) & (stopped == 0),
         }
-        part = results[read]
-        judge(part, changes, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
-        results[read] = part
+        judge(results, changes, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
