@@ -90,7 +90,8 @@ class Site:
             found = np.column_stack([np.repeat(words, len(lows), axis=0), np.tile(lows, len(words))])
         mask = np.uint32((1 << width) - 1) << found[:, 2].astype(np.uint32)
         read = (self.live[found[:, 0], found[:, 1]] & mask) != 0
-        return found[{"live": read, "dead": ~read, "all": np.ones_like(read)}[where]]
+        chosen: Indices = found[{"live": read, "dead": ~read, "all": np.ones_like(read)}[where]]
+        return chosen
 
     @property
     def width(self) -> int:
@@ -103,7 +104,8 @@ class Site:
         copies the first."""
         assert self.operand is not None
         places = np.stack([self.operand.grid[axis] for axis in ("word", "lane", "low")], axis=-1)
-        return np.asarray(places[:, :, 0] if places.ndim == 4 else places)
+        found: Indices = places[:, :, 0] if places.ndim == 4 else places
+        return found
 
     @cached_property
     def elements(self) -> Indices:

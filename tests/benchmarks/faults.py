@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.faults.campaign import read_campaign
-from simulator.faults.kinds import Group, population
+from simulator.faults.group import Group
+from simulator.faults.population import population
 from simulator.faults.table import Faults
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.tcgen05 import Tcgen05Target

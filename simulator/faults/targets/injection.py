@@ -108,7 +108,7 @@ class FaultInjection:
         found = []
         for row, *numbers in zip(faults, *(getattr(every, name).tolist() for name in names), strict=True):
             of = dict(zip(names, numbers, strict=True))
-            at = (Place(of["word"], of["lane"], of["mask"]),)
+            at: tuple[Place, ...] = (Place(of["word"], of["lane"], of["mask"]),)
             site, model = SITES[int(row["site"])], MODELS[int(row["model"])]
             if target is not None and row["along"]:
                 at = _places(row, at[0], target.sites[site], target.patterns)
@@ -214,8 +214,8 @@ class Injections(NamedTuple):
 
     def some(self, index: Any) -> Injections:
         """Some of the faults."""
-        columns: list[Any] = [column[index] for column in self[:-1]]
-        return Injections(*columns, self.own)
+        columns: list[Any] = [*(column[index] for column in self[:-1]), self.own]
+        return Injections(*columns)
 
     def becomes(self, some: NDArray[np.intp], now: Bits) -> Bits:
         """What the bits under the mask become where some of the faults first strike the words `now`."""

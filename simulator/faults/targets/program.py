@@ -40,6 +40,7 @@ from simulator.faults.targets.injection import FaultInjection, Injections, words
 from simulator.faults.targets.lockstep import COPIES, LockstepRuns
 from simulator.faults.targets.single_run import STOPS, Run, SingleRun
 from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, FaultTarget, refuse
+from simulator.faults.targets.unread import all_unread
 from simulator.faults.unit.instruction import form_sites, has_unit
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import FormLayout, form_layout
@@ -282,32 +283,7 @@ class ProgramTarget(FaultTarget):
     def all_unread(self, injections: Injections) -> NDArray[np.bool_]:
         """Whether the run without faults reads nothing of what each fault changes, where registers, words and cells
         count as wholes: bool [fault]."""
-        blind = np.zeros(len(injections.site), np.bool_)
-        for warp in np.unique(injections.warp).tolist():
-            for number in np.unique(injections.site[injections.warp == warp]).tolist():
-                mine = np.flatnonzero((injections.warp == warp) & (injections.site == number))
-                blind[mine] = self._unread(warp, SITES[number], injections.some(mine))
-        count = np.array([self.instructions(warp) for warp in range(self.cases)])
-        return np.asarray(blind & (injections.simple | (injections.first > count[injections.warp])))
-
-    def _unread(self, warp: int, site: str, faults: Injections) -> NDArray[np.bool_]:
-        """The same for faults of one site that one warp's instructions time."""
-        count, first, last = self.instructions(warp), faults.first, faults.last
-        late = first > count
-        if site == "registers":
-            return np.asarray(late | ~self.registers[warp].read(faults.word, first, last))
-        if site == "selector":
-            there = np.cumsum([0, *(self.selects(warp, index) for index in range(count))])
-            return np.asarray(late | (there[np.minimum(first, count)] == there[np.minimum(last, count)]))
-        if site in UNIT_SITES:
-            lasting = last > first + 1
-            return np.asarray(~lasting & ~np.array([self.multiplies(warp, index) for index in first.tolist()]))
-        starts = self.golden.starts[warp]
-        begin = starts[np.minimum(first, count)]
-        end = np.where(last < len(starts), starts[np.minimum(last, count)], last)
-        end = np.where(last > first + 1, np.maximum(end, begin + 1), begin + 1)
-        word = faults.word if site == "shared" else faults.lane * COLUMNS + faults.word
-        return np.asarray(late | ~self.golden.uses[site][int(faults.cta[0])].read(word, begin, end))
+        return all_unread(self, injections)
 
     def selects(self, warp: int, index: int) -> bool:
         """Whether dynamic instruction `index` of a warp is an `mma.sp`, which has a sparsity selector."""

@@ -24,7 +24,7 @@ def _ran(name: str, folder: Path, flipped: int = 0) -> dict[str, Any]:
     arrays, _ = _operands(TILE, DEPTH, np.random.default_rng(3))
     arrays["e"] = arrays["e"].copy()
     arrays["e"].view(np.uint32).reshape(-1)[7] ^= np.uint32(flipped)
-    np.savez(folder / "x.npz", **arrays)
+    np.savez(folder / "x.npz", **arrays)  # type: ignore[arg-type]
     where = layout(TILE, DEPTH)
     places = (("a", 0), ("b", where.b), ("e", where.e))
     loads = "\n".join(f'.load global[{at}], "x.npz", "{key}";' for key, at in places)
