@@ -156,6 +156,7 @@ def _list(options: argparse.Namespace) -> str:
 
 
 def _run(options: argparse.Namespace) -> str:
+    from simulator.faults.detectors.asked import read_asked
     from simulator.faults.judgement import read_judgement
     from simulator.faults.results import check_parquet, to_parquet
     from simulator.faults.run import run_list
@@ -165,6 +166,7 @@ def _run(options: argparse.Namespace) -> str:
         check_parquet()
     how: dict[str, Any] = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
     how |= {"judgement": read_judgement(options.tolerate, options.judge), "until": faults_results.until_of(options)}
+    how["detect"] = read_asked(options.detect)
     start = time.monotonic()
     with Meter() as show:
         show.note(f"reading {options.list}")

@@ -36,6 +36,14 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--judge", metavar="JUDGE.py", default="", help="a file with critical(got, golden), a bool for each fault"
     )
     parser.add_argument(
+        "--detect",
+        metavar="DETECTOR",
+        action="append",
+        default=[],
+        help="further detectors: nonfinite, range, duplicate, checksum, parity, secded with commas between them; an "
+        "expression of d, such as 'abs(d) > 1e4'; or FILE.py:FUNCTION (may be given several times)",
+    )
+    parser.add_argument(
         "--until-margin",
         metavar="MARGIN",
         type=share,

@@ -21,8 +21,8 @@ from simulator.faults.models import OWN, own_bits
 from simulator.faults.moments import aims, blocks_of
 from simulator.faults.population import drawn, population
 from simulator.faults.table import BLOCK, CHECK, COLUMNS, DEFAULTS, Faults, seeds
-from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.subjects import PROGRAMS, make
 from simulator.faults.targets.target import FaultTarget
 from simulator.resources import folder
@@ -69,7 +69,7 @@ class Campaign:
                 reason = f"'{group.site}' is not a site of this subject"
                 self._fail(f"{group.name}.site", reason, ", ".join(self.subject.sites))
             try:
-                runs = self.subject if isinstance(self.subject, ProgramTarget | LaunchTarget) else None
+                runs = self.subject if isinstance(self.subject, RunningTarget) else None
                 blocks = None if runs is None else blocks_of(runs, group, self.path)
                 one = population(group, site, self.subject.layout, len(self.subject.numbers), blocks)
             except ConfigError as error:

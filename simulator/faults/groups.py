@@ -14,8 +14,7 @@ from simulator.faults.group import ENDLESS, Group
 from simulator.faults.moments import need_config
 from simulator.faults.own import OwnModel
 from simulator.faults.patterns import Pattern, listed, read_patterns
-from simulator.faults.targets.launch import LaunchTarget
-from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.target import FaultTarget
 from simulator.resources import folder
 from simulator.toml_tables import Tables
@@ -107,7 +106,7 @@ def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarg
     if group.name == f"None {kind}":
         group = replace(group, name=f"{group.site} {kind}")
     _check_kind(tables, place, row, group)
-    runs = isinstance(target, ProgramTarget | LaunchTarget)
+    runs = isinstance(target, RunningTarget)
     given = [key for key in ("at", "until", "clock", "warps", "hold", "period", "duty") if key in row]
     if not runs:
         if given:
@@ -150,7 +149,7 @@ def _check_kind(tables: Tables, place: str, row: Mapping[str, Any], group: Group
 def _site(tables: Tables, place: str, selection: Selection, target: FaultTarget) -> str:
     """The site that a selection names by its role."""
     roles = [value for term in selection.of("role") if not term.unequal for value in term.values]
-    if isinstance(target, ProgramTarget | LaunchTarget):
+    if isinstance(target, RunningTarget):
         return "selector" if roles == ["selector"] and "selector" in target.sites else "registers"
     sites = [site for role in roles for site in target.sites if site == role or site.startswith(f"{role}_")]
     if len(sites) != 1:

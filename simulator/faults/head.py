@@ -65,7 +65,10 @@ KEYS: Mapping[str, _Key] = {
     "subject": _Key(_is_object, "a JSON object with an opcode, a trace or a launch"),
     "operands": _Key(_is_digest, "a digest in hexadecimal digits"),
     "groups": _Key(_are_groups, f"a JSON list of objects with {', '.join(_GROUP)}"),
-    "abft_false_alarms": _Key(_is_count, "two numbers, such as 8 of 256"),
+    **dict.fromkeys(
+        (f"{name}_false_alarms" for name in ("abft", "nonfinite", "range", "own")),
+        _Key(_is_count, "two numbers, such as 8 of 256"),
+    ),
     "list_sha256": _Key(_is_digest, "a digest in hexadecimal digits"),
 }
 

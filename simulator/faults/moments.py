@@ -15,12 +15,12 @@ from simulator.faults.aim.selection import Selection, read_selection
 from simulator.faults.group import Group
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.running import RunningTarget
 from simulator.faults.unit.mapping import SUB_CORES
 from simulator.faults.unit.sites import UNIT_SITES
 
 SHARED_SITES = ("shared", "tmem", "global")  # words that all warps of a CTA, or of the launch, share
 _OF_INSTRUCTIONS = ("op", "role", "line", "source", "register")  # keys that select instructions
-Target = ProgramTarget | LaunchTarget
 
 
 def aims(group: Group) -> bool:
@@ -30,7 +30,7 @@ def aims(group: Group) -> bool:
     return bool(aimed) or group.at == "intervals"
 
 
-def blocks_of(subject: Target, group: Group, path: str) -> list[Block]:
+def blocks_of(subject: RunningTarget, group: Group, path: str) -> list[Block]:
     """By warp, when the faults of a group strike: only while the warp runs, a word that warps share once for each CTA,
     a fault of a unit for the whole run once for each sub-core, and a selector where there is one.
 
@@ -54,7 +54,7 @@ def blocks_of(subject: Target, group: Group, path: str) -> list[Block]:
     return [Block(warp, _times(subject, group, warp, path, selection)) for warp in warps]
 
 
-def _warps(subject: Target, group: Group, path: str, selection: Selection) -> list[int]:
+def _warps(subject: RunningTarget, group: Group, path: str, selection: Selection) -> list[int]:
     """The warps that count the time of the faults."""
     every = selected_warps(selection, subject, group.warps or subject.numbers)
     if group.site in UNIT_SITES and not group.warps and group.at == -1:
@@ -70,7 +70,7 @@ def _warps(subject: Target, group: Group, path: str, selection: Selection) -> li
     return sorted(by_cta.values())
 
 
-def _times(subject: Target, group: Group, warp: int, path: str, selection: Selection) -> NDArray[np.int64]:
+def _times(subject: RunningTarget, group: Group, warp: int, path: str, selection: Selection) -> NDArray[np.int64]:
     """The times at which a fault of a group can strike a warp, in its instructions or in cycles."""
     end = subject.instructions(warp)
     if group.clock == "cycle":
@@ -90,14 +90,14 @@ def _times(subject: Target, group: Group, warp: int, path: str, selection: Selec
     return times
 
 
-def _cycles(subject: Target, group: Group, warp: int, path: str) -> NDArray[np.int64]:
+def _cycles(subject: RunningTarget, group: Group, warp: int, path: str) -> NDArray[np.int64]:
     """The cycle in which a warp issues each of its dynamic instructions."""
     need_config(path, subject)
     assert isinstance(subject, ProgramTarget)
     return subject.session.issue_cycles.get(warp, np.zeros(0, np.int64))
 
 
-def _intervals(subject: Target, group: Group, warp: int, path: str) -> Iterable[Block]:
+def _intervals(subject: RunningTarget, group: Group, warp: int, path: str) -> Iterable[Block]:
     """One time in each interval between two uses of a register: a change strikes there as anywhere in the interval. The
     weight is the length of the interval, in instructions or cycles."""
     order, statics = subject.executed(warp), subject.statics(warp)

@@ -37,6 +37,7 @@ from isa.types import Bits, ElementType
 from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.formats import integers, ulp_distance
 from simulator.faults import table
+from simulator.faults.detectors.asked import OF_RESULTS, asked
 
 OUTCOMES = ("masked", "sdc", "detected", "due", "hang")
 REASONS = (
@@ -45,7 +46,10 @@ REASONS = (
 )  # fmt: skip
 PATTERNS = ("none", "single", "row", "column", "block", "random")
 JUDGED = ("", "tolerable", "critical")
-DETECTORS = ("legality", "ordered", "parity", "secded", "abft", "alignment", "race")
+DETECTORS = (
+    "legality", "ordered", "parity", "secded", "abft", "alignment", "race", "nonfinite", "range", "duplicate",
+    "checksum", "own",
+)  # fmt: skip
 FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "i8"), ("outcome", "u1"), ("reason", "u1"), ("elements", "u4"), ("rows", "u4"), ("columns", "u4"),
     ("max_ulp", "i8"), ("max_abs", "f8"), ("max_rel", "f8"), ("nonfinite", "u4"), ("first_row", "i4"),
@@ -176,14 +180,28 @@ def judge(
         stop(results, found.seen["legality"] & ~stopped, DETECTED, reason("invalid-code"))
         if found.refused is not None:
             stop(results, found.refused & stopped, DETECTED, found.stopped)
-    function = _function.get()
     corrupt = np.flatnonzero(results["outcome"] == SDC)
-    if function is not None and len(corrupt):
-        got, right = found.got[corrupt], golden[corrupt]
-        if whole is not None:
-            right = np.broadcast_to(whole.golden, (len(corrupt), *whole.golden.shape))
-            got = whole.filled(corrupt, got)
-        critical = function(values(got, element), values(right, element))
+    if len(corrupt):
+        _look(results, corrupt, found.got[corrupt], golden[corrupt], element, whole)
+
+
+def _look(
+    results: Results, corrupt: NDArray[np.intp], got: Bits, right: Bits, element: ElementType | None,
+    whole: Whole | None,
+) -> None:  # fmt: skip
+    """Lets a judge's function, and the detectors that the run is asked for, look at corrupt results."""
+    function, detectors = _function.get(), asked()
+    sees = [name for name in detectors.names if name in OF_RESULTS]
+    if function is None and not sees:
+        return
+    if whole is not None:
+        right = np.broadcast_to(whole.golden, (len(corrupt), *whole.golden.shape))
+        got = whole.filled(corrupt, got)
+    now = values(got, element)
+    if sees:
+        results["detectors"][corrupt] |= flags(**detectors.sees(now))
+    if function is not None:
+        critical = function(now, values(right, element))
         results["judged"][corrupt] = np.where(critical, CRITICAL, TOLERABLE)
 
 

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from simulator.errors import ConfigError, Error, TraceError
 from simulator.faults import outcomes, table
+from simulator.faults.detectors.afterwards import check_asked, look
+from simulator.faults.detectors.asked import NOTHING, OF_RESULTS, Asked
 from simulator.faults.groups import equip
 from simulator.faults.judgement import Judgement
 from simulator.faults.outcomes import Results
@@ -31,7 +33,7 @@ from simulator.version import __version__
 FAULTS, JOINED = "faults", "rows of results joined"  # what progress is told of
 _PARTS = 4_096  # of a list, about, if it is long
 UNJUDGED = Judgement()
-_made: dict[str, tuple[FaultTarget, Judgement]] = {}
+_made: dict[str, tuple[FaultTarget, Judgement, Asked]] = {}
 
 
 def subject_of(found: FaultList, policy: str = "") -> FaultTarget:
@@ -76,7 +78,7 @@ class Ran(NamedTuple):
 
 def run_list(
     found: FaultList, output: Path, *, policy: str = "", workers: int = 1, cluster: str = "",
-    judgement: Judgement = UNJUDGED, until: Until | None = None, progress: Progress = unseen,
+    judgement: Judgement = UNJUDGED, detect: Asked = NOTHING, until: Until | None = None, progress: Progress = unseen,
 ) -> Ran:  # fmt: skip
     """Injects every fault of a list, or as many as are needed, and writes the results in the order of the list.
 
@@ -87,6 +89,7 @@ def run_list(
         workers: how many processes.
         cluster: the address of a Dask scheduler, or "local"; "" for none.
         judgement: which corruptions are critical.
+        detect: detectors beside those of every run.
         until: when to stop before the end, see `simulator.faults.sequential`; the same faults with any number of
             workers.
         progress: called with how much is done, how much there is, and of what.
@@ -101,7 +104,9 @@ def run_list(
     reading(found.path, [output])
     progress(0, found.rows, FAULTS)
     subject = subject_of(found, policy)
-    about, size = _about(found, subject, judgement), part_rows(subject, found.rows)
+    check_asked(detect, subject.when)
+    detect = detect.bounded(subject.largest)
+    about, size = _about(found, subject, judgement, detect), part_rows(subject, found.rows)
     order = None if until is None else Order.of(found, until)
     note = _head(found, about | ({} if until is None else {"until": until.words}))
     parts = Parts(output, f"{note}# rows of a part: {size}\n", -(-found.rows // size), "csv")
@@ -111,7 +116,7 @@ def run_list(
             reason = f"holds parts of another run than that of {found.path.name}"
             raise TraceError(str(parts.folder), 0, 0, reason, legal)
         spoilt = parts.open()
-        job = Job(found, subject, judgement, parts, size, order)
+        job = Job(found, subject, judgement, detect, parts, size, order)
         resumed = found.rows - sum(len(job.rows(number)) for number in parts.missing)
         try:
             count = job.inject(workers, cluster, progress)
@@ -143,7 +148,7 @@ class Job:
     """A list that is run in parts.
 
     Attributes:
-        found, subject, judgement: the list, its target, and what is critical.
+        found, subject, judgement, detect: the list, its target, what is critical, and further detectors.
         parts, size: the parts on disk, and how many faults one has.
         order: the random order of the faults, where it is stopped before the end; None for that of the list.
     """
@@ -151,6 +156,7 @@ class Job:
     found: FaultList
     subject: FaultTarget
     judgement: Judgement
+    detect: Asked
     parts: Parts
     size: int
     order: Order | None
@@ -172,8 +178,13 @@ class Job:
         if count is not None:
             return count
         about = self.found.about["subject"], self.subject.policy, self.found.about.get("groups", "[]")
-        key = json.dumps([*about, str(self.found.path), self.judgement.as_text(), _kept(self.found)])
-        _made[key] = self.subject, self.judgement  # for this process, and for those that are forked from it
+        looks = self.judgement.as_text(), self.detect.as_text()
+        key = json.dumps([*about, str(self.found.path), *looks, _kept(self.found)])
+        _made[key] = (
+            self.subject,
+            self.judgement,
+            self.detect,
+        )  # for this process, and for those that are forked from it
         with closing(worked(work, key, self._tasks(missing), workers, cluster, len(missing), tell)) as results:
             for number, text in results:
                 self.parts.keep(number, text)
@@ -215,7 +226,7 @@ def joined(faults: Faults, results: Results, columns: Sequence[str] = COLUMNS) -
     )
 
 
-def _about(faults: FaultList, subject: FaultTarget, judgement: Judgement) -> dict[str, str]:
+def _about(faults: FaultList, subject: FaultTarget, judgement: Judgement, detect: Asked) -> dict[str, str]:
     """What the head of the file of results says."""
     about = {
         **faults.about,
@@ -224,10 +235,15 @@ def _about(faults: FaultList, subject: FaultTarget, judgement: Judgement) -> dic
         "list": faults.path.name,
         "list_sha256": _digest(faults.path),
         **judgement.about(),
+        **detect.about(),
     }
     alarms = subject.false_alarms()
     if alarms is not None:
         about["abft_false_alarms"] = f"{alarms.failed} of {alarms.products}"
+    fresh = subject.fresh() if set(OF_RESULTS) & set(detect.names) else None
+    if fresh is not None:
+        seen = detect.sees(fresh)
+        about |= {f"{name}_false_alarms": f"{int(mask.sum())} of {len(mask)}" for name, mask in seen.items()}
     return about
 
 
@@ -251,12 +267,15 @@ def _digest(path: Path) -> str:
 def work(key: str, faults: Faults) -> bytes:
     """The results of one block as text; the target is made once in each process."""
     if key not in _made:
-        values, policy, groups, path, judged, _ = json.loads(key)
+        values, policy, groups, path, judged, looks, _ = json.loads(key)
         subject = make("a list", listed(values), policy)
         equip(subject, json.loads(groups), path)
-        _made[key] = subject, Judgement(**json.loads(judged))
-    subject, judgement = _made[key]
-    with judgement.judging():
+        detect = json.loads(looks)
+        _made[key] = subject, Judgement(**json.loads(judged)), Asked(**detect | {"names": tuple(detect["names"])})
+    subject, judgement, detect = _made[key]
+    with judgement.judging(), detect.detecting():
         results = subject.run(faults)
+        if detect.names:
+            look(subject, faults, results, detect)
     judgement.judge(results)
     return joined(faults, results, json.loads(key)[-1]).encode()

@@ -72,6 +72,7 @@ class FaultInjection:
         target: what the bits of the first place become; set when the fault first strikes.
         changed: whether the fault has changed anything yet.
         was: the word at the first place before the first strike.
+        struck: by number of a place, the bits that the first strike changed.
     """
 
     row: Any
@@ -91,6 +92,7 @@ class FaultInjection:
     target: int | None = None
     changed: bool = False
     was: int = 0
+    struck: dict[int, int] = field(default_factory=dict)
     _more: dict[int, int] = field(default_factory=dict)
     _before: dict[int, int] = field(default_factory=dict)
 
@@ -104,7 +106,7 @@ class FaultInjection:
     def all_of(cls, faults: Faults, warps: int, target: Target | None = None) -> list[FaultInjection]:
         """The injections that rows of a list describe, see `of`."""
         every, own = Injections.of(faults, warps), _NONE if target is None else target.own
-        names = every._fields[2:-1]
+        names = every._fields[2:-2]
         found = []
         for row, *numbers in zip(faults, *(getattr(every, name).tolist() for name in names), strict=True):
             of = dict(zip(names, numbers, strict=True))
@@ -138,6 +140,7 @@ class FaultInjection:
         mask, target = (self.mask, self.target) if number == 0 else (self.places[number].mask, self._more.get(number))
         if target is None:
             target = self._becomes(now, mask, number) & 0xFFFFFFFF
+            self.struck[number] = (now ^ target) & mask
             if number == 0:
                 self.was, self.target = now, target
             self._more[number] = target
@@ -178,7 +181,7 @@ def on_duty(fault: Any, since: int) -> bool:
 
 class Injections(NamedTuple):
     """Many faults of a program, as arrays with an entry for each; attributes as those of `FaultInjection`, with the
-    numbers of sites."""
+    numbers of sites; `struck` has the bits that the first strike changed, zeros before it."""
 
     faults: Faults
     site: Numbers
@@ -190,6 +193,7 @@ class Injections(NamedTuple):
     mask: Bits
     first: Numbers
     last: Numbers
+    struck: Bits
     own: OwnModels
 
     @classmethod
@@ -204,7 +208,8 @@ class Injections(NamedTuple):
         last = np.where(until >= 0, np.maximum(until, first + 1), np.where(held, FOREVER, first + 1))
         last = np.where(lost, np.maximum(at, 0) + 1, last)
         site, word, lane = (faults[name].astype(np.int64) for name in ("site", "word", "lane"))
-        return cls(faults, site, warp, *np.divmod(warp, warps), word, lane, bits_of(faults), first, last, own)
+        return cls(faults, site, warp, *np.divmod(warp, warps), word, lane, bits_of(faults), first, last,
+                   np.zeros(len(faults), np.uint32), own)  # fmt: skip
 
     @property
     def simple(self) -> NDArray[np.bool_]:
@@ -225,9 +230,10 @@ class Injections(NamedTuple):
             if number == OWN:
                 rows = some[mine]
                 target[mine] = own_bits(self.faults[rows], self.mask[rows], now[mine], self.own)
-                continue
-            model: Model = BY_NAME[MODELS[number]]
-            target[mine] = model.becomes(now[mine], values[mine], np.uint32(0))
+            else:
+                model: Model = BY_NAME[MODELS[number]]
+                target[mine] = model.becomes(now[mine], values[mine], np.uint32(0))
+        self.struck[some] = (now ^ target) & self.mask[some]
         return target
 
 

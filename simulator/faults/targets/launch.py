@@ -35,7 +35,9 @@ from simulator.faults.targets.launches.golden import STEPS, TURNS, Golden, watch
 from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launched, sequences
 from simulator.faults.targets.launches.strikes import Codes, codes_read, register_words, words_of
 from simulator.faults.targets.launches.together import Found, Together
-from simulator.faults.targets.target import DIGEST_CHARACTERS, FaultTarget, refuse, word_site
+from simulator.faults.targets.launches.word_codes import check_words
+from simulator.faults.targets.running import RunningTarget
+from simulator.faults.targets.target import DIGEST_CHARACTERS, refuse, word_site
 from simulator.layout import FormLayout, form_layout
 from simulator.program.capture import Capture, read_capture
 from simulator.program.kernel import Item, Kernel, Operation, link
@@ -54,7 +56,7 @@ _TOGETHER = 1024  # faults of a part, where many run together
 
 
 @dataclass(frozen=True)
-class LaunchTarget(FaultTarget):
+class LaunchTarget(RunningTarget):
     """A captured launch to inject faults into.
 
     Attributes:
@@ -72,7 +74,6 @@ class LaunchTarget(FaultTarget):
     policy: str = "hardware"
     arithmetic: str = "chip"
     together: bool = True
-    when = True
 
     def __post_init__(self) -> None:
         self.check_choices(POLICIES, " of a launch")
@@ -265,9 +266,8 @@ class LaunchTarget(FaultTarget):
         self.check(faults)
         results = outcomes.empty(faults["id"])
         results["class_changed"] = -1
-        warps = self.setup().geometry.warps
         struck: list[tuple[int, FaultInjection, int]] = []
-        for number, injection in enumerate(FaultInjection.all_of(faults, warps, self)):
+        for number, injection in enumerate(FaultInjection.all_of(faults, self.warps_of_a_cta, self)):
             timed = injection.site != "global" or int(injection.row["at"]) >= 0
             if timed and injection.first > self.instructions(injection.warp):
                 results["reason"][number] = reason("unread")
@@ -280,9 +280,11 @@ class LaunchTarget(FaultTarget):
             while some := list(islice(found, _JUDGED)):
                 alone += [one for one in some if isinstance(one, int)]
                 self._judge_found(results, [one for one in some if isinstance(one, Found)])
+        ran = {number: injection for number, injection, _ in struck}
         for number in alone:
-            ended, injection = self._alone(faults[number])
-            self._judge(results[number : number + 1], injection, ended)
+            ended, ran[number] = self._alone(faults[number])
+            self._judge(results[number : number + 1], ran[number], ended)
+        check_words(results, ran.items(), self._watched)
         return results
 
     def alone(self, fault: Any) -> tuple[Ended, FaultInjection]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from isa import MmaForm, parse_target
 from isa.forms.mma import is_mma
-from isa.types import Bits
+from isa.types import Bits, ElementType
 from simulator.arithmetic import Operands, Sum
 from simulator.arithmetic.check_bits import parity, secded
 from simulator.arithmetic.disturbance import disturbed
@@ -317,6 +317,24 @@ class MmaTarget(FaultTarget):
     def predicted(self) -> Predicted:
         """The checksums of each case, predicted from its operands."""
         return predicted(*real_operands(sum_of(self.form, parse_target(self.target), "exact"), self.matrices))
+
+    def right(self, case: int) -> tuple[Bits, ElementType | None]:
+        """D of a case without faults, and its type."""
+        return self.golden_matrix[case], self.form.d.type
+
+    def apart(self, faults: Faults) -> NDArray[np.bool_]:
+        """A second execution on another unit shares the registers, not D and not the unit."""
+        return np.asarray((faults["site"] == SITES.index("d")) | of_unit(faults))
+
+    @cached_property
+    def largest(self) -> float | None:
+        """The largest finite magnitude of D in other products."""
+        d = np.abs(outcomes.numbers(self._others(0, CALIBRATION).golden_matrix, self.form.d.type))
+        return float(d[np.isfinite(d)].max(initial=0.0))
+
+    def fresh(self) -> Any:
+        """D of fault-free products that no detector's bound is of, values [product, row, column]."""
+        return outcomes.values(self._others(CALIBRATION, FRESH).golden_matrix, self.form.d.type)
 
     def _others(self, first: int, cases: int) -> MmaTarget:
         """Other products of the same kind without faults: drawn from numbers that no case of a campaign has."""

@@ -32,14 +32,16 @@ from simulator.chip.config import Config
 from simulator.execute.mma import sum_of
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
+from simulator.faults.detectors.afterwards import of_words
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.differences import Changes, Differences
 from simulator.faults.targets.injection import FaultInjection, Injections, words_of
 from simulator.faults.targets.lockstep import COPIES, LockstepRuns
+from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.single_run import STOPS, Run, SingleRun
-from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, FaultTarget, refuse
+from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, refuse
 from simulator.faults.targets.unread import all_unread
 from simulator.faults.unit.instruction import form_sites, has_unit
 from simulator.faults.unit.sites import UNIT_SITES
@@ -57,17 +59,18 @@ _SHOWN = 8  # instructions that read a register
 
 class _Ended(NamedTuple):
     """A run that was made: the number of its fault, what it stored, whether the fault changed anything, what the
-    detectors saw, and why the run stopped."""
+    detectors saw, why the run stopped, and the bits of each word that changed first."""
 
     number: int
     arrays: dict[str, Array]
     changed: bool
     seen: dict[str, bool]
     reason: str = ""
+    struck: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class ProgramTarget(FaultTarget):
+class ProgramTarget(RunningTarget):
     """A trace to inject faults into.
 
     Attributes:
@@ -89,7 +92,6 @@ class ProgramTarget(FaultTarget):
     arithmetic: str = "chip"
     together: bool = True
     application: bool = True
-    when = True
     batch = 6144
 
     def __post_init__(self) -> None:
@@ -348,6 +350,7 @@ class ProgramTarget(FaultTarget):
             changes = Changes(runs.changed, np.ones(len(batch), np.bool_))
             self._differences.judge(part, self._differences.find(runs), changes, seen, stopped, self.policy)
             done = ~runs.alone & ~runs.later
+            part["detectors"] |= of_words(runs.injections.struck)
             results[batch[done]] = part[done]
             alone.append(batch[runs.alone])
             left = np.concatenate([batch[runs.later], left[COPIES:]])
@@ -362,7 +365,7 @@ class ProgramTarget(FaultTarget):
             run = SingleRun(self.session, injection).run()
             seen = {name: bool(getattr(run, name)) for name in ("legality", "ordered", "alignment")}
             seen["race"] = run.met["shared-memory-race"] > races
-            yield _Ended(number, run.arrays, injection.changed, seen, run.reason)
+            yield _Ended(number, run.arrays, injection.changed, seen, run.reason, tuple(injection.struck.values()))
 
     def _judge(self, results: Results, runs: list[_Ended]) -> None:
         """Fills in the outcomes of runs that ended."""
@@ -378,6 +381,7 @@ class ProgramTarget(FaultTarget):
         golden = np.broadcast_to(right[rows], observed.got.shape)
         whole = Whole(rows, right)
         judge(part, Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy, whole)
+        part["detectors"] |= of_words([one.struck for one in runs])
         corrupt = part["outcome"] == outcomes.SDC
         part["first_row"][corrupt] = rows[part["first_row"][corrupt]]
         if stored.classifier:

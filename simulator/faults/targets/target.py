@@ -117,6 +117,24 @@ class FaultTarget(ABC):
     def run(self, faults: Faults) -> Results:
         """The outcome of each fault, in the order given; ConfigError as `check`."""
 
+    @property
+    def largest(self) -> float | None:
+        """The largest magnitude of the results of other fault-free products; None for a target that has none."""
+        return None
+
+    @abstractmethod
+    def right(self, case: int) -> tuple[Bits, ElementType | None]:
+        """The result of a case without faults, uint32 [row, column], and the type of its elements; None for words."""
+
+    @abstractmethod
+    def apart(self, faults: Faults) -> Mask:
+        """Whether a second execution is free of each fault: bool [fault]. `detectors.asked` says what it shares."""
+
+    def fresh(self) -> Any:
+        """The results of fault-free products that no detector's bound is of, values [product, row, column]; None for a
+        target that has none."""
+        return None
+
     def take(self, own: OwnModels, patterns: tuple[Pattern, ...]) -> None:
         """Takes the models of one's own and the patterns that rows of a list name by numbers."""
         vars(self).update(own=own, patterns=patterns)

@@ -146,10 +146,11 @@ def _notes(summary: Summary, asked: Asked) -> list[str]:
     policy = f"policy {about['policy']}; arithmetic {about['rule']}; operands {about['operands']}"
     versions = f"list {about['list_sha256']}; tcsim {about['tcsim']}"
     notes = [f"{about['campaign']}: {title(subject)}, seed {about['seed']}", f"{policy}; {versions}"]
-    if "abft_false_alarms" in about:
-        failed, products = map(int, about["abft_false_alarms"].split(" of "))
-        share = f"{failed / products:.1%}"
-        notes.append(f"abft fails {failed} of {products} products that have no fault ({share}): its false alarms")
+    for name in DETECTORS:
+        if f"{name}_false_alarms" in about:
+            failed, products = map(int, about[f"{name}_false_alarms"].split(" of "))
+            share = f"{failed / products:.1%}"
+            notes.append(f"{name} fails {failed} of {products} products that have no fault ({share}): its false alarms")
     if "launch" in subject and any(group["site"] == "registers" for group in json.loads(about["groups"])):
         notes.append("registers are PTX's virtual ones, not those that ptxas gives a chip")
     notes += [f"{name}: {about[key]}" for key, name in _SAID.items() if key in about]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulator.faults.aim.executed import covered
 from simulator.faults.campaign import Campaign
 from simulator.faults.targets.launch import LaunchTarget
-from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.running import RunningTarget
 from simulator.tables import Table
 
 _BITS = 32 * 32  # of a register of a warp
@@ -22,12 +22,12 @@ def counted(campaign: Campaign) -> str:
     ]
     lines.append(f"{sum(injected for injected, _ in counts):,} in all")
     subject = campaign.subject
-    if isinstance(subject, ProgramTarget | LaunchTarget):
+    if isinstance(subject, RunningTarget):
         lines += ["", *_instructions(subject)]
     return "\n".join([*lines, ""])
 
 
-def _instructions(subject: ProgramTarget | LaunchTarget) -> list[str]:
+def _instructions(subject: RunningTarget) -> list[str]:
     """By group of instructions, which bits of registers there are to strike before them and behind them."""
     rows = [
         (group, f"{times:,}", f"{read * _BITS:,}", f"{written * _BITS:,}")

@@ -256,6 +256,24 @@ class Tcgen05Target(FaultTarget):
         """The checksums of the cases, with tolerances from other products."""
         return Checksums(joined(map(self._predicted, self.memory)), self._others(0, _CALIBRATION))
 
+    def right(self, case: int) -> tuple[Bits, ElementType | None]:
+        """D of a case without faults, and its type."""
+        return self.golden[case], self.result
+
+    def apart(self, faults: Faults) -> NDArray[np.bool_]:
+        """A second execution reads the same memory and words."""
+        return np.zeros(len(faults), np.bool_)
+
+    @cached_property
+    def largest(self) -> float | None:
+        """The largest finite magnitude of D in other products."""
+        d = np.abs(self._others(0, _CALIBRATION)[0])
+        return float(d[np.isfinite(d)].max(initial=0.0))
+
+    def fresh(self) -> Any:
+        """D of fault-free products that no detector's bound is of, float64 [product, row, column]."""
+        return self._others(_CALIBRATION, _FRESH)[0]
+
     def false_alarms(self) -> FalseAlarms:
         """How often the checksums fail products without a fault, neither the campaign's nor those of the tolerance."""
         failed = self.checksums.fails(*self._others(_CALIBRATION, _FRESH))

@@ -1,0 +1,95 @@
+"""Detectors that are asked for (`asked`), where they need no look at the corrupt result: what they say of results that
+are right all the same, of a second execution, and of checksums and codes beside stored words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.types import Bits, ElementType
+from simulator.arithmetic.check_bits import parity, secded
+from simulator.errors import ConfigError
+from simulator.faults.detectors.asked import OF_RESULTS, Asked, asked
+from simulator.faults.models import Edits
+from simulator.faults.outcomes import MASKED, SDC, Results, flag, flags, values
+from simulator.faults.table import SITES, Faults
+
+Mask = NDArray[np.bool_]
+_E = SITES.index("e")
+WORD_CODES = ("parity", "secded")
+
+
+class Target(Protocol):
+    """What the detectors ask of a target."""
+
+    def right(self, case: int) -> tuple[Bits, ElementType | None]:
+        """The result of a case without faults, [row, column], and the type of its elements."""
+
+    def apart(self, faults: Faults) -> Mask:
+        """Whether a second execution is free of each fault."""
+
+    def edits(self, faults: Faults) -> Edits:
+        """What faults change."""
+
+
+def look(target: Target, faults: Faults, results: Results, detectors: Asked) -> None:
+    """Adds what detectors say of results that are there already."""
+    _of_right_results(target, faults, results, detectors)
+    if "duplicate" in detectors.names:
+        differs = results["outcome"] == SDC
+        differs[differs] = target.apart(faults[differs])
+        results["detectors"][differs] |= flag("duplicate")
+    if "checksum" in detectors.names:
+        mine = np.flatnonzero(faults["site"] == _E)
+        if len(mine):
+            wrong = _checksums(target.edits(faults[mine]))
+            results["detectors"][mine[wrong]] |= flag("checksum")
+
+
+def _of_right_results(target: Target, faults: Faults, results: Results, detectors: Asked) -> None:
+    """What detectors of results say where the result is right: false alarms."""
+    if not set(OF_RESULTS) & set(detectors.names):
+        return
+    masked = results["outcome"] == MASKED
+    for case in np.unique(faults["case"][masked]).tolist():
+        patterns, element = target.right(case)
+        seen = detectors.sees(values(patterns, element)[None])
+        results["detectors"][masked & (faults["case"] == case)] |= flags(**seen)[0]
+
+
+def _checksums(changes: Edits) -> Mask:
+    """Whether the sum modulo 2 of a register over its lanes is another: bool [fault]."""
+    found = np.zeros(changes.faults, np.bool_)
+    order = np.lexsort((changes.word, changes.fault))
+    fault, word = changes.fault[order], changes.word[order]
+    if len(order):
+        first = np.flatnonzero((np.diff(fault, prepend=-1) != 0) | (np.diff(word, prepend=-1) != 0))
+        found[fault[first[np.bitwise_xor.reduceat(changes.invert[order], first) != 0]]] = True
+    return found
+
+
+def of_words(inverts: Sequence[Sequence[int]] | Bits) -> NDArray[np.uint32]:
+    """The flags of codes beside stored words that are read, uint32 [fault], where they are asked for.
+
+    Args:
+        inverts: of each fault the bits that changed, in each of its words; uint32 [fault] for one word each.
+    """
+    names = [name for name in asked().names if name in WORD_CODES]
+    if not names or not len(inverts):
+        return np.zeros(len(inverts), np.uint32)
+    most = 1 if isinstance(inverts, np.ndarray) else max(1, *map(len, inverts))
+    stored = np.zeros((len(inverts), most), np.uint32)
+    for number, one in enumerate(inverts):
+        stored[number, : np.size(one)] = one
+    checks = {"parity": parity, "secded": secded}
+    return flags(**{name: checks[name](stored) for name in names})
+
+
+def check_asked(detectors: Asked, runs: bool) -> None:
+    """ConfigError for detectors that a target does not have; `runs` says whether it is a trace or a launch."""
+    if runs and "checksum" in detectors.names:
+        legal = "parity or secded, beside each word; or a single instruction"
+        raise ConfigError("--detect", "checksum", "is of single instructions", legal)

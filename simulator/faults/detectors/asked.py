@@ -1,0 +1,177 @@
+"""Detectors that a run is asked for, beside those that every run has: `tcsim faults run LIST --detect range,duplicate`.
+
+nonfinite   the result holds NaN or infinity
+range=X     a number of the result is beyond X; without X beyond the largest of other fault-free products (of single
+            instructions), whose fresh ones count the false alarms
+duplicate   a second execution gives another result. Of an instruction: on another unit, from the same registers and
+            memory, so that it sees what strikes the unit or D, and nothing of operands. Of a trace or launch: on
+            another SM, from the same buffers, so that it sees all but faults that lie in these
+checksum    the sum modulo 2 of each metadata register over its lanes (of Tensor Memory: of each column), as it was
+            loaded
+parity,     of traces and launches: a bit, or a (39, 32) Hsiao code, beside each word of registers and memory, checked
+secded      where the word is read
+an expression of `d`, the result [fault, row, column], such as `abs(d) > 1e4`, or FILE.py:FUNCTION of it: bool [fault],
+            or bool of the shape of `d`, any of which counts
+
+A detector sees the result as it is stored, never what it should be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.errors import ConfigError, did_you_mean
+from simulator.inputs import InputError, read_text
+from simulator.numpy_expression import ExpectationError, evaluate
+from simulator.user_functions import called, function_of
+
+NAMES = ("nonfinite", "range", "duplicate", "checksum", "parity", "secded")
+OF_RESULTS = ("nonfinite", "range", "own")  # that look at the result
+_LEGAL = f"{', '.join(NAMES)} (range=1e4 for a bound), an expression of d such as abs(d) > 1e4, or FILE.py:FUNCTION"
+_FUNCTION = "a function of d [fault, row, column] that gives bool [fault], or bool of its shape"
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which detectors a run has beside its own.
+
+    Attributes:
+        names: those of `NAMES`, and "own".
+        bound: of `range`; NaN for the target's own.
+        text: the expression, or FILE.py:FUNCTION.
+        source: the text of the file with the function; "" for none.
+    """
+
+    names: tuple[str, ...] = ()
+    bound: float = float("nan")
+    text: str = ""
+    source: str = ""
+
+    def about(self) -> dict[str, str]:
+        """What the head of a file of results says about it."""
+        if not self.names:
+            return {}
+        digest = f" {hashlib.sha256(self.source.encode()).hexdigest()[:16]}" if self.source else ""
+        words = [name if name != "range" or np.isnan(self.bound) else f"range={self.bound:g}" for name in self.names]
+        return {"detect": ",".join(word if word != "own" else f"{self.text}{digest}" for word in words)}
+
+    def as_text(self) -> str:
+        """Itself as JSON, for another process."""
+        return json.dumps(asdict(self))
+
+    def bounded(self, largest: float | None) -> Asked:
+        """Itself with a target's own bound of `range`, where it has none. ConfigError if the target has none either."""
+        if "range" not in self.names or not np.isnan(self.bound):
+            return self
+        if largest is None:
+            raise ConfigError("--detect", "range", "has no bound, and a trace or launch none of its own", "range=1e4")
+        return replace(self, bound=largest)
+
+    def sees(self, d: NDArray[Any]) -> dict[str, Mask]:
+        """What the detectors of results say, bool [fault] by name; `d` are values [fault, row, column]."""
+        found: dict[str, Mask] = {}
+        with np.errstate(invalid="ignore"):
+            if "nonfinite" in self.names:
+                found["nonfinite"] = np.asarray((~np.isfinite(d)).any(axis=(1, 2)))
+            if "range" in self.names:
+                found["range"] = np.asarray((np.abs(d) > self.bound).any(axis=(1, 2)))
+            if "own" in self.names:
+                found["own"] = self._own(d)
+        return found
+
+    def _own(self, d: NDArray[Any]) -> Mask:
+        if self.source:
+            name = self.text.rpartition(":")[2]
+            found = called(function_of(self.source, self._path, name, _FUNCTION), self._path, _FUNCTION, d)
+        else:
+            try:
+                found = evaluate(self.text, {"d": d})
+            except ExpectationError as error:
+                raise ConfigError("--detect", "", error.reason, _LEGAL) from None
+        array = np.asarray(found)
+        if array.dtype != np.bool_ or array.shape not in (d.shape, d.shape[:1]):
+            reason = f"'{self.text}' gives {array.dtype} {list(array.shape)} for d {list(d.shape)}"
+            raise ConfigError("--detect", "", reason, _FUNCTION)
+        return np.asarray(array.reshape(len(d), -1).any(axis=1))
+
+    @property
+    def _path(self) -> str:
+        return self.text.rpartition(":")[0]
+
+    @contextmanager
+    def detecting(self) -> Iterator[None]:
+        """Lets these detectors look at the faults that are injected while the block runs."""
+        before = _asked.set(self)
+        try:
+            yield
+        finally:
+            _asked.reset(before)
+
+
+NOTHING = Asked()
+_asked: ContextVar[Asked] = ContextVar("asked", default=NOTHING)
+
+
+def asked() -> Asked:
+    """The detectors that the run is asked for."""
+    return _asked.get()
+
+
+def read_asked(texts: list[str]) -> Asked:
+    """The detectors that words of `--detect` name: names with commas between them, or one of one's own.
+
+    Raises:
+        ConfigError: a name that is none, an expression or a file that cannot be used.
+    """
+    names: dict[str, None] = {}
+    bound, text, source = float("nan"), "", ""
+    for given in texts:
+        parts = [part.strip() for part in given.split(",")]
+        if not all(part.partition("=")[0] in NAMES for part in parts) or "==" in given:
+            if text:
+                raise ConfigError("--detect", "", f"'{given}' beside '{text}'", "one detector of your own")
+            text, source = given.strip(), _source(given.strip())
+            names["own"] = None
+            continue
+        for part in parts:
+            name, equals, value = part.partition("=")
+            names[name] = None
+            if equals:
+                bound = _bound(name, value)
+    found = Asked(tuple(names), bound, text, source)
+    if "own" in names:
+        found._own(np.zeros((2, 1, 1)))
+    return found
+
+
+def _bound(name: str, value: str) -> float:
+    try:
+        bound = float(value)
+    except ValueError:
+        bound = float("nan")
+    if name != "range" or not bound >= 0:
+        raise ConfigError("--detect", name, f"'{name}={value}'", "range=X with a number X of at least 0")
+    return bound
+
+
+def _source(text: str) -> str:
+    """The text of the file that FILE.py:FUNCTION names; "" for an expression."""
+    path, colon, name = text.rpartition(":")
+    if colon and path.endswith(".py") and name.isidentifier():
+        try:
+            return read_text(path, "a Python file with a detector") or "\n"
+        except InputError as error:
+            raise ConfigError("--detect", text, error.reason, error.legal) from None
+    if text.isidentifier() and text != "d":
+        raise ConfigError("--detect", text, f"is no detector{did_you_mean(text, NAMES)}", _LEGAL)
+    return ""
