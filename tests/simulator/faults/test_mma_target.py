@@ -782,7 +782,7 @@ def test_every_kind_of_fault_is_in_some_test() -> None:
     assert here | set(ELEMENT_KINDS) | {"align"} == set(KINDS), "test_models.py has those of elements"
     assert set("abcde") < set(SITES)
     assert OUTCOMES[MASKED] == "masked"
-    assert len(DETECTORS) <= 8, "they are bits of a byte"
+    assert len(DETECTORS) <= 32, "they are bits of a word"
 
 
 def test_the_table_of_forms(tcsim: Tcsim) -> None:
