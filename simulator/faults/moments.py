@@ -80,11 +80,13 @@ def _times(subject: RunningTarget, group: Group, warp: int, path: str, selection
     times = times[times <= end]  # the end itself: before what is stored there
     times = times[selection.numbers("time", times)]
     of_instructions = group.site == "selector" or group.site in UNIT_SITES
-    if of_instructions and isinstance(subject, ProgramTarget) and group.clock != "cycle":
-        statics = subject.statics(warp)
-        picked = np.array([chosen(selection, statics[item]) for item in subject.executed(warp).tolist()], np.bool_)
-        strikes = subject.selects if group.site == "selector" else subject.multiplies
-        there = [bool(picked[index]) and strikes(warp, index) for index in range(subject.instructions(warp))]
+    if of_instructions and group.clock != "cycle":
+        picked = {item for item, static in subject.statics(warp).items() if chosen(selection, static)}
+        strikes = (
+            subject.selects if isinstance(subject, ProgramTarget) and group.site == "selector" else subject.multiplies
+        )
+        order = subject.executed(warp).tolist()
+        there = [item in picked and strikes(warp, index) for index, item in enumerate(order)]
         has = np.array([*there, False, any(there)])  # -1: all of the warp's
         times = times[has[times]]
     return times

@@ -120,7 +120,8 @@ class FaultInjection:
     @property
     def simple(self) -> bool:
         """Whether it has one place, and is there all the time from its first instruction to its last."""
-        return len(self.places) == 1 and not self.row["period"] and self.model != "lost"
+        once = not self.row["period"] and self.model != "lost" and self.site not in UNIT_SITES
+        return len(self.places) == 1 and bool(once)
 
     @property
     def lasting(self) -> bool:

@@ -12,7 +12,7 @@ faults of many are looked at together (`launches.together`); the results are the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
@@ -23,6 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import POLICIES
+from isa.forms.record import Form
+from isa.targets import Target, parse_target
 from isa.types import Bits
 from simulator.applications.stored import ROW_BYTES, Stored, differing
 from simulator.faults import outcomes
@@ -32,8 +34,9 @@ from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import Faults
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launches.golden import STEPS, TURNS, Golden, watched
+from simulator.faults.targets.launches.outputs import OutputPlace, output_places, stored_bytes
 from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launched, sequences
-from simulator.faults.targets.launches.strikes import Codes, codes_read, register_words, words_of
+from simulator.faults.targets.launches.strikes import Codes, codes_read, live_registers, words_of
 from simulator.faults.targets.launches.together import Found, Together
 from simulator.faults.targets.launches.word_codes import check_words
 from simulator.faults.targets.running import RunningTarget
@@ -157,17 +160,23 @@ class LaunchTarget(RunningTarget):
     def sites(self) -> dict[str, Site]:
         """The sites where faults can be: words of buffers, of registers (those that an item reads are live), and of
         shared memory, if the kernel has any."""
-        numbering = self.kernel.numbering
-        live = np.zeros((register_words(numbering), 32), np.uint32)
-        for item in self.kernel.items:
-            if isinstance(item, Operation):
-                live[list(words_of(numbering, item.needs))] = 0xFFFFFFFF
         sites = {
             "global": word_site("global", sum(count for _, count in self._offsets.values())),
-            "registers": Site("registers", live, models=(*WORD_MODELS, "lost")),
+            "registers": Site("registers", live_registers(self.kernel), models=(*WORD_MODELS, "lost")),
         }
         words = self.setup().shared_bytes // 4
-        return sites | ({"shared": word_site("shared", words)} if words else {})
+        sites |= {"shared": word_site("shared", words)} if words else {}
+        return sites | self.unit_sites
+
+    @property
+    def chip(self) -> Target:
+        """The chip whose arithmetic is used."""
+        return parse_target(self.target or self.capture.target)
+
+    @property
+    def forms(self) -> Iterator[Form]:
+        """The forms of the instructions of the text, in order."""
+        return (item.instruction.form for item in self.kernel.items if isinstance(item, Operation))
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -334,7 +343,7 @@ class LaunchTarget(RunningTarget):
         if not found:
             return
         width, golden = self.stored.width, self._golden_bytes
-        parts = [self._stored_bytes(one) for one in found]
+        parts = [stored_bytes(one, self._output_places) for one in found]
         rows = np.unique(np.concatenate([where // ROW_BYTES for where, _ in parts]))
         data = np.repeat(golden[rows][None], len(found), axis=0)
         for number, (where, values) in enumerate(parts):
@@ -352,24 +361,9 @@ class LaunchTarget(RunningTarget):
         return np.ascontiguousarray(matrix).view(np.uint8).reshape(-1, ROW_BYTES)
 
     @cached_property
-    def _output_places(self) -> list[tuple[int, int, int]]:
-        """Of each output buffer where it begins in the array of all buffers, where in what is stored, and its bytes."""
+    def _output_places(self) -> list[OutputPlace]:
         assert self._watched is not None
-        places, found, begin = self._watched.places, [], 0
-        for name in sorted(self.stored.golden):
-            size = self.stored.golden[name].nbytes
-            found.append((int(places.first[places.names.index(name)]), begin, size))
-            begin += -(-size // ROW_BYTES) * ROW_BYTES
-        return found
-
-    def _stored_bytes(self, found: Found) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """The bytes of what is stored that differ: where, as in `_golden_bytes`, and what they are."""
-        where, values = [], []
-        for first, begin, size in self._output_places:
-            inside = (found.places >= first) & (found.places < first + size)
-            where.append(found.places[inside] - first + begin)
-            values.append(found.values[inside])
-        return np.concatenate(where), np.concatenate(values)
+        return output_places(self.stored.golden, self._watched.places)
 
     def _fill(self, results: Results, found: Sequence[Found], got: Bits, rows: NDArray[np.intp]) -> None:
         """Fills in outcomes from rows of what was stored, uint32 [fault, row, column]."""

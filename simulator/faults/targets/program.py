@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import POLICIES
-from isa.forms.mma import MmaForm, is_mma
+from isa.forms.mma import is_mma
+from isa.forms.record import Form
+from isa.targets import Target
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES
 from isa.types import Bits
 from simulator.applications.stored import Stored, differing
-from simulator.arithmetic import Sum
 from simulator.chip.config import Config
-from simulator.execute.mma import sum_of
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
 from simulator.faults.detectors.afterwards import of_words
@@ -43,7 +43,6 @@ from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.single_run import STOPS, Run, SingleRun
 from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, refuse
 from simulator.faults.targets.unread import all_unread
-from simulator.faults.unit.instruction import form_sites, has_unit
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import FormLayout, form_layout
 from simulator.program.data import Array
@@ -179,22 +178,19 @@ class ProgramTarget(RunningTarget):
         there = {name: len(array) > 0 and (name != "tmem" or array.any()) for name, array in live.items()}
         models = {name: (*WORD_MODELS, *["lost"] * (name == "registers")) for name in shapes}
         sites = {name: Site(name, live[name], models=models[name]) for name in shapes if there[name]}
-        forms = [operation.instruction.form for operation, _ in program.operations]
-        sparse = any(is_mma(form) and form.sparse for form in forms)
+        sparse = any(is_mma(form) and form.sparse for form in self.forms)
         sites |= {"selector": SELECTOR} if sparse else {}
-        return sites | (form_sites(first, self.session.target, self.arithmetic) if (first := self._on_unit) else {})
-
-    @cached_property
-    def _on_unit(self) -> MmaForm | None:
-        """The form of the first matrix instruction that faults of the unit can strike, if there is one."""
-        forms = (operation.instruction.form for operation, _ in self.session.program.operations)
-        return next((form for form in forms if is_mma(form) and has_unit(form)), None)
+        return sites | self.unit_sites
 
     @property
-    def unit_sum(self) -> Sum:
-        """How that instruction adds, which says what the words of its unit are."""
-        assert self._on_unit is not None
-        return sum_of(self._on_unit, self.session.target, self.arithmetic)
+    def chip(self) -> Target:
+        """The chip whose arithmetic is used."""
+        return self.session.target
+
+    @property
+    def forms(self) -> Iterator[Form]:
+        """The forms of the instructions of the text, in order."""
+        return (operation.instruction.form for operation, _ in self.session.program.operations)
 
     def instructions(self, warp: int) -> int:
         """How many dynamic instructions a warp executes."""
@@ -291,11 +287,6 @@ class ProgramTarget(RunningTarget):
         """Whether dynamic instruction `index` of a warp is an `mma.sp`, which has a sparsity selector."""
         operation = self.session.operation(warp, index)
         return operation is not None and is_mma(form := operation.instruction.form) and form.sparse
-
-    def multiplies(self, warp: int, index: int) -> bool:
-        """Whether dynamic instruction `index` of a warp is an `mma` or `mma.sp` that a fault of the unit can strike."""
-        operation = self.session.operation(warp, index)
-        return operation is not None and is_mma(form := operation.instruction.form) and has_unit(form)
 
     @cached_property
     def _together(self) -> bool:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.forms.mma import MmaForm, is_mma
+from isa.forms.record import Form
+from isa.targets import Target
 from isa.types import Bits, ElementType
 from simulator.applications.stored import Stored
+from simulator.arithmetic import Sum
+from simulator.execute.mma import sum_of
 from simulator.faults.aim.executed import Static
+from simulator.faults.spread import Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.target import FaultTarget
+from simulator.faults.unit.instruction import form_sites, has_unit
 
 
 class RunningTarget(FaultTarget):
@@ -49,6 +57,44 @@ class RunningTarget(FaultTarget):
     @abstractmethod
     def names_of(self, register: str) -> tuple[str, ...]:
         """What the text calls a register."""
+
+    @property
+    @abstractmethod
+    def chip(self) -> Target:
+        """The chip whose arithmetic is used."""
+
+    @property
+    @abstractmethod
+    def forms(self) -> Iterator[Form]:
+        """The forms of the instructions of the text, in order."""
+
+    @cached_property
+    def _on_units(self) -> dict[int, frozenset[int]]:
+        """By warp, the numbers of the items that a unit executes which faults can strike."""
+        return {}
+
+    def multiplies(self, warp: int, index: int) -> bool:
+        """Whether a unit that faults can strike executes a dynamic instruction."""
+        if warp not in self._on_units:
+            forms = {item: static.instruction.form for item, static in self.statics(warp).items()}
+            self._on_units[warp] = frozenset(item for item, form in forms.items() if is_mma(form) and has_unit(form))
+        return index < self.instructions(warp) and int(self.executed(warp)[index]) in self._on_units[warp]
+
+    @cached_property
+    def _unit_form(self) -> MmaForm | None:
+        """The form of the first matrix instruction that faults of the unit can strike, if there is one."""
+        return next((form for form in self.forms if is_mma(form) and has_unit(form)), None)
+
+    @property
+    def unit_sites(self) -> dict[str, Site]:
+        """The sites of the units that execute that instruction; none without one."""
+        return {} if self._unit_form is None else form_sites(self._unit_form, self.chip, self.arithmetic)
+
+    @property
+    def unit_sum(self) -> Sum:
+        """How that instruction adds, which says what the words of its unit are."""
+        assert self._unit_form is not None
+        return sum_of(self._unit_form, self.chip, self.arithmetic)
 
     def right(self, case: int) -> tuple[Bits, ElementType | None]:
         """What is stored without faults, and its type."""

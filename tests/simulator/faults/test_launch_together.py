@@ -17,6 +17,7 @@ from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.launches import copies
 from simulator.faults.targets.launches.single import Ended
 from simulator.faults.targets.launches.strikes import cell
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.program.kernel import Operation
 from tests.simulator.faults.test_launch_target import CAPTURE, TARGET, row
 from tests.support.cases import exhaustive
@@ -40,7 +41,8 @@ LONGER = [
 def drawn(target: LaunchTarget, times: int, seed: int = 1) -> Faults:
     """Faults of every site and model, held for every span, at drawn places and times."""
     generator = np.random.default_rng(seed)
-    cases = [case for case in product(target.sites, MODELS[:5], SPANS) for _ in range(times)]
+    sites = [site for site in target.sites if site not in UNIT_SITES]
+    cases = [case for case in product(sites, MODELS[:5], SPANS) for _ in range(times)]
     faults = table.empty(len(cases))
     faults["id"] = np.arange(len(cases))
     for fault, (site, model, span) in zip(faults, cases, strict=True):

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 import isa
+from isa.ptx.instruction import register_names
 from simulator.execute.cta_state import Outcome
 from simulator.execute.launch_state import LaunchState
+from simulator.faults.campaign import read_campaign
+from simulator.faults.outcomes import SDC
 from simulator.faults.table import MODELS, SITES, empty
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.unit.instruction import UnitFault, has_unit
 from simulator.faults.unit.kernel import on_struck_unit, rows_on_sub_core
+from simulator.layout import form_layout
 from simulator.program.kernel import Operation
 from simulator.simulation.launch.batches import batches
 from simulator.simulation.launch.run import Code, Note, Run
@@ -72,3 +76,28 @@ def test_a_stuck_bit_of_d_is_one_in_the_registers(lasting: bool) -> None:
     assert (found == expected).all()
     assert (found != right).any() == lasting
     assert any(one.changed for one in made) == lasting
+
+
+@pytest.mark.parametrize("capture", ["launches/direct_one_warp.json", "planted/bug0.json"])
+def test_an_output_that_flips_once_is_a_flip_of_d_behind_the_instruction(capture: str) -> None:
+    """The fault of the unit against the same bit of the register that holds the element, struck right behind it."""
+    campaign = read_campaign(
+        GOLDEN / capture, {"site": "output", "kind": "flip", "at": "any", "where": "words=0", "count": 12}
+    )
+    target, rows = campaign.subject, np.concatenate(list(campaign.faults()))
+    assert isinstance(target, LaunchTarget)
+    behind = rows.copy()
+    for fault, other in zip(rows, behind, strict=True):
+        warp, at = int(fault["case"]), int(fault["at"])
+        static = target.statics(warp)[int(target.executed(warp)[at])]
+        layout = form_layout(static.instruction.form.opcode)
+        row, column = divmod(int(fault["lane"]), layout.form.n)
+        (place,) = layout.operands["d"].places(row, column)
+        register = register_names(static.instruction["d"])[place.word]
+        other["site"], other["lane"], other["at"] = SITES.index("registers"), place.lane, at + 1
+        (other["word"],) = target.register_words([register])
+        other["mask"] = int(fault["mask"]) << place.low
+    struck, flipped = target.run(rows), target.run(behind)
+    assert (struck["outcome"] == SDC).any()
+    for name in ("outcome", "elements", "bits", "max_ulp", "first_row", "first_column"):
+        assert struck[name].tolist() == flipped[name].tolist()

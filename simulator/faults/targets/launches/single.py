@@ -15,6 +15,9 @@ from simulator.execute.cta_state import Outcome
 from simulator.faults.detectors.codes import METADATA_RULES
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launches.strikes import Codes, Strikes, strike_word
+from simulator.faults.unit.instruction import UnitFault
+from simulator.faults.unit.kernel import on_struck_unit, rows_on_sub_core
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.simulation.launch.batches import Setup, batches
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.run import Code, Run
@@ -98,10 +101,13 @@ def launched(
             mine = injection if injection is not None and injection.cta in ctas else None
             row = int(np.flatnonzero(ctas == mine.cta)[0]) * state.warps + mine.local if mine is not None else -1
             strikes = Strikes(state, codes, mine, row, buffers)
-            run = Run(code, state, budget, strikes)
+            unit = None if mine is None else unit_fault(mine, strikes, ctas, state.warps)
+            run = Run(code if unit is None else on_struck_unit(code, unit), state, budget, strikes)
             try:
                 run.run()
             finally:
+                if mine is not None and unit is not None:
+                    mine.changed |= unit.changed
                 met.update(state.met)
                 unordered |= strikes.unordered
             budget, steps, turns = run.budget, max(steps, state.clock), max(turns, run.threads.turns)
@@ -113,6 +119,25 @@ def launched(
         outputs(setup.memory), counts=np.concatenate(counts), undefined=met, unordered=unordered, steps=steps,
         turns=turns,
     )  # fmt: skip
+
+
+def unit_fault(
+    injection: FaultInjection, strikes: Strikes, ctas: NDArray[np.integer[Any]], warps: int
+) -> UnitFault | None:
+    """A fault of the tensor core of a sub-core, in a batch of CTAs of so many warps; None for another fault. One that
+    strikes once concerns one instruction of its warp, others all warps of the sub-core."""
+    if injection.site not in UNIT_SITES:
+        return None
+
+    def lasts() -> bool:
+        return injection.there(int(strikes.counts[strikes.row]))
+
+    of_sub_core = rows_on_sub_core(ctas, warps, injection.cta, injection.local, lasts)
+
+    def strikes_alone(rows: Warps) -> NDArray[np.bool_]:
+        return np.asarray((rows == strikes.row) & lasts())
+
+    return UnitFault(injection.row, of_sub_core if injection.lasting else strikes_alone)
 
 
 def sequences(setup: Setup, code: Code) -> list[NDArray[np.int64]]:

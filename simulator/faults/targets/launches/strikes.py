@@ -53,6 +53,15 @@ def words_of(numbering: Numbering, names: Iterable[str]) -> tuple[int, ...]:
     return tuple(found)
 
 
+def live_registers(kernel: Kernel) -> NDArray[np.uint32]:
+    """The bits of the words of site `registers` that any item reads, uint32 [word, lane]."""
+    live = np.zeros((register_words(kernel.numbering), 32), np.uint32)
+    for item in kernel.items:
+        if isinstance(item, Operation):
+            live[list(words_of(kernel.numbering, item.needs))] = 0xFFFFFFFF
+    return live
+
+
 def cell(numbering: Numbering, word: int) -> Cell:
     """The place of a word of site `registers`."""
     if word < numbering.words:
