@@ -27,7 +27,7 @@ def function_of(source: str, path: str, name: str, legal: str) -> Callable[..., 
     names: dict[str, Any] = {"np": np, "__name__": Path(path).stem, "__file__": path}
     try:
         exec(compile(source, path, "exec"), names)
-    except Exception as error:  # whatever somebody's file raises
+    except (Exception, SystemExit) as error:  # whatever somebody's file raises
         raise failed(path, error, legal) from None
     function = names.get(name)
     if not callable(function):
@@ -40,11 +40,11 @@ def called(function: Callable[..., Any], path: str, legal: str, *positional: Any
     try:
         with np.errstate(all="ignore"):
             return function(*map(_read_only, positional), **{name: _read_only(value) for name, value in named.items()})
-    except Exception as error:  # whatever somebody's function raises
+    except (Exception, SystemExit) as error:  # whatever somebody's function raises
         raise failed(path, error, legal) from None
 
 
-def failed(path: str, error: Exception, legal: str) -> ConfigError:
+def failed(path: str, error: BaseException, legal: str) -> ConfigError:
     """The error for a function, or a file, that raises one: with the line of the file where it did."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None

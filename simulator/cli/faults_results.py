@@ -17,9 +17,12 @@ BY = ("group", "site", "bit", "lane-bit", "row-column")
 
 def share(text: str) -> float:
     """An option's number between 0 and 1."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"'{text}'; legal: a number between 0 and 1, such as 0.95")
     return value
 
 

@@ -63,7 +63,7 @@ class Campaign:
         """For each group, the population of every fault that it could have. ConfigError for a site that the target does
         not have."""
         populations = []
-        for group in self.groups:
+        for number, group in enumerate(self.groups):
             site = self.subject.sites.get(group.site)
             if site is None:
                 reason = f"'{group.site}' is not a site of this subject"
@@ -76,7 +76,9 @@ class Campaign:
                 raise ConfigError(self.path, error.key, error.reason, error.legal) from None
             if not one.size:
                 self._fail(group.name, "there is no such fault", "another site, kind, where or time")
-            self._check(group, one.make(np.array([0, one.size - 1])))
+            ends = one.make(np.array([0, one.size - 1]))
+            ends["group"] = number
+            self._check(group, ends)
             populations.append(one)
         return populations
 

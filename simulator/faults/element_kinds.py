@@ -100,7 +100,8 @@ def _infinities(group: Group, site: Site, _: FormLayout) -> Population:
 def _randoms(group: Group, site: Site, _: FormLayout) -> Population:
     """Every element becomes a random number between `low` and `high`, rounded to its type."""
     element = element_of(group, site)
-    need(group, group.low < group.high, f"numbers from {group.low} to {group.high}", "low below high")
+    need(group, 0 < group.high - group.low < math.inf, f"numbers from {group.low} to {group.high}", "low below high, "
+         "no farther than a float64 goes")  # fmt: skip
     blank = _elements(group, site, 0, element.bits)
 
     def finish(rows: Faults) -> Faults:
@@ -150,7 +151,8 @@ def _patterns(group: Group, site: Site, _: FormLayout) -> Population:
     def make(index: Indices) -> Faults:
         word, lane, low = places[index // draws].T
         mask = np.uint32((1 << width) - 1) << low.astype(np.uint32)
-        return rows_of("flip", len(index), word=word, lane=lane, mask=mask, along=ALONG.index("pattern"))
+        place = {"word": word, "lane": lane, "mask": mask}
+        return rows_of("flip", len(index), **place, along=ALONG.index("pattern"), span=group.first_pattern)
 
     def finish(rows: Faults) -> Faults:
         share = (rows["seed"] >> np.uint64(11)).astype(np.float64) * 2.0**-53 * ends[-1]

@@ -67,7 +67,7 @@ class Group:
     margin: Annotated[float, Between(0, 1, exclusive=True)] = 0.0
     confidence: Annotated[float, Between(0, 1, exclusive=True)] = 0.95
     at: _Time | tuple[_Time, ...] | Annotated[str, Choice(("any", "intervals"))] = -1
-    until: int = -1
+    until: _Time = -1
     hold: Annotated[str, Choice(HOLD)] = ""
     period: Annotated[int, Between(0, 1 << 62)] = 0
     duty: Annotated[int, Between(0, 1 << 62)] = 0

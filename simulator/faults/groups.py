@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from isa import IsaError
-from simulator.errors import ConfigError
+from simulator.errors import ConfigError, Error
 from simulator.faults.aim.selection import OF_PROGRAMS, Selection, begins, read_selection
 from simulator.faults.group import ENDLESS, Group
 from simulator.faults.moments import need_config
@@ -21,6 +21,8 @@ from simulator.toml_tables import Tables
 
 _OPCODES = ("mma", "tcgen05.mma")
 _HELD = {"instruction": None, "warp": -1, "kernel": -1}  # by `hold` what `until` is; None: the next instruction
+_KIND_OF = {"model": "own", "patterns": "pattern", "constant": "constant", "low": "random", "high": "random"}
+"""Keys that mean something for one kind alone."""
 
 
 def read_groups(tables: Tables, target: FaultTarget) -> tuple[Group, ...]:
@@ -63,6 +65,8 @@ def equip(target: FaultTarget, groups: Sequence[Mapping[str, Any]], path: str, f
                 own[number] = OwnModel(str(group["model"]), path, digest, function)
                 own[number].check()
             patterns += listed(group.get("patterns", ()))
+    except Error:
+        raise
     except (TypeError, ValueError) as error:
         legal = "those of a list that 'tcsim faults list' wrote"
         raise ConfigError(path, "groups", f"are none ({error})", legal) from None
@@ -137,9 +141,9 @@ def _check_kind(tables: Tables, place: str, row: Mapping[str, Any], group: Group
         tables.fail(f"{place}.count", "is missing: random words have no end", "how many")
     if group.kind in ENDLESS and not group.count:
         tables.fail(f"{place}.count", f"is missing: kind {group.kind} has no end", "how many")
-    for key, kinds in (("model", ("own",)), ("patterns", ("pattern",)), ("constant", ("constant",))):
-        if key in row and group.kind not in kinds:
-            tables.fail(f"{place}.{key}", f"beside kind {group.kind}", f"kind {kinds[0]}")
+    for key, kind in _KIND_OF.items():
+        if key in row and group.kind != kind:
+            tables.fail(f"{place}.{key}", f"beside kind {group.kind}", f"kind {kind}")
     if (group.span > 1) != bool(group.along):
         tables.fail(f"{place}.span", f"{group.span} along '{group.along}'", "both: span = 4, along = 'lanes'")
     if not 0 <= group.duty <= group.period or (group.period > 0) != (group.duty > 0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from simulator.faults.unit.sites import UNIT_SITES
 
 SHARED_SITES = ("shared", "tmem", "global")  # words that all warps of a CTA, or of the launch, share
 _OF_INSTRUCTIONS = ("op", "role", "line", "source", "register")  # keys that select instructions
+_STUCK = ("stuck0", "stuck1")
 
 
 def aims(group: Group) -> bool:
@@ -39,9 +41,12 @@ def blocks_of(subject: RunningTarget, group: Group, path: str) -> list[Block]:
             together.
     """
     selection = read_selection(group.where)
+    _check(group, path, selection)
     warps = _warps(subject, group, path, selection)
+    if group.site == "global" and selection.uses(("buffer",)):
+        words = _words_of_buffers(subject, group, path, selection)
+        return [Block(warp, _times(subject, group, warp, path, selection), words) for warp in warps]
     if group.at == "intervals":
-        _need(path, group, group.site == "registers", f"at = 'intervals' of site {group.site}", "registers")
         return [block for warp in warps for block in _intervals(subject, group, warp, path)]
     if aims(group):
         _need(path, group, group.at in (-1, "any"), f"at = {group.at} beside instructions that `where` selects",
@@ -52,6 +57,40 @@ def blocks_of(subject: RunningTarget, group: Group, path: str) -> list[Block]:
             raise ConfigError(path, f"faults.{group.name}.where", *selects_nothing(selection, subject, subject.numbers))
         return found
     return [Block(warp, _times(subject, group, warp, path, selection)) for warp in warps]
+
+
+def _check(group: Group, path: str, selection: Selection) -> None:
+    """ConfigError for keys of a group that mean nothing for its site, or beside one another."""
+    site, keys = group.site, (*_OF_INSTRUCTIONS, "buffer")
+    legal = {"registers": _OF_INSTRUCTIONS, "selector": ("op", "role", "line", "source"), "global": ("buffer",)}
+    legal |= dict.fromkeys(UNIT_SITES, ("op", "line", "source"))
+    wrong = [key for key in selection.uses(keys) if key not in legal.get(site, ())]
+    shown = ", ".join((*legal.get(site, ()), "words, lanes, bits, warps, ctas, time"))
+    _need(path, group, not wrong, f"where has {wrong and wrong[0]}, which site {site} does not", shown)
+    if group.at == "intervals":
+        _need(path, group, site == "registers", f"at = 'intervals' of site {site}", "registers")
+        wrong = selection.uses((*_OF_INSTRUCTIONS, "time"))
+        reason = f"at = 'intervals' beside {wrong and wrong[0]}, which selects times"
+        _need(path, group, not wrong, reason, "words, lanes, bits, warps, ctas")
+        _need(path, group, not group.period, "at = 'intervals' with a period", "one of them")
+    times = [time for time in np.atleast_1d(np.array(group.at)).tolist() if isinstance(time, int)]
+    ended = group.until >= 0 and any(time > group.until for time in times)
+    _need(path, group, not ended, f"until = {group.until}, before at = {max(times, default=0)}", "until behind at")
+    once = site == "global" or group.kind == "lost" or (group.kind not in _STUCK and group.until < 0 and not group.hold)
+    _need(path, group, not group.period or not once, "a period of a fault that strikes once",
+          "stuck0 or stuck1, or until or hold; of registers, shared or tmem")  # fmt: skip
+
+
+def _words_of_buffers(subject: RunningTarget, group: Group, path: str, selection: Selection) -> tuple[int, ...]:
+    """The words of the buffers that a selection names."""
+    assert isinstance(subject, LaunchTarget)
+    chosen_words = [
+        range(first, first + count)
+        for name, (first, count) in subject.buffers.items()
+        if selection.matches("buffer", name.__eq__)
+    ]
+    _need(path, group, bool(chosen_words), "where names no buffer of the launch", ", ".join(subject.buffers))
+    return tuple(chain(*chosen_words))
 
 
 def _warps(subject: RunningTarget, group: Group, path: str, selection: Selection) -> list[int]:

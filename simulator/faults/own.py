@@ -76,7 +76,7 @@ class OwnModel:
         bits = (words.astype(np.int64) & masks.astype(np.int64)) >> low
         random = (seeds >> np.uint64(32)).astype(np.int64) & ((np.int64(1) << width) - 1)
         values = dict(zip(NAMES, (bits, np.asarray(bit, np.int64), width, random), strict=True))
-        found = np.broadcast_to(self._whole(self._computed(values)), bits.shape)
+        found = self._whole(self._computed(values), len(bits))
         return ((found & ((np.int64(1) << width) - 1)) << low).astype(np.uint32)
 
     def _computed(self, values: dict[str, NDArray[np.int64]]) -> Any:
@@ -88,17 +88,30 @@ class OwnModel:
                     error.reason, f"an expression of {', '.join(NAMES)}, such as bits ^ (1 << bit)"
                 ) from None
         function = self.function or self._loaded()
-        unknown = [name for name in inspect.signature(function).parameters if name not in values]
-        if unknown:
-            raise self._wrong(f"'{unknown[0]}' is no argument of a model", f"arguments among {', '.join(NAMES)}")
-        taken = {name: values[name] for name in inspect.signature(function).parameters}
-        return called(function, str(self.file or self.path), _LEGAL, **taken)
+        try:
+            arguments = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):  # of a builtin
+            raise self._wrong("does not say which arguments it takes", _LEGAL) from None
+        for one in arguments:
+            if one.name not in values or one.kind not in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
+                reason = f"'{one.name}' is no argument of a model that is given by name"
+                raise self._wrong(reason, f"arguments among {', '.join(NAMES)}")
+        return called(
+            function, str(self.file or self.path), _LEGAL, **{one.name: values[one.name] for one in arguments}
+        )
 
-    def _whole(self, found: Any) -> NDArray[np.int64]:
-        array = np.asarray(found)
+    def _whole(self, found: Any, count: int) -> NDArray[np.int64]:
+        """What a model gave as int64 [fault]; one number stands for each. ConfigError for anything else."""
+        legal = "whole numbers: the bits of the element, for each fault or one for all"
+        try:
+            array = np.asarray(found)
+        except (TypeError, ValueError):  # lists of unlike lengths
+            raise self._wrong("gives no array", legal) from None
         if array.dtype.kind not in "iub":
-            raise self._wrong(f"gives {array.dtype}", "whole numbers: the bits of the element")
-        return array.astype(np.int64)
+            raise self._wrong(f"gives {array.dtype}", legal)
+        if array.shape not in ((), (count,)):
+            raise self._wrong(f"gives {list(array.shape)} numbers for {count} faults", legal)
+        return np.broadcast_to(array.astype(np.int64), (count,))
 
     def _loaded(self) -> Callable[..., Any]:
         file = self.file

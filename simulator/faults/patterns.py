@@ -88,6 +88,8 @@ def read_patterns(given: str, beside: str) -> tuple[Pattern, ...]:
     shares: dict[str, float] = {}
     for line, row in enumerate(rows[1:], 2):
         try:
+            if len(row) != len(HEADER):
+                raise ValueError(f"{len(row)} columns in place of {len(HEADER)}")
             name, share, *place = row
             probability, offset = float(share), _offset(*place)
             if not 0 < probability < float("inf") or shares.setdefault(name, probability) != probability:
@@ -101,6 +103,8 @@ def read_patterns(given: str, beside: str) -> tuple[Pattern, ...]:
     if not found or sum(map(len, found.values())) > _MOST:
         raise ConfigError(beside, "faults.patterns", f"{given} has {len(found)} patterns", f"1 to {_MOST:,} elements")
     total = sum(shares.values())
+    if total == float("inf"):
+        raise ConfigError(beside, "faults.patterns", f"{given}: probabilities without a sum", "numbers from 0 to 1")
     return tuple(Pattern(name, shares[name] / total, tuple(places)) for name, places in found.items())
 
 

@@ -121,7 +121,8 @@ def run_list(
         try:
             count = job.inject(workers, cluster, progress)
         except (TraceError, ConfigError) as error:
-            if error.path in (str(found.path), judgement.path):  # which must be mended: there is nothing to go on with
+            mended = error.path in (str(found.path), judgement.path) or error.path.startswith("fault ")
+            if mended:  # before it can go on: what is there belongs to a list that will be another
                 parts.remove()
             raise
         injected = sum(len(job.rows(number)) for number in range(count))

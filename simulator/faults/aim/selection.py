@@ -7,6 +7,7 @@ keys are. The words live, dead and all may stand there too: bits that are read, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,7 @@ KEYS: Mapping[str, str] = {
     "time": "dynamic instructions of the warp, or cycles",
 }
 ROLES = ("selector", "scale", "descriptor", "address", "source", "destination")
+_LINES = re.compile(r"[0-9]+(\.\.[0-9]+)?")
 _NAMES = ("op", "role", "register", "buffer", "source")  # whose values are words and no numbers
 OF_PROGRAMS = ("line", "source", "register", "warps", "ctas", "time")
 """Keys that mean nothing for a single instruction."""
@@ -144,7 +146,7 @@ def source_holds(source: tuple[str, int] | None, value: str) -> bool:
     if source is None:
         return False
     file, colon, lines = value.rpartition(":")
-    if not colon or not lines.replace("..", "").isdecimal():
+    if not colon or not _LINES.fullmatch(lines):
         file, lines = value, ""
     named = not file or source[0] == file or source[0].endswith(f"/{file}")
     first, dots, last = lines.partition("..")

@@ -143,7 +143,7 @@ class LaunchTarget(RunningTarget):
         raise refuse("subject.launch", f"{self.path} has no matrix instruction", "a kernel with mma or mma.sp")
 
     @cached_property
-    def _offsets(self) -> dict[str, tuple[int, int]]:
+    def buffers(self) -> dict[str, tuple[int, int]]:
         """For each buffer its first word among those of all buffers, and how many it has."""
         offsets, first = {}, 0
         for name, spec in self.capture.buffers.items():
@@ -153,7 +153,7 @@ class LaunchTarget(RunningTarget):
 
     def buffer_of(self, word: int) -> tuple[str, int]:
         """The buffer that a word of the site `global` lies in, and its number there."""
-        name, (first, _) = next((n, o) for n, o in self._offsets.items() if o[0] <= word < o[0] + o[1])
+        name, (first, _) = next((n, o) for n, o in self.buffers.items() if o[0] <= word < o[0] + o[1])
         return name, word - first
 
     @cached_property
@@ -161,7 +161,7 @@ class LaunchTarget(RunningTarget):
         """The sites where faults can be: words of buffers, of registers (those that an item reads are live), and of
         shared memory, if the kernel has any."""
         sites = {
-            "global": word_site("global", sum(count for _, count in self._offsets.values())),
+            "global": word_site("global", sum(count for _, count in self.buffers.values())),
             "registers": Site("registers", live_registers(self.kernel), models=(*WORD_MODELS, "lost")),
         }
         words = self.setup().shared_bytes // 4

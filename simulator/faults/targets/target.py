@@ -218,8 +218,9 @@ def refuse(key: str, reason: str, legal: str) -> ConfigError:
 def _refuse(faults: Faults, wrong: Mask, field: str, legal: str | Sequence[str] | dict[str, Site]) -> None:
     """Raises ConfigError for the first fault that is wrong."""
     if wrong.any():
-        fault = as_dict(faults[int(np.argmax(wrong))])
-        text = legal if isinstance(legal, str) else ", ".join(legal)
+        row = faults[int(np.argmax(wrong))]
+        fault = {field: row[field].item()} | as_dict(row)  # which leaves out what a list needs no column for
+        text = legal if isinstance(legal, str) else ", ".join(name or "none" for name in legal)
         reason = f"{field} {fault[field]}" + f" of site {fault['site']}" * (field != "site")
         raise ConfigError(f"fault {fault['id']}", field, reason, text)
 

@@ -114,6 +114,9 @@ def compare(first: str | Path, second: str | Path, confidence: float = 0.95) -> 
         names = [[str(group["name"]) for group in json.loads(head["groups"])] for head in about]
     except KeyError as error:
         raise TraceError(str(first), 0, 0, f"its head has no {error.args[0]}", "a file that 'run' wrote") from None
+    for file in files:
+        if not file.rows:
+            raise TraceError(str(file.path), 0, 0, "has no faults", "results of at least one fault")
     shared = [name for name in dict.fromkeys(names[0]) if name in names[1]]
     if not shared:
         legal = f"results with a group of {', '.join(names[0])}"
@@ -134,9 +137,13 @@ def compare(first: str | Path, second: str | Path, confidence: float = 0.95) -> 
     return Comparison((str(first), str(second)), about, paired, confidence, lines)
 
 
-def _classes(frame: Any) -> NDArray[np.int64]:
-    """What became of each fault: its outcome, and whether it is critical, as one number."""
-    outcome, judged = codes(frame["outcome"], OUTCOMES), codes(frame["judged"], JUDGED)
+def _classes(frame: Any, path: Path) -> NDArray[np.int64]:
+    """What became of each fault: its outcome, and whether it is critical, as one number. TraceError for words that are
+    none."""
+    try:
+        outcome, judged = codes(frame["outcome"], OUTCOMES), codes(frame["judged"], JUDGED)
+    except ValueError as error:
+        raise TraceError(str(path), 0, 0, f"is no file of results ({error})", "a file that 'run' wrote") from None
     return np.asarray(outcome.astype(np.int64) * 2 + (judged == len(JUDGED) - 1), np.int64)
 
 
@@ -157,7 +164,7 @@ def _counts(file: FaultList, groups: int) -> Reals:
     """The sums of each group and class: [group, class, 3]."""
     total = np.zeros((groups * _CLASSES, 3))
     for frame in blocks(file, ("group", "outcome", "judged", "weight")):
-        numbers = _group(frame, groups, file.path) * _CLASSES + _classes(frame)
+        numbers = _group(frame, groups, file.path) * _CLASSES + _classes(frame, file.path)
         total += _powers(numbers, frame["weight"].to_numpy(), len(total))
     return total.reshape(groups, _CLASSES, 3)
 
@@ -165,9 +172,10 @@ def _counts(file: FaultList, groups: int) -> Reals:
 def _pairs(first: FaultList, second: FaultList, groups: int) -> Reals:
     """The sums of the faults that both files have, by group and class in each: [group, class, class, 3]."""
     ids, classes, start = np.zeros(first.rows, np.int64), np.zeros(first.rows, np.uint8), 0
-    for frame in blocks(first, ("id", "outcome", "judged")):
+    for frame in blocks(first, ("id", "group", "outcome", "judged")):
         part = slice(start, start + len(frame))
-        ids[part], classes[part] = frame["id"].to_numpy(), _classes(frame)
+        _group(frame, groups, first.path)
+        ids[part], classes[part] = frame["id"].to_numpy(), _classes(frame, first.path)
         start = part.stop
     if (ids[1:] < ids[:-1]).any():
         order = np.argsort(ids)
@@ -176,7 +184,7 @@ def _pairs(first: FaultList, second: FaultList, groups: int) -> Reals:
     for frame in blocks(second, ("id", "group", "outcome", "judged", "weight")):
         place = np.minimum(np.searchsorted(ids, frame["id"].to_numpy()), len(ids) - 1)
         both = ids[place] == frame["id"].to_numpy()
-        pair = classes[place].astype(np.int64) * _CLASSES + _classes(frame)
+        pair = classes[place].astype(np.int64) * _CLASSES + _classes(frame, second.path)
         numbers = _group(frame, groups, second.path) * _CLASSES**2 + pair
         total += _powers(numbers[both], frame["weight"].to_numpy()[both], len(total))
     return total.reshape(groups, _CLASSES, _CLASSES, 3)

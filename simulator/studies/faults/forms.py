@@ -59,8 +59,10 @@ def every_form(target: str, cases: int, seed: int, policy: str, progress: Progre
     every form that some target has).
 
     Raises:
-        ConfigError: a target without sparse forms, or a policy that is none.
+        ConfigError: a target without sparse forms, a policy or a seed that is none.
     """
+    if not 0 <= seed < 1 << 63:
+        raise ConfigError("faults forms", "seed", str(seed), f"0 to {(1 << 63) - 1}")
     sparse = ((form, _target(form, target)) for form in mma_forms().values() if form.sparse)
     there = [(form, on) for form, on in sparse if on is not None]
     rows: list[Row] = []

@@ -169,6 +169,8 @@ def summarise(path: str | Path) -> Summary:
 
     file = read_head(path, RESULTS)
     about, tallier, parts = file.about, Tallier(), []
+    if not file.rows:
+        raise _damaged(path, "has no faults")
     try:
         for frame in blocks(file, _READ):
             tallier.add(frame, frame["group"].to_numpy())

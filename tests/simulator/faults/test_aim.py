@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from simulator.errors import ConfigError
+from simulator.faults.aim.selection import source_holds
 from simulator.faults.campaign import Campaign, read_campaign
 from simulator.faults.table import Faults
 from simulator.faults.targets.launch import LaunchTarget
@@ -108,6 +110,43 @@ def test_selections_that_are_none(tcsim: Tcsim, where: str, words: str) -> None:
     code, out, said = tcsim("faults", "list", BUG0, "--where", where, "--faults", "5")
     assert (code, out, said.count("\n")) == (2, "", 1)
     assert words in said
+
+
+_SELECTED = [
+    ({"where": "op=ld", "site": "global"}, "where has op, which site global does not"),
+    ({"where": "buffer=A", "site": "registers"}, "where has buffer, which site registers does not"),
+    ({"where": "buffer=zz", "site": "global"}, "where names no buffer of the launch; legal: A, E, B, bias, D"),
+    ({"where": "op=mma.sp", "site": "registers", "at": "intervals"}, "beside op, which selects times"),
+    ({"where": "time=0..9", "site": "registers", "at": "intervals"}, "beside time, which selects times"),
+    ({"site": "registers", "at": "intervals", "kind": "stuck1", "period": 3, "duty": 1}, "'intervals' with a period"),
+    ({"site": "registers", "at": 4, "until": 2}, "until = 2, before at = 4"),
+    ({"site": "registers", "at": 4, "until": -7}, "until: -7"),
+    ({"site": "registers", "at": 4, "period": 3, "duty": 1}, "a period of a fault that strikes once"),
+    ({"site": "global", "kind": "stuck1", "period": 3, "duty": 1}, "a period of a fault that strikes once"),
+    ({"site": "registers", "at": 4, "along": "rows", "span": 2}, "along rows of site registers, which is no operand"),
+    ({"site": "registers", "at": 4, "low": 1.0}, "low: beside kind flip; legal: kind random"),
+]
+
+
+@pytest.mark.parametrize(("keys", "words"), _SELECTED)
+def test_keys_that_mean_nothing_together(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_campaign(BUG0, keys).populations()
+    assert words in str(caught.value)
+
+
+def test_buffers_by_name() -> None:
+    """Two buffers have all their words, and no others."""
+    target = LaunchTarget(BUG0)
+    rows = _rows(read_campaign(BUG0, {"where": "all buffer=E,bias bits=7", "site": "global"}))
+    words = [range(first, first + count) for first, count in map(target.buffers.__getitem__, ("E", "bias"))]
+    assert sorted(rows["word"].tolist()) == sorted(word for part in words for word in part)
+
+
+def test_lines_of_a_source_that_are_none() -> None:
+    assert not source_holds(("a.cu", 1), "a.cu:1..2..3")
+    assert not source_holds(("a.cu", 1), "a.cu:..3")
+    assert source_holds(("src/a.cu", 2), "a.cu:1..2")
 
 
 def test_lines_mean_nothing_for_one_instruction() -> None:

@@ -36,7 +36,7 @@ def row(site: str, word: int, mask: int, lane: int = 0, warp: int = 0, at: int =
 @pytest.mark.parametrize("buffer", ["A", pytest.param("B", marks=exhaustive), "E"])
 def test_a_buffer_is_as_if_it_had_held_other_data(buffer: str) -> None:
     capture = read_capture(CAPTURE)
-    first = next(first for name, (first, _) in TARGET._offsets.items() if name == buffer)
+    first = next(first for name, (first, _) in TARGET.buffers.items() if name == buffer)
     assert TARGET.buffer_of(first + 7) == (buffer, 7)
     capture.before[buffer].reshape(-1).view(np.uint32)[7] ^= 0x40  # type: ignore[index] # a mapping of arrays
     expected = simulator.launch(capture, workers=1).arrays["D"]
@@ -113,7 +113,7 @@ STEPS = GOLDEN / "metadata_launch" / "steps.json"
 def _flips_of_metadata(target: LaunchTarget) -> tuple[Faults, np.ndarray]:
     """Flips of bits of the buffer of metadata, and whether each leaves a code with equal or descending indices in a
     lane that selector 0 of m16n8k32 reads: the first two of each four, as PTX draws it."""
-    first, count = target._offsets["E"]
+    first, count = target.buffers["E"]
     metadata = target.capture.before["E"].reshape(-1)
     places = np.random.default_rng(4).choice(32 * count, 60, replace=False).tolist()
     faults = np.concatenate([row("global", first + place // 32, 1 << place % 32) for place in places])

@@ -127,7 +127,7 @@ def _barrier(warp: int) -> int:
 def test_shared_memory_holds_the_tile_of_one_cta() -> None:
     """A flips in global memory concern all of a row of D; in the tile of a CTA, which has 80 bytes a row, its part."""
     r, c = 5, 6
-    first, _ = TARGET._offsets["A"]
+    first, _ = TARGET.buffers["A"]
     everywhere, _ = TARGET.alone(row("global", first + (r * 96 + c) // 2, 0x40)[0])
     here = row("shared", (r * 80 + c * 2) // 4, 0x40, at=_barrier(0) + 1)
     inside, injection = TARGET.alone(here[0])
@@ -161,10 +161,10 @@ def test_halves_of_wide_registers() -> None:
 def test_a_buffer_is_struck_while_the_launch_runs() -> None:
     """A word of A behind the barrier that its copy is waited for at: nobody reads it any more; one of D that is written
     then: it stays."""
-    first, _ = TARGET._offsets["A"]
+    first, _ = TARGET.buffers["A"]
     late = np.concatenate([row("global", first + 3, 0x40, at=TARGET.instructions(0)), row("global", first + 3, 0x40)])
     assert TARGET.run(late)["outcome"].tolist() == [MASKED, SDC]
-    stored, _ = TARGET._offsets["D"]
+    stored, _ = TARGET.buffers["D"]
     over = np.concatenate([row("global", stored, 0x40, at=TARGET.instructions(0)), row("global", stored, 0x40)])
     results = TARGET.run(over)
     assert results["outcome"].tolist() == [SDC, MASKED]

@@ -13,7 +13,7 @@ from simulator.arithmetic.convert import to_float64
 from simulator.errors import ConfigError, TraceError
 from simulator.faults.campaign import read_campaign
 from simulator.faults.models import Edits
-from simulator.faults.table import Faults, read_blocks, read_head
+from simulator.faults.table import Faults, checksum, read_blocks, read_head
 from simulator.faults.targets.mma import MmaTarget
 from simulator.faults.targets.program import ProgramTarget
 
@@ -120,7 +120,13 @@ def test_own_models(tmp_path: Path) -> None:
         ("def other(bits):\n    return bits\n", "double: is no function of the file"),
         ("def double(bits):\n    return bits * 0.5\n", "gives float64"),
         ("def double(bits):\n    raise KeyError('x')\n", "KeyError"),
-        ("import nothing_there\n", "ModuleNotFoundError"),
+        ("import nothing_there\n", r"^[^:]*models\.py: line 1: ModuleNotFoundError"),
+        ("raise SystemExit(3)\n", "SystemExit"),
+        ("def double(bits):\n    raise SystemExit(3)\n", "line 2: SystemExit"),
+        ("def double(bits):\n    return np.zeros(len(bits) + 3, int)\n", r"gives \[5\] numbers for 2 faults"),
+        ("def double(bits):\n    return [[1], [2, 3]]\n", "gives no array"),
+        ("def double(bits, /):\n    return bits\n", "'bits' is no argument of a model that is given by name"),
+        ("double = int\n", "does not say which arguments it takes"),
     ):
         file.write_text(text)
         with pytest.raises(ConfigError, match=words):
@@ -154,6 +160,67 @@ def test_patterns(tmp_path: Path) -> None:
     file.write_text("pattern,probability,row,column,mask\nline,3,0,0,0\n")
     with pytest.raises(ConfigError, match="line 2"):
         read_campaign(OPCODE, {"site": "d", "patterns": str(file), "count": 4})
+
+
+def test_models_and_patterns_of_later_groups(tcsim: Tcsim, tmp_path: Path) -> None:
+    """Each group has its own model and its own patterns, also of a file with one pattern."""
+    (tmp_path / "one.csv").write_text("pattern,probability,row,column,mask\nonly,1,0,0,0x8\n")
+    (tmp_path / "two.csv").write_text("pattern,probability,row,column,mask\nonly,1,0,0,0x10\n")
+    groups = ('site = "c"', 'site = "b"\nmodel = "bits ^ 2"', 'site = "a"\nmodel = "bits ^ 4"',
+              'site = "b"\npatterns = "one.csv"', 'site = "b"\npatterns = "two.csv"')  # fmt: skip
+    text = "".join(f"[[faults]]\n{group}\ncount = 20\n" for group in groups)
+    campaign, listed = tmp_path / "c.toml", tmp_path / "l.csv"
+    campaign.write_text(f'[campaign]\n[subject]\nopcode = "{OPCODE}"\n{text}')
+    assert tcsim("faults", "list", campaign, "--output", listed) == (0, "", "")
+    rows, target = np.concatenate(list(read_blocks(read_head(listed)))), read_campaign(campaign).subject
+    edits = target.edits(rows)
+    for group, mask in ((1, 2), (2, 4), (3, 8), (4, 16)):
+        mine = rows["group"][edits.fault] == group
+        low = np.bitwise_count((rows["mask"] & -rows["mask"].astype(np.int64)) - 1)[edits.fault[mine]].astype(np.int64)
+        assert (edits.invert[mine] == mask << low).all()
+        assert mine.sum() == 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("p,1\n", "line 2: 2 columns in place of 5"),
+        ("p,1e308,0,0,1\nq,1e308,0,0,1\n", "probabilities without a sum"),
+    ],
+)
+def test_patterns_that_are_none(tmp_path: Path, rows: str, words: str) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text(f"pattern,probability,row,column,mask\n{rows}")
+    with pytest.raises(ConfigError, match=words):
+        read_campaign(OPCODE, {"site": "d", "patterns": str(file), "count": 4})
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        ({"site": "adder", "kind": "flip", "along": "lanes", "span": 2}, "along lanes of site adder; legal: none"),
+        ({"site": "selector", "kind": "selector", "along": "rows", "span": 2}, "along rows of site selector"),
+        ({"site": "a", "kind": "random", "low": -1e308, "high": 1e308, "count": 3}, "numbers from -1e"),
+        ({"site": "a", "high": 2.0}, "beside kind flip"),
+    ],
+)
+def test_keys_that_an_instruction_cannot_have(group: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        read_campaign(OPCODE, group).counts()
+
+
+def test_a_row_that_names_nothing_leaves_nothing(tcsim: Tcsim, tmp_path: Path) -> None:
+    listed, results = tmp_path / "l.csv", tmp_path / "r.csv"
+    assert tcsim("faults", "list", OPCODE, "--site", "a", "--faults", "5", "--output", listed)[0] == 0
+    lines = listed.read_text().splitlines()
+    cells = lines[-1].split(",")[:-1]
+    cells[lines[-6].split(",").index("word")] = "99"
+    lines[-1] = f"{','.join(cells)},{checksum(','.join(cells))}"
+    listed.write_text("\n".join([*lines, ""]))
+    code, _, said = tcsim("faults", "run", listed, "--output", results)
+    assert (code, said.count("\n")) == (2, 1)
+    assert "fault 4: word: word 99 of site a; legal: 0 to 3" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["l.csv"]
 
 
 def test_a_lost_write_leaves_c() -> None:

@@ -24,6 +24,7 @@ from simulator.statistics import finite_wilson
 from simulator.statistics.designs import Sums, estimated, stratified
 from simulator.studies.faults.compare import ALL, compare
 from simulator.studies.faults.summary import summarise
+from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
 CAMPAIGN = """
@@ -213,6 +214,23 @@ def test_other_lists_are_compared_as_samples(campaign: Path, tmp_path: Path, tcs
 
 
 # Weights, strata, sets of operands, rates
+
+
+@pytest.mark.parametrize("verb", ["compare", "report"])
+@pytest.mark.parametrize(("change", "words"), [("empty", "has no faults"), ("outcome", "outcome 'sdd'")])
+def test_results_that_are_none(verb: str, change: str, words: str, tmp_path: Path, tcsim: Tcsim) -> None:
+    golden, damaged = GOLDEN / "fault_results" / "hardware.csv", tmp_path / "d.csv"
+    lines = golden.read_text().splitlines()
+    head = next(number for number, line in enumerate(lines) if line.startswith("id,")) + 1
+    if change == "empty":
+        lines = ["# faults: 0" if line.startswith("# faults:") else line for line in lines[:head]]
+    else:
+        lines[head] = lines[head].replace(",sdc,", ",sdd,").replace(",masked,", ",sdd,")
+    damaged.write_text("\n".join([*lines, ""]))
+    code, out, said = tcsim("faults", verb, damaged, *[golden] * (verb == "compare"))
+    assert (code, out, said.count("\n")) == (2, "", 1)
+    assert "d.csv: " in said
+    assert words in said
 
 
 def _weighted(path: Path, output: Path) -> Any:
