@@ -144,6 +144,9 @@ def _patterns(group: Group, site: Site, _: FormLayout) -> Population:
     probabilities, so a group can have any number of faults."""
     need(group, bool(group.listed), "kind pattern without patterns", "patterns = 'FILE.csv'")
     width = ELEMENT_TYPES[group.type].bits if group.type else site.width
+    widest = max(mask for pattern in group.listed for _, _, mask in pattern.offsets)
+    need(group, widest < 1 << width, f"a pattern with the mask {widest:#x} of elements of {width} bits",
+         f"masks of at most {width} bits")  # fmt: skip
     places = site.fields(group.which, width)
     draws = max(1, math.ceil(group.count / max(1, len(places))))
     ends = np.cumsum([pattern.probability for pattern in group.listed])

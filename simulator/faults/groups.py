@@ -10,17 +10,18 @@ from typing import Any
 from isa import IsaError
 from simulator.errors import ConfigError, Error
 from simulator.faults.aim.selection import OF_PROGRAMS, Selection, begins, read_selection
-from simulator.faults.group import ENDLESS, Group
+from simulator.faults.group import ENDLESS, STUCK, Group
 from simulator.faults.moments import need_config
 from simulator.faults.own import OwnModel
 from simulator.faults.patterns import Pattern, listed, read_patterns
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.target import FaultTarget
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.resources import folder
 from simulator.toml_tables import Tables
 
 _OPCODES = ("mma", "tcgen05.mma")
-_HELD = {"instruction": None, "warp": -1, "kernel": -1}  # by `hold` what `until` is; None: the next instruction
+_END = 1 << 62  # behind every instruction: until when a fault is held that would else strike once
 _KIND_OF = {"model": "own", "patterns": "pattern", "constant": "constant", "low": "random", "high": "random"}
 """Keys that mean something for one kind alone."""
 
@@ -119,8 +120,8 @@ def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarg
         return group
     if group.hold:
         tables.known(place, {key: 1 for key in row if key == "until"}, ())
-        until = _HELD[group.hold]
-        group = replace(group, until=group.until if until is None else until)
+        lasts = group.hold != "instruction" and group.kind not in (*STUCK, "selector", "lost")
+        group = replace(group, until=_END if lasts and group.site not in ("global", *UNIT_SITES) else -1)
     if group.clock == "cycle":
         need_config(tables.path, target)
     every = tuple(target.numbers)

@@ -13,7 +13,7 @@ from isa.ptx.instruction import register_names
 from simulator.errors import ConfigError
 from simulator.faults.aim.executed import Block, blocks, chosen, operands, selected_warps, selects_nothing
 from simulator.faults.aim.selection import Selection, read_selection
-from simulator.faults.group import Group
+from simulator.faults.group import STUCK, Group
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.running import RunningTarget
@@ -22,7 +22,6 @@ from simulator.faults.unit.sites import UNIT_SITES
 
 SHARED_SITES = ("shared", "tmem", "global")  # words that all warps of a CTA, or of the launch, share
 _OF_INSTRUCTIONS = ("op", "role", "line", "source", "register")  # keys that select instructions
-_STUCK = ("stuck0", "stuck1")
 
 
 def aims(group: Group) -> bool:
@@ -76,7 +75,7 @@ def _check(group: Group, path: str, selection: Selection) -> None:
     times = [time for time in np.atleast_1d(np.array(group.at)).tolist() if isinstance(time, int)]
     ended = group.until >= 0 and any(time > group.until for time in times)
     _need(path, group, not ended, f"until = {group.until}, before at = {max(times, default=0)}", "until behind at")
-    once = site == "global" or group.kind == "lost" or (group.kind not in _STUCK and group.until < 0 and not group.hold)
+    once = site == "global" or group.kind == "lost" or (group.kind not in STUCK and group.until < 0 and not group.hold)
     _need(path, group, not group.period or not once, "a period of a fault that strikes once",
           "stuck0 or stuck1, or until or hold; of registers, shared or tmem")  # fmt: skip
 

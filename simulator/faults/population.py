@@ -79,7 +79,7 @@ def _fits(rows: Faults, site: Site, selection: Selection) -> NDArray[np.bool_]:
     for term in selection.of("bits"):
         inside = term.numbers(np.arange(32))
         fits &= (masks & np.uint32(sum(1 << bit for bit in np.flatnonzero(~inside).tolist()))) == 0
-    if rows["along"].any():
+    if (rows["along"] != ALONG.index("pattern")).all() and rows["along"].any():  # those of a pattern need not all exist
         first = Places(np.arange(len(rows)), rows["word"].astype(np.int64), rows["lane"].astype(np.int64), masks)
         fits &= complete(rows, first, site)
     return np.asarray(fits)

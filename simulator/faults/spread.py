@@ -168,7 +168,7 @@ def _patterned(faults: Faults, first: Places, site: Site, mine: Indices, pattern
         if site.operand is None:
             word, lane = first.word[fault] + rows, first.lane[fault] + columns
             there = (word >= 0) & (lane >= 0) & (word < site.live.shape[0]) & (lane < site.live.shape[1])
-            parts.append(Places(fault[there], word[there], lane[there], masks[there]))
+            parts.append(Places(fault[there], word[there], lane[there], (masks << low)[there]))
         else:
             parts.append(_shifted(first, site, fault, rows, columns, masks << low))
     return concatenated(parts)

@@ -121,7 +121,7 @@ class FaultInjection:
     def simple(self) -> bool:
         """Whether it has one place, and is there all the time from its first instruction to its last."""
         once = not self.row["period"] and self.model != "lost" and self.site not in UNIT_SITES
-        return len(self.places) == 1 and bool(once)
+        return not self.row["along"] and bool(once)
 
     @property
     def lasting(self) -> bool:
@@ -138,7 +138,7 @@ class FaultInjection:
         if self.model == "lost" and number not in self._before:
             self._before[number] = now
             return now
-        mask, target = (self.mask, self.target) if number == 0 else (self.places[number].mask, self._more.get(number))
+        mask, target = self.places[number].mask, self.target if number == 0 else self._more.get(number)
         if target is None:
             target = self._becomes(now, mask, number) & 0xFFFFFFFF
             self.struck[number] = (now ^ target) & mask

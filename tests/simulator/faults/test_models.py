@@ -185,6 +185,7 @@ def test_models_and_patterns_of_later_groups(tcsim: Tcsim, tmp_path: Path) -> No
     ("rows", "words"),
     [
         ("p,1\n", "line 2: 2 columns in place of 5"),
+        ("p,1,0,0,0x100000000\n", "mask of 1 to 32 bits"),
         ("p,1e308,0,0,1\nq,1e308,0,0,1\n", "probabilities without a sum"),
     ],
 )
@@ -193,6 +194,13 @@ def test_patterns_that_are_none(tmp_path: Path, rows: str, words: str) -> None:
     file.write_text(f"pattern,probability,row,column,mask\n{rows}")
     with pytest.raises(ConfigError, match=words):
         read_campaign(OPCODE, {"site": "d", "patterns": str(file), "count": 4})
+
+
+def test_patterns_wider_than_their_elements(tmp_path: Path) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text("pattern,probability,row,column,mask\np,1,0,0,0x10000\n")
+    with pytest.raises(ConfigError, match="mask 0x10000 of elements of 16 bits"):
+        read_campaign(OPCODE, {"site": "a", "patterns": str(file), "count": 4}).counts()
 
 
 @pytest.mark.parametrize(
