@@ -128,7 +128,7 @@ def _checked(source: str, path: str) -> Function:
     function = _critical(source, path)
 
     def checked(got: NDArray[Any], golden: NDArray[Any]) -> Mask:
-        found = called(lambda *values: np.asarray(function(*values)), path, _FUNCTION, got, golden)
+        found: Mask = called(lambda *values: np.asarray(function(*values)), path, _FUNCTION, got, golden)
         if found.dtype != np.bool_ or found.shape != (len(got),):
             reason = f"returns {found.dtype} {list(found.shape)} for {len(got)} faults"
             raise ConfigError(path, "critical", reason, _FUNCTION)
