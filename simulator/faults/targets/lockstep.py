@@ -25,7 +25,7 @@ from simulator.simulation.rows import Prepared
 from simulator.simulation.session import Session
 from simulator.state.registers import Warps
 
-COPIES = 5120  # faults whose runs are made together
+COPIES = 2048  # that run together: what they hold stays below 300 MB
 _REGISTERS, _SHARED, _SELECTOR = (SITES.index(name) for name in ("registers", "shared", "selector"))
 _NONE = np.zeros(0, np.intp)
 

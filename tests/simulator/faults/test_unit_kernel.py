@@ -91,7 +91,7 @@ def test_an_output_that_flips_once_is_a_flip_of_d_behind_the_instruction(capture
         warp, at = int(fault["case"]), int(fault["at"])
         static = target.statics(warp)[int(target.executed(warp)[at])]
         layout = form_layout(static.instruction.form.opcode)
-        row, column = divmod(int(fault["lane"]), layout.form.n)
+        row, column = divmod(int(fault["lane"]), layout.operands["d"].shape[1])
         (place,) = layout.operands["d"].places(row, column)
         register = register_names(static.instruction["d"])[place.word]
         other["site"], other["lane"], other["at"] = SITES.index("registers"), place.lane, at + 1
