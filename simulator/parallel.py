@@ -90,12 +90,16 @@ def _start_method() -> Any:
 def _end(pool: Any) -> None:
     """Ends a pool whose processes are at work; there is no other way to end a block than to end its process. One that
     ends in the middle of sending a result leaves a message without an end, for which the pool would wait for ever, as
-    this process could still write the rest: so it no longer can."""
+    this process could still write the rest: so it no longer can. A block that is too long for the pipe, and half sent,
+    would wait for a reader for ever, as this process could still read it: so it no longer can that either."""
     writer = getattr(pool._result_queue, "_writer", None)
     if writer is not None:
         writer.close()
     for process in list((pool._processes or {}).values()):
         process.terminate()
+    reader = getattr(pool._call_queue, "_reader", None)
+    if reader is not None:
+        reader.close()
     pool.shutdown(cancel_futures=True)
 
 

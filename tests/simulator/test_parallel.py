@@ -130,3 +130,24 @@ def test_a_pool_whose_processes_end_in_the_middle_of_a_result_does_not_wait_for_
     for _ in range(examples(30, 10)):
         with pytest.raises(ZeroDivisionError):
             list(parallel.worked(_fails_late, "key", ((n, n) for n in range(20)), 2, "", 20))
+
+
+_LEFT = """
+import time
+from simulator import parallel
+def work(key, block):
+    time.sleep(0 if block[0] == 0 else 600)
+    return b"done"
+tasks = ((number, bytes([number]) + bytes(1 << 22)) for number in range(8))
+results = parallel.worked(work, "", tasks, 2, "", 8)
+print(next(results)[1].decode(), flush=True)
+results.close()
+"""
+
+
+def test_a_pool_that_is_left_while_a_long_block_is_sent_does_not_wait_for_a_reader() -> None:
+    """Blocks of 4 MB fill the pipe while both processes are at work."""
+    done = subprocess.run(
+        [sys.executable, "-c", _LEFT], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "done\n"
