@@ -145,7 +145,7 @@ NO_COMPUTATION = {
     "groups", "validate",  # whose groups are computed in a guarded function, also in other processes
 }  # fmt: skip
 SESSION = {"fresh", "copies", "code_of", "operation", "without_results", "instruction_at"}
-MMA_TARGET = {"words", "describe"}
+MMA_TARGET = {"words", "describe", "right", "apart", "former"}
 
 
 def _public() -> Iterator[tuple[str, Any]]:

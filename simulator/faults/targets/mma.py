@@ -332,6 +332,7 @@ class MmaTarget(FaultTarget):
         d = np.abs(outcomes.numbers(self._others(0, CALIBRATION).golden_matrix, self.form.d.type))
         return float(d[np.isfinite(d)].max(initial=0.0))
 
+    @guarded
     def fresh(self) -> Any:
         """D of fault-free products that no detector's bound is of, values [product, row, column]."""
         return outcomes.values(self._others(CALIBRATION, FRESH).golden_matrix, self.form.d.type)

@@ -116,9 +116,9 @@ class _StuckError(Exception):
 class _CulpritsError(Error):
     """An error, and the copies that meet it."""
 
-    def __init__(self, error: Error, copies: NDArray[np.intp]) -> None:
-        super().__init__(error.reason, error.legal, error.rule)
-        self.copies = copies
+    def __init__(self, reason: str, legal: str, rule: str, copies: tuple[int, ...]) -> None:
+        super().__init__(reason, legal, rule, copies)
+        self.reason, self.legal, self.rule, self.copies = reason, legal, rule, copies
 
 
 class _CopyRun(OrderedRun):
@@ -143,7 +143,10 @@ class _CopyRun(OrderedRun):
                 execute(self.state, group.rows[index : index + 1])
             except Error:
                 rows.append(row)
-        return _CulpritsError(error, np.unique(np.array(rows, np.intp) // self.state.warps)) if rows else error
+        if not rows:
+            return error
+        copies = np.unique(np.array(rows, np.intp) // self.state.warps).tolist()
+        return _CulpritsError(error.reason, error.legal, error.rule, tuple(copies))
 
     def stuck(self) -> NoReturn:
         """Ends the run: what a launch says of the copies whose threads wait for ever, one of its own is to say."""
@@ -225,7 +228,7 @@ def run_parted(
     try:
         return [(fresh, run_together(golden, code, setup, codes, fresh, moment))]
     except _CulpritsError as error:
-        guilty = [fresh[copy] for copy in error.copies.tolist()]
+        guilty = [fresh[copy] for copy in error.copies]
         parts = [[unit for unit in fresh if unit not in guilty]]
         ended = [(guilty, _left_alone(len(guilty)))]
     except Error:
