@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from simulator.errors import ConfigError
 from simulator.faults.patterns import Pattern
@@ -53,7 +52,6 @@ class Group:
         constant: what the kind "constant" writes: a number, or "0x..." for the bits.
         low, high: between which numbers the kind "random" draws.
         type: the type of elements where the site does not say it (registers, memory).
-        function: a model of one's own that is a Python function.
         listed, first_pattern: the patterns of the file, and the number of the first among those of all groups.
     """
 
@@ -82,7 +80,6 @@ class Group:
     low: _Number = 0.0
     high: _Number = 1.0
     type: Annotated[str, Choice(("", *TYPES))] = ""
-    function: Callable[..., Any] | None = field(default=None, metadata={"toml": False}, compare=False)
     listed: tuple[Pattern, ...] = field(default=(), metadata={"toml": False})
     first_pattern: int = field(default=0, metadata={"toml": False})
 

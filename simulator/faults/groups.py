@@ -44,15 +44,14 @@ def plain(group: Group, path: str) -> dict[str, Any]:
     """What the model of a group needs beside the rows of a list, as plain values: `equip` reads them."""
     found: dict[str, Any] = {}
     if group.kind == "own":
-        found |= OwnModel(group.model, path, function=group.function).plain()
+        found |= OwnModel(group.model, path).plain()
     if group.listed:
         found["patterns"] = [pattern.plain() for pattern in group.listed]
     return found
 
 
-def equip(target: FaultTarget, groups: Sequence[Mapping[str, Any]], path: str, functions: Any = None) -> None:
-    """Gives a target the models and the patterns of these groups, which `plain` or the head of a list describes;
-    `functions` has Python functions by the number of their group.
+def equip(target: FaultTarget, groups: Sequence[Mapping[str, Any]], path: str) -> None:
+    """Gives a target the models and the patterns of these groups, which `plain` or the head of a list describes.
 
     Raises:
         ConfigError: values that describe none.
@@ -62,8 +61,7 @@ def equip(target: FaultTarget, groups: Sequence[Mapping[str, Any]], path: str, f
     try:
         for number, group in enumerate(groups):
             if "model" in group:
-                digest, function = str(group.get("model_sha256", "")), (functions or {}).get(number)
-                own[number] = OwnModel(str(group["model"]), path, digest, function)
+                own[number] = OwnModel(str(group["model"]), path, str(group.get("model_sha256", "")))
                 own[number].check()
             patterns += listed(group.get("patterns", ()))
     except Error:

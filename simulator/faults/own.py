@@ -16,7 +16,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 
 from isa.types import Bits
 from simulator.errors import ConfigError
+from simulator.faults.spread import lowest
 from simulator.numpy_expression import ExpectationError, evaluate
 from simulator.user_functions import called, function_of
 
@@ -40,13 +42,11 @@ class OwnModel:
         text: the expression, or "FILE.py:FUNCTION".
         path: what errors name: the campaign file, or the list.
         digest: of the file that has the function, from the list; "" for none.
-        function: a function that is there already, in place of what `text` names.
     """
 
     text: str
     path: str = "campaign"
     digest: str = ""
-    function: Callable[..., Any] | None = field(default=None, compare=False)
 
     @property
     def file(self) -> Path | None:
@@ -60,18 +60,15 @@ class OwnModel:
     def plain(self) -> dict[str, str]:
         """The model as plain values, for the head of a list."""
         file = self.file
-        if self.function is not None and file is None:
-            raise self._wrong("is a function that no file has", "an expression, or FILE.py:FUNCTION")
         return {"model": self.text} | ({} if file is None else {"model_sha256": _digest(self._text(file))})
 
     def check(self) -> None:
         """ConfigError if the function cannot be loaded, or is not the one that a list was made for."""
-        if self.file is not None and self.function is None:
-            self._loaded()
+        _ = self.function
 
     def of(self, words: Bits, masks: Bits, bit: Any, seeds: Any) -> Bits:
         """What becomes of words uint32 [fault] under masks, each of which is one run of bits."""
-        low = np.bitwise_count((masks & (~masks + np.uint32(1))) - np.uint32(1)).astype(np.int64)
+        low = lowest(masks).astype(np.int64)
         width = np.bitwise_count(masks).astype(np.int64)
         bits = (words.astype(np.int64) & masks.astype(np.int64)) >> low
         random = (seeds >> np.uint64(32)).astype(np.int64) & ((np.int64(1) << width) - 1)
@@ -80,14 +77,14 @@ class OwnModel:
         return ((found & ((np.int64(1) << width) - 1)) << low).astype(np.uint32)
 
     def _computed(self, values: dict[str, NDArray[np.int64]]) -> Any:
-        if self.file is None and self.function is None:
+        function = self.function
+        if function is None:
             try:
                 return evaluate(self.text, values)
             except ExpectationError as error:
                 raise self._wrong(
                     error.reason, f"an expression of {', '.join(NAMES)}, such as bits ^ (1 << bit)"
                 ) from None
-        function = self.function or self._loaded()
         try:
             arguments = inspect.signature(function).parameters.values()
         except (TypeError, ValueError):  # of a builtin
@@ -113,15 +110,17 @@ class OwnModel:
             raise self._wrong(f"gives {list(array.shape)} numbers for {count} faults", legal)
         return np.broadcast_to(array.astype(np.int64), (count,))
 
-    def _loaded(self) -> Callable[..., Any]:
+    @cached_property
+    def function(self) -> Callable[..., Any] | None:
+        """The function of the file; None for an expression. ConfigError if it cannot be loaded, or is not the one that
+        a list was made for."""
         file = self.file
-        assert file is not None
+        if file is None:
+            return None
         text, name = self._text(file), self.text.rpartition(":")[2]
         if self.digest and _digest(text) != self.digest:
             raise self._wrong(f"{file} has changed since the list was made", "the same file, or a new list")
-        function = function_of(text, str(file), name, _LEGAL)
-        object.__setattr__(self, "function", function)
-        return function
+        return function_of(text, str(file), name, _LEGAL)
 
     def _text(self, file: Path) -> str:
         try:

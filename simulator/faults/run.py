@@ -181,11 +181,8 @@ class Job:
         about = self.found.about["subject"], self.subject.policy, self.found.about.get("groups", "[]")
         looks = self.judgement.as_text(), self.detect.as_text()
         key = json.dumps([*about, str(self.found.path), *looks, _kept(self.found)])
-        _made[key] = (
-            self.subject,
-            self.judgement,
-            self.detect,
-        )  # for this process, and for those that are forked from it
+        # for this process, and for those that are forked from it
+        _made[key] = self.subject, self.judgement, self.detect
         with closing(worked(work, key, self._tasks(missing), workers, cluster, len(missing), tell)) as results:
             for number, text in results:
                 self.parts.keep(number, text)

@@ -33,7 +33,6 @@ KEYS: Mapping[str, str] = {
     "ctas": "CTAs",
     "time": "dynamic instructions of the warp, or cycles",
 }
-ROLES = ("selector", "scale", "descriptor", "address", "source", "destination")
 _LINES = re.compile(r"[0-9]+(\.\.[0-9]+)?")
 _NAMES = ("op", "role", "register", "buffer", "source")  # whose values are words and no numbers
 OF_PROGRAMS = ("line", "source", "register", "warps", "ctas", "time")

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from isa.types import Bits
 from simulator.execute.cta_state import CtaState
+from simulator.faults.group import STUCK
 from simulator.faults.models import BY_NAME, LOST, OWN, Model, OwnModels, bits_of, own_bits
 from simulator.faults.patterns import Pattern
 from simulator.faults.spread import Places, Site, places
@@ -32,7 +33,7 @@ from simulator.faults.unit.sites import UNIT_SITES
 FOREVER = np.iinfo(np.int64).max
 Numbers = NDArray[np.int64]
 _NONE: OwnModels = MappingProxyType({})
-_HELD = [MODELS.index(name) for name in ("stuck0", "stuck1")]
+_HELD = [MODELS.index(name) for name in STUCK]
 _STRETCHED = [MODELS.index("selector")]  # of the whole run where no time is given
 _UNITS = [SITES.index(name) for name in UNIT_SITES]
 

@@ -32,6 +32,7 @@ from simulator.faults.aim.executed import Static
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import Faults
+from simulator.faults.targets.differences import Changes
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launches.golden import STEPS, TURNS, Golden, watched
 from simulator.faults.targets.launches.outputs import OutputPlace, output_places, stored_bytes
@@ -373,7 +374,7 @@ class LaunchTarget(RunningTarget):
         observed = Observed(got, seen, stopped, _flags(one.refused for one in found))
         golden = np.broadcast_to(self.stored.golden_matrix[rows], got.shape)
         whole = Whole(rows, self.stored.golden_matrix)
-        read = _Changes(changed, np.ones_like(changed))
+        read = Changes(changed, np.ones_like(changed))
         judge(results, read, observed, golden, self.stored.element, self.policy, whole)
         corrupt = results["outcome"] == outcomes.SDC
         results["first_row"][corrupt] = rows[results["first_row"][corrupt]]
@@ -384,11 +385,3 @@ _NONE = np.zeros(0, np.int64), np.zeros(0, np.uint8)
 
 def _flags(values: Iterable[bool]) -> NDArray[np.bool_]:
     return np.array(list(values), np.bool_)
-
-
-@dataclass(frozen=True)
-class _Changes:
-    """Whether faults changed anything, and whether something that is read was changed."""
-
-    changed: NDArray[np.bool_]
-    read: NDArray[np.bool_]
