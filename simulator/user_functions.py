@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from simulator.errors import ConfigError
 
 
+@lru_cache(maxsize=8)
 def function_of(source: str, path: str, name: str, legal: str) -> Callable[..., Any]:
     """A function of a file's text; `np` is there without an import.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_args
 
@@ -59,6 +60,7 @@ class Campaign:
     subject: FaultTarget
     groups: tuple[Group, ...]
 
+    @cached_property
     def populations(self) -> list[Population]:
         """For each group, the population of every fault that it could have. ConfigError for a site that the target does
         not have."""
@@ -93,7 +95,7 @@ class Campaign:
 
     def counts(self) -> list[tuple[int, int]]:
         """For each group, how many faults are injected and how many there are to choose from."""
-        sizes = [one.size for one in self.populations()]
+        sizes = [one.size for one in self.populations]
         return [(self._wanted(group, size), size) for group, size in zip(self.groups, sizes, strict=True)]
 
     def _wanted(self, group: Group, size: int) -> int:
@@ -108,7 +110,7 @@ class Campaign:
     def faults(self) -> Iterator[Faults]:
         """The faults of the campaign, in blocks: group after group, each in the order of its population."""
         first = 0
-        for number, (group, one) in enumerate(zip(self.groups, self.populations(), strict=True)):
+        for number, (group, one) in enumerate(zip(self.groups, self.populations, strict=True)):
             injected = self._wanted(group, one.size)
             index = self._sample(number, one.size, injected)
             for start in range(0, injected, BLOCK):

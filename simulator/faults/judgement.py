@@ -19,7 +19,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +116,6 @@ def tolerable(expression: str, results: Results) -> Mask:
     return found
 
 
-@lru_cache(maxsize=4)
 def _critical(source: str, path: str) -> Function:
     """The function that a file defines; ConfigError if the file cannot be run, or has none."""
     return function_of(source, path, "critical", _FUNCTION)

@@ -131,7 +131,7 @@ _SELECTED = [
 @pytest.mark.parametrize(("keys", "words"), _SELECTED)
 def test_keys_that_mean_nothing_together(keys: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        read_campaign(BUG0, keys).populations()
+        _ = read_campaign(BUG0, keys).populations
     assert words in str(caught.value)
 
 
