@@ -50,7 +50,7 @@ def test_archives_are_small_and_whole(archives: list[Path]) -> None:
     assert {"README.md", "CITATION.cff", "SECURITY.md", "CHANGELOG.md", "docs/kernels.md"} <= sources
     for name in DATA:
         assert any(each.startswith(f"simulator/data/lessons/{name}") for each in names), name
-    assert not any("golden" in each or each.startswith("tests/") for each in names)
+    assert not any("/golden/" in each or each.startswith("tests/") for each in names)
 
 
 @exhaustive
