@@ -23,6 +23,10 @@ def add_group(parser: argparse.ArgumentParser) -> None:
         "--model", metavar="MODEL", help="a model of one's own: 'bits ^ (1 << bit)', or FILE.py:FUNCTION"
     )
     group.add_argument("--faults", type=positive, metavar="N", help="how many to draw (default all)")
+    group.add_argument(
+        "--importance", metavar="EXPRESSION", help="draw in proportion to it: weight, or 'where(bit > 22, 10, 1)'"
+    )
+    group.add_argument("--strata", metavar="EXPRESSION", help="draw of each of its values its part: bit, or lane // 4")
     group.add_argument("--at", metavar="TIME", help="a dynamic instruction, any, or intervals")
     group.add_argument("--target", help="the chip, such as sm_90a")
     group.add_argument("--seed", type=int, help="the campaign's seed")
@@ -30,7 +34,7 @@ def add_group(parser: argparse.ArgumentParser) -> None:
 
 def keys_of(options: argparse.Namespace) -> dict[str, Any]:
     """The keys that the options stand for."""
-    names = ("where", "site", "kind", "model", "at", "target")
+    names = ("where", "site", "kind", "model", "at", "target", "importance", "strata")
     keys = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.faults is not None:
         keys["count"] = options.faults

@@ -4,7 +4,7 @@ faults. docs/faults.md lists the tables, keys and kinds of fault."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,13 +21,13 @@ from simulator.faults.groups import equip, plain, read_groups, subject_tables, w
 from simulator.faults.models import OWN, own_bits
 from simulator.faults.moments import aims, blocks_of
 from simulator.faults.population import drawn, population
-from simulator.faults.table import BLOCK, CHECK, COLUMNS, DEFAULTS, Faults, seeds
+from simulator.faults.sampling import sample, wanted
+from simulator.faults.table import BLOCK, CHECK, COLUMNS, DEFAULTS, Faults
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.subjects import PROGRAMS, make
 from simulator.faults.targets.target import FaultTarget
 from simulator.resources import folder
-from simulator.statistics import sample_size
 from simulator.toml_tables import Between, Choice, read_toml
 from simulator.version import __version__
 
@@ -96,26 +96,25 @@ class Campaign:
     def counts(self) -> list[tuple[int, int]]:
         """For each group, how many faults are injected and how many there are to choose from."""
         sizes = [one.size for one in self.populations]
-        return [(self._wanted(group, size), size) for group, size in zip(self.groups, sizes, strict=True)]
+        return [(self._named(wanted, group, size), size) for group, size in zip(self.groups, sizes, strict=True)]
 
-    def _wanted(self, group: Group, size: int) -> int:
-        """How many faults of a group are injected, of the `size` that there are."""
-        if group.margin:
-            return sample_size(size, group.margin, group.confidence)
-        if group.count > size:
-            legal = f"at most {size:,}, or no count for all"
-            self._fail(f"{group.name}.count", f"{group.count:,} of {size:,} faults", legal)
-        return group.count or size
+    def _named(self, function: Callable[..., Any], group: Group, *arguments: Any) -> Any:
+        """What a function gives for a group; its ConfigError names the file."""
+        try:
+            return function(group, *arguments)
+        except ConfigError as error:
+            self._fail(error.key, error.reason, error.legal)
 
     def faults(self) -> Iterator[Faults]:
         """The faults of the campaign, in blocks: group after group, each in the order of its population."""
         first = 0
         for number, (group, one) in enumerate(zip(self.groups, self.populations, strict=True)):
-            injected = self._wanted(group, one.size)
-            index = self._sample(number, one.size, injected)
+            injected = self._named(wanted, group, one.size)
+            index, factors = self._named(sample, group, one, number, self.seed)
             for start in range(0, injected, BLOCK):
                 part = np.arange(start, min(start + BLOCK, injected)) if index is None else index[start : start + BLOCK]
                 rows = one.make(part)
+                rows["weight"] *= 1.0 if factors is None else factors[start : start + BLOCK]
                 rows["id"] = first + start + np.arange(len(part))
                 rows["group"] = number
                 if group.clock == "cycle" and isinstance(self.subject, ProgramTarget) and not aims(group):
@@ -125,14 +124,6 @@ class Campaign:
                 yield rows
             first += injected
 
-    def _sample(self, number: int, size: int, injected: int) -> Any:
-        """Indices into a population, drawn without repetition, in ascending order; None if every fault is taken."""
-        if injected == size:
-            return None
-        entropy = int(seeds(self.seed, np.array([-1 - number]))[0])
-        chosen = np.random.Generator(np.random.Philox(entropy)).choice(size, injected, replace=False, shuffle=False)
-        return np.sort(chosen)
-
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the campaign's list: those that its groups need, and the check of each row."""
@@ -141,7 +132,7 @@ class Campaign:
             "span": any(group.along or group.kind == "pattern" for group in self.groups),
             "period": any(group.period for group in self.groups),
             "duty": any(group.period for group in self.groups),
-            "weight": any(group.at == "intervals" for group in self.groups),
+            "weight": any(group.at == "intervals" or group.importance or group.strata for group in self.groups),
         }
         return (*COLUMNS, *(name for name in DEFAULTS if needed[name]), CHECK)
 

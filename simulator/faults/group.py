@@ -38,6 +38,8 @@ class Group:
         adjacent: whether these bits are neighbours.
         codes: which values of codes are written, see `code_values`.
         count: how many faults to draw; 0 takes every one.
+        importance: draw faults with a probability in proportion to this expression (`simulator.faults.sampling`).
+        strata: an expression; faults of equal values are a stratum, which has its part of the sample.
         margin, confidence: draw as many faults as an interval of this half width needs; with margin 0, `count` decides.
         at, until: when, for programs: dynamic instructions of the warp, or cycles if `clock` is "cycle"; -1 is the
             whole run. "any" stands for each of the warp's own; "intervals" for one in each interval between two uses of
@@ -63,6 +65,8 @@ class Group:
     adjacent: bool = False
     codes: Annotated[str, Choice(CODES)] = "undefined"
     count: Annotated[int, Between(0, 1 << 62)] = 0
+    importance: str = ""
+    strata: str = ""
     margin: Annotated[float, Between(0, 1, exclusive=True)] = 0.0
     confidence: Annotated[float, Between(0, 1, exclusive=True)] = 0.95
     at: _Time | tuple[_Time, ...] | Annotated[str, Choice(("any", "intervals"))] = -1

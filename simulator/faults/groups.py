@@ -21,6 +21,7 @@ from simulator.resources import folder
 from simulator.toml_tables import Tables
 
 _OPCODES = ("mma", "tcgen05.mma")
+DRAWN = ("importance", "strata")  # keys that say how a sample is drawn
 _END = 1 << 62  # behind every instruction: until when a fault is held that would else strike once
 _KIND_OF = {"model": "own", "patterns": "pattern", "constant": "constant", "low": "random", "high": "random"}
 """Keys that mean something for one kind alone."""
@@ -42,7 +43,9 @@ def read_groups(tables: Tables, target: FaultTarget) -> tuple[Group, ...]:
 
 def plain(group: Group, path: str) -> dict[str, Any]:
     """What the model of a group needs beside the rows of a list, as plain values: `equip` reads them."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {key: value for key in DRAWN if (value := getattr(group, key))}
+    if found and group.at == "intervals":
+        found["at"] = group.at  # weights that are times, too: they do not add up to the population
     if group.kind == "own":
         found |= OwnModel(group.model, path).plain()
     if group.listed:
@@ -136,6 +139,9 @@ def _check_kind(tables: Tables, place: str, row: Mapping[str, Any], group: Group
     if group.count and group.margin:
         legal = "a count, or margin and confidence, or neither for every fault"
         tables.fail(f"{place}.count", "is given with a margin", legal)
+    for key in DRAWN:
+        if getattr(group, key) and not group.count and not group.margin:
+            tables.fail(f"{place}.{key}", "of a group that injects every fault", "beside count")
     if group.kind == "word" and not group.count:
         tables.fail(f"{place}.count", "is missing: random words have no end", "how many")
     if group.kind in ENDLESS and not group.count:

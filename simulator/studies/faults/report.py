@@ -47,8 +47,7 @@ PLAIN = Asked()
 
 def _shown(summary: Summary) -> list[Counts]:
     """The groups to show, and all of them together where it is known how many faults each has."""
-    together = len(summary.groups) > 1 and summary.total.population > 0 and summary.total.uniform
-    return [*summary.groups, *([summary.total] if together else [])]
+    return [*summary.groups, *([summary.total] if len(summary.groups) > 1 and summary.together else [])]
 
 
 def _name(counts: Counts) -> str:

@@ -111,12 +111,14 @@ class Summary:
         about: the head of the file.
         groups: the counts of each group of which there are faults; `total` counts all together.
         left_out: how many faults of the campaign the list does not have: rows were taken out of it.
+        together: whether `total` has estimates of shares: all groups have populations, which weights add up to.
     """
 
     about: dict[str, str]
     groups: list[Counts]
     total: Counts
     left_out: int = 0
+    together: bool = True
 
     def records(self, confidence: float = 0.95) -> list[dict[str, Any]]:
         """One dictionary for each group."""
@@ -198,7 +200,15 @@ def summarise(path: str | Path) -> Summary:
         raise _damaged(path, f"is no file of results ({error})") from None
     if len(there) != len(table) or not there:
         raise _damaged(path, f"has faults of {len(table)} groups, but its head names {len(groups)}")
-    return Summary(about, counts, total, max(filtered, 0))
+    together = not endless and all(
+        counted.uniform or _drawn(groups[number]) for number, counted in zip(there, counts, strict=True)
+    )
+    return Summary(about, counts, total, max(filtered, 0), together)
+
+
+def _drawn(group: dict[str, Any]) -> bool:
+    """Whether the weights of a group's faults come from how they were drawn alone."""
+    return bool(group.get("importance") or group.get("strata")) and "at" not in group
 
 
 def _joined(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
