@@ -123,6 +123,17 @@ def format_of(path: str | None, given: str | None, suffixes: Mapping[str, str]) 
     return given or suffixes[suffix]
 
 
+def written(content: bytes, output: str | None) -> str:
+    """The content as text where it goes to stdout; nothing where it was written to a file."""
+    if output is None:
+        return content.decode()
+    from simulator.files import complete
+
+    with complete(output) as stream:
+        stream.write(content)
+    return ""
+
+
 def check_folders(files: Sequence[str]) -> None:
     """UnreadableError if the folder of a file that is to be written does not exist."""
     for path in files:

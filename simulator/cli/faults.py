@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from isa.errors import FAULT_POLICIES
 from simulator.cli import faults_claims, faults_networks, faults_results, say
-from simulator.cli.answer import Meter, answer, format_of, is_terminal
+from simulator.cli.answer import Meter, answer, format_of, is_terminal, written
 from simulator.cli.config_option import add_config, choose_config
 from simulator.cli.fault_options import add_group, keys_of
 from simulator.cli.verbs import positive
@@ -165,7 +165,10 @@ def _run(options: argparse.Namespace) -> str:
     if options.parquet:
         check_parquet()
     how: dict[str, Any] = {"policy": options.policy or "", "workers": options.workers, "cluster": options.dask}
-    how |= {"judgement": read_judgement(options.tolerate, options.judge), "until": faults_results.until_of(options)}
+    how |= {
+        "judgement": read_judgement(options.tolerate or "", options.judge),
+        "until": faults_results.until_of(options),
+    }
     how["detect"] = read_asked(options.detect)
     start = time.monotonic()
     with Meter() as show:
@@ -207,7 +210,6 @@ def _replay(options: argparse.Namespace) -> str:
 
 
 def _report(options: argparse.Namespace) -> str:
-    from simulator.files import complete
     from simulator.studies.faults import report
     from simulator.studies.faults.summary import summarise
 
@@ -215,12 +217,7 @@ def _report(options: argparse.Namespace) -> str:
     summary = summarise(options.results)
     makers = {"table": report.as_text, "markdown": report.as_markdown, "json": report.as_json, "html": report.as_html}
     asked = report.Asked(options.confidence, options.by_case, options.fit_per_bit)
-    content = makers[format](summary, asked)
-    if options.output is None:
-        return content
-    with complete(options.output) as stream:
-        stream.write(content.encode())
-    return ""
+    return written(makers[format](summary, asked).encode(), options.output)
 
 
 def _forms(options: argparse.Namespace) -> str:

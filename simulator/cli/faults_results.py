@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from simulator.cli.answer import UnreadableError
+from simulator.cli.answer import UnreadableError, written
 
 if TYPE_CHECKING:
     from simulator.faults.sequential import Until
@@ -26,13 +26,20 @@ def share(text: str) -> float:
     return value
 
 
+def expression(text: str) -> str:
+    """An option's expression; nothing is none."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("nothing; legal: an expression such as 'max_rel <= 1e-2'")
+    return text
+
+
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `run`."""
     judged = parser.add_mutually_exclusive_group()
     judged.add_argument(
         "--tolerate",
         metavar="EXPRESSION",
-        default="",
+        type=expression,
         help="corruptions for which it holds are tolerable, all others critical: 'max_rel <= 1e-2 and nonfinite == 0'",
     )
     judged.add_argument(
@@ -52,14 +59,20 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         type=share,
         help="stop when in every group the interval of each outcome is this wide to either side, such as 0.01",
     )
-    parser.add_argument("--confidence", type=share, default=0.95, help="of --until-margin (default 0.95)")
+    parser.add_argument("--confidence", type=share, help="of --until-margin (default 0.95)")
 
 
 def until_of(options: argparse.Namespace) -> Until | None:
     """When a run is to stop; None for at the end."""
     from simulator.faults.sequential import Until
 
-    return None if options.until_margin is None else Until(options.until_margin, options.confidence)
+    if options.until_margin is not None:
+        return Until(options.until_margin, options.confidence or 0.95)
+    if options.confidence is not None:
+        raise UnreadableError(
+            "--confidence without --until-margin", "both; of the report's intervals: report --confidence"
+        )
+    return None
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -98,17 +111,11 @@ def add_actions(actions: Any) -> None:
 
 def compare(options: argparse.Namespace) -> str:
     """Compares two files of results."""
-    from simulator.files import complete
     from simulator.studies.faults import compare as comparison
 
     first, second = options.results
     found = comparison.compare(first, second, options.confidence)
-    text = comparison.as_text(found, options.format)
-    if options.output is None:
-        return text
-    with complete(options.output) as stream:
-        stream.write(text.encode())
-    return ""
+    return written(comparison.as_text(found, options.format).encode(), options.output)
 
 
 def plot(options: argparse.Namespace) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from simulator.cli.answer import UnreadableError, answer, format_of
+from simulator.cli.answer import UnreadableError, answer, format_of, written
 
 DESCRIPTION = """\
 Runs a trace or a captured launch, and shows which columns and lanes of Tensor Memory hold D, A, metadata and scale
@@ -59,8 +59,6 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _tmem(options: argparse.Namespace) -> str:
-    from simulator.files import complete
-
     format = format_of(options.output, options.format, _SUFFIXES)
     if format in ("png", "pdf") and options.output is None:
         raise UnreadableError(f"--format {format} needs a file", f"--output NAME.{format}")
@@ -68,12 +66,7 @@ def _tmem(options: argparse.Namespace) -> str:
         raise UnreadableError(f"--palette says nothing of a {format}", f"a picture: {', '.join(_PICTURES)}")
     if options.cta is not None and not options.target.endswith(".json"):
         raise UnreadableError("--cta with a trace, whose CTAs are all shown", "a captured launch: NAME.json")
-    content = _content(options, format)
-    if options.output is None:
-        return content.decode()
-    with complete(options.output) as stream:
-        stream.write(content)
-    return ""
+    return written(_content(options, format), options.output)
 
 
 def _content(options: argparse.Namespace, format: str) -> bytes:

@@ -17,6 +17,7 @@ Files of results have the same shape and more columns.
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -228,11 +229,12 @@ def _parsed(found: FaultList, lines: list[str], line: int) -> Faults:
                 faults[name] = _numbers(name, column)
         wrong = CHECK in found.columns and any(checksum(text[:-9]) != text[-8:] for text in lines)
         wrong = wrong or not np.isfinite(faults["weight"]).all() or bool((faults["weight"] < 0).any())
+        wrong = wrong or bool((faults["group"] >= _groups(found)).any())
         problem = "a value that is none" if wrong else ""
     except (ValueError, KeyError, OverflowError) as error:
         problem = str(error)
     if problem:
-        problems = ((number, said) for number, text in enumerate(lines) if (said := _problem(found.columns, text)))
+        problems = ((number, said) for number, text in enumerate(lines) if (said := _problem(found, text)))
         number, said = next(problems, (0, f"rows that are none ({problem})"))
         raise TraceError(str(found.path), line + number, 1, said, "a row as 'tcsim faults list' writes it")
     return faults
@@ -248,12 +250,17 @@ def _numbers(name: str, column: Iterable[str]) -> Sequence[float]:
     return [int(text, base) for text in column]
 
 
-def _problem(columns: Sequence[str], line: str) -> str:
+def _groups(found: FaultList) -> int:
+    """How many groups the head of a file names; as many as a row can say where it names none."""
+    return len(json.loads(found.about["groups"])) if "groups" in found.about else 1 << 16
+
+
+def _problem(found: FaultList, line: str) -> str:
     """What is wrong with a row; empty for nothing."""
     row = line.split(",")
-    if len(row) != len(columns):
-        return f"{len(row)} columns in place of {len(columns)}"
-    for name, text in zip(columns, row, strict=True):
+    if len(row) != len(found.columns):
+        return f"{len(row)} columns in place of {len(found.columns)}"
+    for name, text in zip(found.columns, row, strict=True):
         if name == CHECK:
             right = checksum(line[: -len(text) - 1])
             return "" if text == right else f"the check of the row is {text!r}, of what stands there it is {right}"
@@ -264,6 +271,8 @@ def _problem(columns: Sequence[str], line: str) -> str:
         low, high = _limits(name)
         if not low <= value <= high:
             return f"{name} is {text}, beyond {low} to {high}"
+        if name == "group" and value >= _groups(found):
+            return f"group is {text}, of {_groups(found)} that the head names (from 0)"
     return ""
 
 
