@@ -97,8 +97,9 @@ class Parts:
                 spoilt += 1
         return spoilt
 
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:06}.{self.suffix}"
+    def _path(self, number: int, piece: int | None = None) -> Path:
+        name = f"{number:06}" if piece is None else f"{number:06}-{piece:06}"
+        return self.folder / f"{name}.{self.suffix}"
 
     @staticmethod
     def _read(path: Path) -> bytes | None:
@@ -117,15 +118,21 @@ class Parts:
         there = {path.name for path in self.folder.glob(f"*.{self.suffix}")}
         return [number for number in range(self.count) if self._path(number).name not in there]
 
-    def keep(self, number: int, lines: bytes) -> None:
-        """Stores the lines of a block that is done."""
+    def keep(self, number: int, lines: bytes, piece: int | None = None) -> None:
+        """Stores the lines of a block that is done, or of a piece of it."""
         head = {"rows": lines.count(b"\n"), "sha256": hashlib.sha256(lines).hexdigest()}
-        with complete(self._path(number)) as stream:
+        with complete(self._path(number, piece)) as stream:
             stream.write(json.dumps(head).encode() + b"\n" + lines)
 
-    def read(self, number: int) -> bytes | None:
-        """The lines of a part; None if it has not been done, or was spoilt."""
-        return self._read(self._path(number)) if self._path(number).is_file() else None
+    def read(self, number: int, piece: int | None = None) -> bytes | None:
+        """The lines of a part, or of a piece of it; None if it has not been done, or was spoilt."""
+        path = self._path(number, piece)
+        return self._read(path) if path.is_file() else None
+
+    def drop_pieces(self, number: int) -> None:
+        """Removes the pieces of a part."""
+        for path in self.folder.glob(f"{number:06}-*.{self.suffix}"):
+            path.unlink()
 
     def whole(self, number: int) -> bytes:
         """The lines of a part that has been done; ConfigError if it was spoilt meanwhile."""

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from simulator.faults.detectors.asked import NOTHING, OF_RESULTS, Asked
 from simulator.faults.groups import equip
 from simulator.faults.judgement import Judgement
 from simulator.faults.outcomes import Results
+from simulator.faults.pieces import Pieces
 from simulator.faults.results import RESULTS
 from simulator.faults.sequential import Order, Until, merged, stopped_at
 from simulator.faults.table import BLOCK, CHECK, COLUMNS, FaultList, Faults, write_head
@@ -169,10 +171,11 @@ class Job:
     def inject(self, workers: int, cluster: str, progress: Progress) -> int:
         """Injects the faults whose parts are missing; returns how many parts make up the results."""
         missing = self.parts.missing
-        done = self.found.rows - sum(len(self.rows(number)) for number in missing)
+        before = self.found.rows - sum(len(self.rows(number)) for number in missing)
+        pieces = Pieces(self.parts, self.subject.by_itself, before)
 
         def tell() -> None:
-            progress(done, self.found.rows, FAULTS)
+            progress(pieces.done, self.found.rows, FAULTS)
 
         tell()
         count = self._stopped()
@@ -183,10 +186,11 @@ class Job:
         key = json.dumps([*about, str(self.found.path), *looks, _kept(self.found)])
         # for this process, and for those that are forked from it
         _made[key] = self.subject, self.judgement, self.detect
-        with closing(worked(work, key, self._tasks(missing), workers, cluster, len(missing), tell)) as results:
-            for number, text in results:
-                self.parts.keep(number, text)
-                done += len(self.rows(number))
+        tasks = chain.from_iterable(starmap(pieces.tasks, self._faults(missing)))
+        most = self.found.rows if self.subject.when else len(missing)
+        with closing(worked(work, key, tasks, workers, cluster, most, tell)) as results:
+            for task, text in results:
+                pieces.take(task, text)
                 tell()
                 count = self._stopped()
                 if count is not None:
@@ -197,7 +201,7 @@ class Job:
         """After how many parts the run stops, if they are there and it does."""
         return None if self.order is None else stopped_at(self.order, self.parts)
 
-    def _tasks(self, missing: list[int]) -> Iterator[tuple[int, Faults]]:
+    def _faults(self, missing: list[int]) -> Iterator[tuple[int, Faults]]:
         """The faults of the parts, with their numbers."""
         if self.order is not None:
             for number in missing:

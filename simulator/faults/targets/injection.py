@@ -38,6 +38,16 @@ _STRETCHED = [MODELS.index("selector")]  # of the whole run where no time is giv
 _UNITS = [SITES.index(name) for name in UNIT_SITES]
 
 
+def simple(faults: Faults) -> NDArray[np.bool_]:
+    """Whether faults are simple, bool [fault] (of one row: one): steady, and in a word that something stores."""
+    return steady(faults) & ~np.isin(faults["site"], _UNITS)
+
+
+def steady(faults: Faults) -> NDArray[np.bool_]:
+    """Whether faults have one place each, and are there all the time from their first instruction to their last."""
+    return np.asarray((faults["along"] == 0) & (faults["period"] == 0) & (faults["model"] != LOST))
+
+
 class Target(Protocol):
     """What an injection needs to know of its target."""
 
@@ -120,9 +130,8 @@ class FaultInjection:
 
     @property
     def simple(self) -> bool:
-        """Whether it has one place, and is there all the time from its first instruction to its last."""
-        once = not self.row["period"] and self.model != "lost" and self.site not in UNIT_SITES
-        return not self.row["along"] and bool(once)
+        """Whether the fault is simple."""
+        return bool(simple(self.row))
 
     @property
     def lasting(self) -> bool:
@@ -215,9 +224,8 @@ class Injections(NamedTuple):
 
     @property
     def simple(self) -> NDArray[np.bool_]:
-        """Whether each fault has one place, and is there all the time from its first instruction to its last."""
-        faults = self.faults
-        return np.asarray((faults["along"] == 0) & (faults["period"] == 0) & (faults["model"] != LOST))
+        """Whether each fault is simple."""
+        return simple(self.faults)
 
     def some(self, index: Any) -> Injections:
         """Some of the faults."""

@@ -33,7 +33,7 @@ from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import Faults
 from simulator.faults.targets.differences import Changes
-from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.injection import FaultInjection, simple
 from simulator.faults.targets.launches.golden import STEPS, TURNS, Golden, watched
 from simulator.faults.targets.launches.outputs import OutputPlace, output_places, stored_bytes
 from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launched, sequences
@@ -100,6 +100,10 @@ class LaunchTarget(RunningTarget):
     def batch(self) -> int:  # type: ignore[override] # a constant of other targets
         """How many faults are about as fast together as any number of them."""
         return 1 if self.copies is None else _TOGETHER
+
+    def by_itself(self, faults: Faults) -> NDArray[np.bool_]:
+        """Which faults are a launch each."""
+        return ~simple(faults) | (self.copies is None)
 
     # What there is
 

@@ -37,7 +37,7 @@ from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.differences import Changes, Differences
-from simulator.faults.targets.injection import FaultInjection, Injections, words_of
+from simulator.faults.targets.injection import FaultInjection, Injections, simple, words_of
 from simulator.faults.targets.lockstep import COPIES, LockstepRuns
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.single_run import STOPS, Run, SingleRun
@@ -109,6 +109,10 @@ class ProgramTarget(RunningTarget):
     def most(self) -> int:
         """A few seconds' faults: many where runs are made together."""
         return 2 * self.batch if self._together else _ALONE
+
+    def by_itself(self, faults: Faults) -> NDArray[np.bool_]:
+        """Which faults are a run each."""
+        return ~simple(faults) | (not self._together)
 
     @property
     def rule(self) -> str:
@@ -322,7 +326,7 @@ class ProgramTarget(RunningTarget):
         legal = (injections.site != SITES.index("selector")) | np.isin(
             injections.faults["value"], self.layout.selectors
         )
-        legal &= injections.simple & ~np.isin(injections.site, [SITES.index(name) for name in UNIT_SITES])
+        legal &= injections.simple
         alone, left = [numbers[~legal[numbers]]], numbers[legal[numbers]]
         left = left[np.argsort(injections.first[left], kind="stable")]
         while len(left):

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.errors import FAULT_POLICIES
 from isa.types import Bits, ElementType
@@ -78,6 +79,10 @@ class FaultTarget(ABC):
     def most(self) -> int:
         """How many faults may become a part of a run, so that what is lost when the run is killed is a few seconds'."""
         return BLOCK
+
+    def by_itself(self, faults: Faults) -> NDArray[np.bool_]:
+        """Which faults are a run each, bool [fault]; the others are looked at together."""
+        return np.zeros(len(faults), np.bool_)
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from isa.tensor_memory.address import COLUMNS
 from simulator.faults.table import SITES
-from simulator.faults.targets.injection import Injections
+from simulator.faults.targets.injection import Injections, steady
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.simulation.liveness import Golden, Uses
 
@@ -58,7 +58,7 @@ def _unread(program: Watched, warp: int, site: str, faults: Injections) -> Mask:
     """The same for faults of one site that one warp's instructions time."""
     count, first, last = program.instructions(warp), faults.first, faults.last
     late = first > count
-    return np.asarray(late | faults.simple & ~_read(program, warp, site, faults, first, last, count))
+    return np.asarray(late | steady(faults.faults) & ~_read(program, warp, site, faults, first, last, count))
 
 
 def _read(

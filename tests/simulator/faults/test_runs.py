@@ -20,6 +20,7 @@ from simulator.faults import MmaTarget
 from simulator.faults.run import FAULTS, part_rows, run_list, subject_of
 from simulator.faults.table import BLOCK, read_head
 from simulator.files import OverwriteError
+from simulator.progress import Progress
 from simulator.resources import folder
 from simulator.studies.faults import forms
 from tests.support.paths import ROOT
@@ -161,6 +162,43 @@ def test_a_killed_run_goes_on(listed: Path, tmp_path: Path, tcsim: Tcsim) -> Non
     assert f"{rows:,} of them from an earlier run; 1 part of it was damaged, and was done again" in err
     assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert not parts.exists()
+
+
+def test_a_killed_run_of_slow_faults_loses_a_few(tmp_path: Path, tcsim: Tcsim) -> None:
+    """Faults of the unit are a run of the trace each: what was done of their part is kept; the rows are the same."""
+    (tmp_path / "slow.toml").write_text(
+        '[subject]\ntrace = "digits/f16"\n[[faults]]\nsite = "registers"\nkind = "flip"\nat = "any"\ncount = 40\n'
+        '[[faults]]\nsite = "mux"\nkind = "stuck1"\ncount = 14\n[[faults]]\nsite = "registers"\nkind = "flip"\n'
+        'at = "any"\nalong = "words"\nspan = 2\ncount = 3\n'
+    )
+    listed, whole, output = (tmp_path / name for name in ("list.csv", "whole.csv", "killed.csv"))
+    assert tcsim("faults", "list", tmp_path / "slow.toml", "--output", listed)[0] == 0
+    parts = tmp_path / "killed.csv.parts"
+    found = read_head(listed)
+    assert run_list(found, whole).resumed == 0
+    with pytest.raises(KeyboardInterrupt):
+        run_list(found, output, progress=_stop_at(50))
+    kept = sorted(path.name for path in parts.glob("*.csv"))
+    assert kept == [f"000000-00000{piece}.csv" for piece in range(4)]  # 40 together, then 4 each
+    first = (parts / kept[1]).read_bytes()
+    (parts / kept[1]).write_bytes(first[:-3])
+    told: list[int] = []
+    run_list(found, output, progress=lambda done, count, what: told.append(done) if what == FAULTS else None)
+    assert output.read_bytes() == whole.read_bytes()
+    assert list(dict.fromkeys(told)) == [0, 52, 56, 57]  # one of the pieces was damaged
+    assert run_list(found, tmp_path / "two.csv", workers=2).injected == 57
+    assert (tmp_path / "two.csv").read_bytes() == whole.read_bytes()
+    assert not parts.exists()
+
+
+def _stop_at(faults: int) -> Progress:
+    """Stops a run, as Ctrl-C does, when more than so many faults are done."""
+
+    def stop(done: int, count: int, what: str) -> None:
+        if done > faults:
+            raise KeyboardInterrupt
+
+    return stop
 
 
 def test_one_process_does_not_race_with_itself(tmp_path: Path, tcsim: Tcsim) -> None:
