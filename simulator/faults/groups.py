@@ -9,11 +9,13 @@ from typing import Any
 
 from isa import IsaError
 from simulator.errors import ConfigError, Error
-from simulator.faults.aim.selection import OF_PROGRAMS, Selection, begins, read_selection
+from simulator.faults.aim.executed import has
+from simulator.faults.aim.selection import OF_INSTRUCTIONS, OF_PROGRAMS, Selection, begins, read_selection
 from simulator.faults.group import ENDLESS, STUCK, Group
 from simulator.faults.moments import need_config
 from simulator.faults.own import OwnModel
 from simulator.faults.patterns import Pattern, listed, read_patterns
+from simulator.faults.targets.register_sites import REGISTER_SITES
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.target import FaultTarget
 from simulator.faults.unit.sites import UNIT_SITES
@@ -156,10 +158,14 @@ def _check_kind(tables: Tables, place: str, row: Mapping[str, Any], group: Group
 
 
 def _site(tables: Tables, place: str, selection: Selection, target: FaultTarget) -> str:
-    """The site that a selection names by its role."""
+    """The site that a selection names by its role; of programs, the first site of registers that has what it
+    selects."""
     roles = [value for term in selection.of("role") if not term.unequal for value in term.values]
     if isinstance(target, RunningTarget):
-        return "selector" if roles == ["selector"] and "selector" in target.sites else "registers"
+        if roles == ["selector"] and "selector" in target.sites:
+            return "selector"
+        there = (site for site in REGISTER_SITES if site in target.sites and has(selection, target, site))
+        return next(there, "registers") if selection.uses(OF_INSTRUCTIONS) else "registers"
     sites = [site for role in roles for site in target.sites if site == role or site.startswith(f"{role}_")]
     if len(sites) != 1:
         reason = f"is missing, and role={','.join(roles)} is {' and '.join(sites) or 'none'}" if roles else "is missing"

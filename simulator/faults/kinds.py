@@ -40,7 +40,7 @@ def _bits(group: Group, site: Site, model: str) -> Population:
 def _patterns(group: Group, site: Site, masks: Bits, *, whole: bool = False) -> Population:
     """Every one of these patterns of flips in every word. A pattern counts as `live` if it touches a bit that is read
     (with `whole`: if it touches no other), and as `dead` if it touches none."""
-    words = site.words("all")
+    words, masks = site.words("all"), masks[masks & ~np.uint32(site.mask) == 0]
     read = site.live[words[:, 0], words[:, 1]][:, None] & masks[None, :]
     hit = read == masks if whole else read != 0
     pairs = np.argwhere({"live": hit, "dead": read == 0, "all": np.ones_like(hit)}[group.which])

@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 
 from isa.ptx.instruction import register_names
 from simulator.errors import ConfigError
-from simulator.faults.aim.executed import Block, blocks, chosen, operands, selected_warps, selects_nothing
-from simulator.faults.aim.selection import Selection, read_selection
+from simulator.faults.aim.executed import Block, blocks, chosen, selected_warps, selects_nothing
+from simulator.faults.aim.selection import OF_INSTRUCTIONS, Selection, read_selection
 from simulator.faults.group import STUCK, Group
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.register_sites import REGISTER_SITES
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.unit.mapping import SUB_CORES
 from simulator.faults.unit.sites import UNIT_SITES
 
 SHARED_SITES = ("shared", "tmem", "global")  # words that all warps of a CTA, or of the launch, share
-_OF_INSTRUCTIONS = ("op", "role", "line", "source", "register")  # keys that select instructions
 
 
 def aims(group: Group) -> bool:
     """Whether the times of a group are those of selected instructions, or of intervals, and not those of `at`."""
     selection = read_selection(group.where)
-    aimed = selection.uses(_OF_INSTRUCTIONS) and group.site == "registers"
+    aimed = selection.uses(OF_INSTRUCTIONS) and group.site in REGISTER_SITES
     return bool(aimed) or group.at == "intervals"
 
 
@@ -51,24 +51,26 @@ def blocks_of(subject: RunningTarget, group: Group, path: str) -> list[Block]:
         _need(path, group, group.at in (-1, "any"), f"at = {group.at} beside instructions that `where` selects",
               "leave it out: they strike where these instructions are; time=FIRST..LAST narrows it")  # fmt: skip
         clocks = {warp: _cycles(subject, group, warp, path) for warp in warps} if group.clock == "cycle" else {}
-        found = list(blocks(selection, subject, warps, clocks))
+        found = list(blocks(selection, subject, group.site, warps, clocks))
         if not found:
-            raise ConfigError(path, f"faults.{group.name}.where", *selects_nothing(selection, subject, subject.numbers))
+            reason = selects_nothing(selection, subject, group.site, subject.numbers)
+            raise ConfigError(path, f"faults.{group.name}.where", *reason)
         return found
     return [Block(warp, _times(subject, group, warp, path, selection)) for warp in warps]
 
 
 def _check(group: Group, path: str, selection: Selection) -> None:
     """ConfigError for keys of a group that mean nothing for its site, or beside one another."""
-    site, keys = group.site, (*_OF_INSTRUCTIONS, "buffer")
-    legal = {"registers": _OF_INSTRUCTIONS, "selector": ("op", "role", "line", "source"), "global": ("buffer",)}
+    site, keys = group.site, (*OF_INSTRUCTIONS, "buffer")
+    legal = {"selector": ("op", "role", "line", "source"), "global": ("buffer",)}
+    legal |= dict.fromkeys(REGISTER_SITES, OF_INSTRUCTIONS)
     legal |= dict.fromkeys(UNIT_SITES, ("op", "line", "source"))
     wrong = [key for key in selection.uses(keys) if key not in legal.get(site, ())]
     shown = ", ".join((*legal.get(site, ()), "words, lanes, bits, warps, ctas, time"))
     _need(path, group, not wrong, f"where has {wrong and wrong[0]}, which site {site} does not", shown)
     if group.at == "intervals":
-        _need(path, group, site == "registers", f"at = 'intervals' of site {site}", "registers")
-        wrong = selection.uses((*_OF_INSTRUCTIONS, "time"))
+        _need(path, group, site in REGISTER_SITES, f"at = 'intervals' of site {site}", ", ".join(REGISTER_SITES))
+        wrong = selection.uses((*OF_INSTRUCTIONS, "time"))
         reason = f"at = 'intervals' beside {wrong and wrong[0]}, which selects times"
         _need(path, group, not wrong, reason, "words, lanes, bits, warps, ctas")
         _need(path, group, not group.period, "at = 'intervals' with a period", "one of them")
@@ -149,12 +151,12 @@ def _intervals(subject: RunningTarget, group: Group, warp: int, path: str) -> It
     for item in np.unique(order).tolist():
         if item not in statics:
             continue
-        times, instruction = np.flatnonzero(order == item), statics[item].instruction
-        for _, operand, output in operands(instruction):
-            if not output or instruction.guard is None:
-                for word in subject.register_words(register_names(operand)):
+        times, static = np.flatnonzero(order == item), statics[item]
+        for _, operand, output in static.operands:
+            if not output or not static.guarded:
+                for word in subject.register_words(register_names(operand), group.site):
                     uses.setdefault(word, []).append(times)
-    words, _ = subject.sites["registers"].live.shape
+    words, _ = subject.sites[group.site].live.shape
     for word in range(words):
         ends = np.unique(np.concatenate([*uses.get(word, []), np.array([len(order)])]))
         lengths = np.diff(clock[ends], prepend=0)

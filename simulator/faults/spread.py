@@ -57,6 +57,7 @@ class Site:
         models: the fault models that these words can have.
         operand: the operand whose elements they hold; None for words that belong to none.
         element: the type of these elements.
+        size: how many bits of a word there are, the lowest ones.
     """
 
     name: str
@@ -65,11 +66,18 @@ class Site:
     models: tuple[str, ...] = OPERAND_MODELS
     operand: Operand | None = None
     element: ElementType | None = None
+    size: int = 32
+
+    @property
+    def mask(self) -> int:
+        """The bits of a word that there are."""
+        return (1 << self.size) - 1
 
     def bits(self, where: str) -> Indices:
         """The place (word, lane, bit) of every bit, int64 [n, 3]: of the bits that are read ("live"), of the others
         ("dead"), or of all."""
-        masks = {"live": self.live, "dead": ~self.live, "all": np.full_like(self.live, 0xFFFFFFFF)}[where]
+        there = np.uint32(self.mask)
+        masks = {"live": self.live, "dead": ~self.live & there, "all": np.full_like(self.live, there)}[where]
         set_ = masks[..., None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
         return np.argwhere(set_ == 1)
 
@@ -86,7 +94,7 @@ class Site:
             found = np.unique(np.stack([table[name] for name in ("word", "lane", "low")], axis=1), axis=0)
         else:
             words = self.words("all")
-            lows = np.arange(0, 32, width)
+            lows = np.arange(0, self.size if width <= self.size else 0, width)
             found = np.column_stack([np.repeat(words, len(lows), axis=0), np.tile(lows, len(words))])
         mask = np.uint32((1 << width) - 1) << found[:, 2].astype(np.uint32)
         read = (self.live[found[:, 0], found[:, 1]] & mask) != 0
@@ -95,8 +103,8 @@ class Site:
 
     @property
     def width(self) -> int:
-        """The width of the operand's elements in bits; 32 for words that belong to none."""
-        return 32 if self.operand is None else self.operand.bits
+        """The width of the operand's elements in bits; of words that belong to none, all their bits."""
+        return self.size if self.operand is None else self.operand.bits
 
     @cached_property
     def grid(self) -> Indices:

@@ -28,7 +28,7 @@ from simulator.simulation.group import Group
 from simulator.simulation.interpreter import Executed
 from simulator.simulation.observer import Observer
 from simulator.simulation.session import Session
-from simulator.state.registers import WARP_SIZE, Sort
+from simulator.state.registers import WARP_SIZE
 
 Orders = NDArray[np.int64]
 _NEVER = np.iinfo(np.int64).max
@@ -89,7 +89,7 @@ class Uses:
 
 
 def register_uses(session: Session) -> dict[int, Uses]:
-    """By warp (numbered over all CTAs), the times at which each 32-bit register is read and written whole."""
+    """By warp (numbered over all CTAs), the times at which each register (`Numbering`) is read and written whole."""
     by_warp: dict[int, Uses] = {}
     for code in session.program.codes:
         first = code.cta * session.program.warps
@@ -99,16 +99,17 @@ def register_uses(session: Session) -> dict[int, Uses]:
 
 
 def _registers(session: Session, code: Code, sequence: NDArray[np.int32]) -> Uses:
-    uses, words = Uses(len(sequence) + 1), session.program.numbering.words
+    uses, numbering = Uses(len(sequence) + 1), session.program.numbering
     for item in code.operations:
         times = np.flatnonzero(sequence == item.index)
-        for register in (r for r in item.reads if r < words):
+        for register in item.reads:
             uses.add(register, times, read=True)
-        for register in (r for r in item.writes if r < words and item.instruction.guard is None):
+        for register in item.writes if item.instruction.guard is None else ():
             uses.add(register, times, read=False)
     for store in session.program.stores:
-        if store.register is not None and store.sort is Sort.WORD and store.cta in (None, code.cta):
-            uses.add(np.arange(store.register, store.register + store.count), len(sequence), read=True)
+        if store.register is not None and store.cta in (None, code.cta):
+            first = numbering.first(store.sort) + store.register
+            uses.add(np.arange(first, first + store.count), len(sequence), read=True)
     return uses
 
 

@@ -9,20 +9,57 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.ptx.instruction import Address, Instruction, Operand, Predicate, TensorPlace, register_names
+from isa.ptx.instruction import Address, Guard, Instruction, Operand, Predicate, TensorPlace, register_names
 from simulator.faults.aim.selection import KEYS, Selection, begins, source_holds
 
 Times = NDArray[np.int64]
 _MOST_NAMES = 40  # that an error lists
+_GUARD = ("guard", "predicate", "source")  # the roles of a guard
 _SELECTOR = "f"  # the name in PTX of the operand of mma.sp that is the sparsity selector
 
 
 class Static(NamedTuple):
-    """An instruction of a program's text: what it is, and the lines of the text and of the source."""
+    """An instruction of a program's text.
 
-    instruction: Instruction
+    Attributes:
+        instruction: what it is; None for a branch or an exit, of which the guard is all that it reads.
+        line, source: the lines of the text and of the source.
+        branch: the opcode of a branch or an exit.
+        guard: its predicate.
+    """
+
+    instruction: Instruction | None
     line: int
     source: tuple[str, int] | None = None
+    branch: str = ""
+    guard: Guard | None = None
+
+    @property
+    def opcode(self) -> str:
+        """The opcode."""
+        return self.branch if self.instruction is None else self.instruction.form.opcode
+
+    @property
+    def group(self) -> str:
+        """The group of instructions that it belongs to, by which populations are counted: of matrix instructions their
+        first names, of the others the unit and class that time them."""
+        if self.instruction is None:
+            return "branch"
+        form = self.instruction.form
+        return f"{form.name}{'.sp' * form.is_sparse}" if form.is_matrix else str(form.time.value).replace(" ", "-")
+
+    @property
+    def operands(self) -> Iterator[tuple[set[str], Operand, bool]]:
+        """Each operand with its roles, and whether its registers are written."""
+        if self.instruction is not None:
+            yield from operands(self.instruction)
+        elif self.guard is not None:
+            yield set(_GUARD), Predicate(self.guard.predicate), False
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a predicate may keep it from writing."""
+        return self.instruction is not None and self.instruction.guard is not None
 
 
 class Program(Protocol):
@@ -42,8 +79,8 @@ class Program(Protocol):
     def statics(self, warp: int) -> dict[int, Static]:
         """The instructions of a warp's program by number of item."""
 
-    def register_words(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The words of the site `registers` that these registers are."""
+    def register_words(self, names: Iterable[str], site: str = "registers") -> tuple[int, ...]:
+        """The words of a site of registers that these registers are."""
 
     def names_of(self, register: str) -> tuple[str, ...]:
         """What the text calls a register."""
@@ -93,48 +130,45 @@ def operands(instruction: Instruction) -> Iterator[tuple[set[str], Operand, bool
         if role.added:
             yield {role.name, "source"}, operand, False
     if instruction.guard is not None:
-        yield {"guard", "predicate", "source"}, Predicate(instruction.guard.predicate), False
-
-
-def group_of(instruction: Instruction) -> str:
-    """The group of instructions that one belongs to, by which populations are counted: of matrix instructions their
-    first names, of the others the unit and class that time them."""
-    form = instruction.form
-    if form.is_matrix:
-        return f"{form.name}{'.sp' * form.is_sparse}"
-    return str(form.time.value).replace(" ", "-")
+        yield set(_GUARD), Predicate(instruction.guard.predicate), False
 
 
 def chosen(selection: Selection, static: Static) -> bool:
     """Whether an instruction is selected, whatever its operands."""
-    form, group = static.instruction.form, group_of(static.instruction)
+    opcode, group = static.opcode, static.group
     return (
-        selection.matches("op", lambda part: begins(form.opcode, part) or group == part)
+        selection.matches("op", lambda part: begins(opcode, part) or group == part)
         and bool(selection.numbers("line", static.line))
         and selection.matches("source", lambda value: source_holds(static.source, value))
     )
 
 
-def struck(selection: Selection, static: Static, program: Program) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The words of registers that are selected in one instruction: those that it reads, and those that it writes."""
+def struck(
+    selection: Selection, static: Static, program: Program, site: str = "registers"
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The words of a site of registers that are selected in one instruction: those that it reads, and those that it
+    writes."""
     read: dict[int, None] = {}
     written: dict[int, None] = {}
-    for roles, operand, output in operands(static.instruction):
+    for roles, operand, output in static.operands:
         if selection.matches("role", roles.__contains__):
             names = [
                 name
                 for name in register_names(operand)
                 if selection.matches("register", program.names_of(name).__contains__)
             ]
-            (written if output else read).update(dict.fromkeys(program.register_words(names)))
+            (written if output else read).update(dict.fromkeys(program.register_words(names, site)))
     return tuple(read), tuple(written)
 
 
-def blocks(selection: Selection, program: Program, warps: Sequence[int], clocks: dict[int, Times]) -> Iterator[Block]:
+def blocks(
+    selection: Selection, program: Program, site: str, warps: Sequence[int], clocks: dict[int, Times]
+) -> Iterator[Block]:
     """Where faults in registers strike: before an instruction that reads the selected registers, behind one that writes
     them.
 
     Args:
+        site: of registers.
         warps: the warps that may be struck.
         clocks: by warp, the time of each of its dynamic instructions where `time` does not count these.
     """
@@ -148,11 +182,17 @@ def blocks(selection: Selection, program: Program, warps: Sequence[int], clocks:
                 continue
             key = id(static.instruction), item
             if key not in found:
-                found[key] = struck(selection, static, program)
+                found[key] = struck(selection, static, program, site)
             times = np.flatnonzero((order == item) & in_time)
             for words, later in zip(found[key], (0, 1), strict=True):
                 if words and len(times):
                     yield Block(warp, times + later, words)
+
+
+def has(selection: Selection, program: Program, site: str) -> bool:
+    """Whether some instruction has registers of a site that are selected, whoever executes it."""
+    statics = {static for warp in program.numbers for static in program.statics(warp).values()}
+    return any(chosen(selection, static) and any(struck(selection, static, program, site)) for static in statics)
 
 
 def selected_warps(selection: Selection, program: Program, warps: Iterable[int]) -> list[int]:
@@ -162,32 +202,35 @@ def selected_warps(selection: Selection, program: Program, warps: Iterable[int])
     return [int(warp) for warp in numbers[mine]]
 
 
-def selects_nothing(selection: Selection, program: Program, warps: Sequence[int]) -> tuple[str, str]:
-    """Why a selection finds no register to strike, and what there is: the first term that nothing has."""
+def selects_nothing(selection: Selection, program: Program, site: str, warps: Sequence[int]) -> tuple[str, str]:
+    """Why a selection finds no register of a site to strike, and what there is: the first term that nothing has."""
     statics = {static for warp in warps for static in program.statics(warp).values()}
-    names: dict[str, Callable[[Instruction], Iterable[str]]] = {
-        "op": lambda instruction: [group_of(instruction)],
-        "role": lambda instruction: [role for roles, _, _ in operands(instruction) for role in roles],
-        "register": lambda instruction: [
-            name for register in (*instruction.reads, *instruction.writes) for name in program.names_of(register)
+    names: dict[str, Callable[[Static], Iterable[str]]] = {
+        "op": lambda static: [static.group],
+        "role": lambda static: [role for roles, _, _ in static.operands for role in roles],
+        "register": lambda static: [
+            name
+            for _, operand, _ in static.operands
+            for register in register_names(operand)
+            for name in program.names_of(register)
         ],
     }
     for term in selection.terms:
         alone = Selection("", (term,))
-        one = any(chosen(alone, static) and any(struck(alone, static, program)) for static in statics)
+        one = any(chosen(alone, static) and any(struck(alone, static, program, site)) for static in statics)
         if not one:
             of = names.get(term.key)
-            known = sorted({name for static in statics for name in of(static.instruction)} if of else ())
+            known = sorted({name for static in statics for name in of(static)} if of else ())
             legal = ", ".join(known[:_MOST_NAMES]) + ", ..." * (len(known) > _MOST_NAMES)
             return f"{term.key} selects nothing that the program has", legal or f"{term.key}: {KEYS[term.key]}"
     return "its terms select nothing together", "fewer terms"
 
 
-def covered(subject: Program, warps: Sequence[int]) -> dict[str, tuple[int, int, int]]:
+def covered(subject: Program, warps: Sequence[int], site: str = "registers") -> dict[str, tuple[int, int, int]]:
     """By group of instructions: how many dynamic instructions the warps execute, and how many words of registers of a
-    lane faults can strike before them (read) and behind them (written)."""
+    lane faults can strike before them (read) and behind them (written), at a site of registers."""
     everything, found = Selection("", ()), dict[str, list[int]]()
-    kept: dict[int, tuple[int, int]] = {}
+    kept: dict[tuple[int, int], tuple[int, int]] = {}
     for warp in warps:
         order, statics = subject.executed(warp), subject.statics(warp)
         items, counts = np.unique(order, return_counts=True)
@@ -195,10 +238,11 @@ def covered(subject: Program, warps: Sequence[int]) -> dict[str, tuple[int, int,
             static = statics.get(item)
             if static is None:
                 continue
-            if id(static.instruction) not in kept:
-                read, written = struck(everything, static, subject)
-                kept[id(static.instruction)] = len(read), len(written)
-            total = found.setdefault(group_of(static.instruction), [0, 0, 0])
-            for place, value in enumerate((1, *kept[id(static.instruction)])):
+            key = id(static.instruction), item
+            if key not in kept:
+                read, written = struck(everything, static, subject, site)
+                kept[key] = len(read), len(written)
+            total = found.setdefault(static.group, [0, 0, 0])
+            for place, value in enumerate((1, *kept[key])):
                 total[place] += count * value
     return {name: (total[0], total[1], total[2]) for name, total in sorted(found.items())}

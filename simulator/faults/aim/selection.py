@@ -35,6 +35,8 @@ KEYS: Mapping[str, str] = {
 }
 _LINES = re.compile(r"[0-9]+(\.\.[0-9]+)?")
 _NAMES = ("op", "role", "register", "buffer", "source")  # whose values are words and no numbers
+OF_INSTRUCTIONS = ("op", "role", "line", "source", "register")
+"""Keys that select instructions."""
 OF_PROGRAMS = ("line", "source", "register", "warps", "ctas", "time")
 """Keys that mean nothing for a single instruction."""
 

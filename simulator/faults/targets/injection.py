@@ -28,6 +28,7 @@ from simulator.faults.models import BY_NAME, LOST, OWN, Model, OwnModels, bits_o
 from simulator.faults.patterns import Pattern
 from simulator.faults.spread import Places, Site, places
 from simulator.faults.table import MODELS, SITES, Faults
+from simulator.faults.targets.register_sites import REGISTER_SITES
 from simulator.faults.unit.sites import UNIT_SITES
 
 FOREVER = np.iinfo(np.int64).max
@@ -173,7 +174,7 @@ class FaultInjection:
         if words is None:
             return
         for number, (word, lane, _) in enumerate(self.places):
-            place = {"registers": (self.local, word, lane), "shared": (word,)}.get(self.site, (lane, word))
+            place = place_of(self.site, self.local, word, lane)
             words[place] = self.applied(int(words[place]), number)
 
 
@@ -247,11 +248,18 @@ class Injections(NamedTuple):
         return target
 
 
-def words_of(machine: CtaState, site: str) -> NDArray[np.uint32] | None:
+def words_of(machine: CtaState, site: str) -> NDArray[Any] | None:
     """The array of words of a site in a CTA: registers [warp, register, lane], shared memory [word] or Tensor Memory
-    [lane, column]; None for a selector and for the unit."""
-    if site == "registers":
-        return machine.registers.values
+    [lane, column]; None for a selector and for the unit. `place_of` is the index of a word."""
+    if site in REGISTER_SITES:
+        return machine.registers.banks[REGISTER_SITES[site][0]]
     if site == "shared":
         return machine.shared.data[: len(machine.shared.data) // 4 * 4].view(np.uint32)
     return machine.tmem.words if site == "tmem" else None
+
+
+def place_of(site: str, warp: int, word: int, lane: int) -> tuple[int, ...]:
+    """Where a word lies in the array that `words_of` gives; `warp` is a number within its CTA."""
+    if site in REGISTER_SITES:
+        return warp, word, lane
+    return (word,) if site == "shared" else (lane, word)

@@ -30,21 +30,22 @@ from simulator.applications.stored import ROW_BYTES, Stored, differing
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
-from simulator.faults.spread import WORD_MODELS, Site
+from simulator.faults.spread import Site
 from simulator.faults.table import Faults
 from simulator.faults.targets.differences import Changes
 from simulator.faults.targets.injection import FaultInjection, simple
 from simulator.faults.targets.launches.golden import STEPS, TURNS, Golden, watched
 from simulator.faults.targets.launches.outputs import OutputPlace, output_places, stored_bytes
 from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launched, sequences
-from simulator.faults.targets.launches.strikes import Codes, codes_read, live_registers, words_of
+from simulator.faults.targets.launches.strikes import Codes, codes_read, read_registers
 from simulator.faults.targets.launches.together import Found, Together
 from simulator.faults.targets.launches.word_codes import check_words
+from simulator.faults.targets.register_sites import register_sites, words_of
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.target import DIGEST_CHARACTERS, refuse, word_site
 from simulator.layout import FormLayout, form_layout
 from simulator.program.capture import Capture, read_capture
-from simulator.program.kernel import Item, Kernel, Operation, link
+from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, link
 from simulator.simulation.launch.arguments import parameter_bytes
 from simulator.simulation.launch.batches import Setup
 from simulator.simulation.launch.captured import place
@@ -167,7 +168,7 @@ class LaunchTarget(RunningTarget):
         shared memory, if the kernel has any."""
         sites = {
             "global": word_site("global", sum(count for _, count in self.buffers.values())),
-            "registers": Site("registers", live_registers(self.kernel), models=(*WORD_MODELS, "lost")),
+            **register_sites(self.kernel.numbering, read_registers(self.kernel)),
         }
         words = self.setup().shared_bytes // 4
         sites |= {"shared": word_site("shared", words)} if words else {}
@@ -237,13 +238,18 @@ class LaunchTarget(RunningTarget):
         return self._sequences[warp] if watched is None else watched.sequences[warp][0].astype(np.int64)
 
     def statics(self, warp: int) -> dict[int, Static]:
-        """The instructions of the kernel by number of item."""
-        items = (item for item in self.kernel.items if isinstance(item, Operation))
-        return {item.index: Static(item.instruction, item.line, item.source) for item in items}
+        """The instructions of the kernel by number of item; of branches and exits those with a guard."""
+        found = {}
+        for item in self.kernel.items:
+            if isinstance(item, Operation):
+                found[item.index] = Static(item.instruction, item.line, item.source)
+            elif isinstance(item, Branch | Exit) and item.guard is not None:
+                found[item.index] = Static(None, item.line, item.source, item.opcode, item.guard)
+        return found
 
-    def register_words(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The words of 32- and 64-bit registers; those of other registers are left out."""
-        return words_of(self.kernel.numbering, names)
+    def register_words(self, names: Iterable[str], site: str = "registers") -> tuple[int, ...]:
+        """The words of a site of registers that these registers are; those of other sites are left out."""
+        return words_of(self.kernel.numbering, names, site)
 
     def names_of(self, register: str) -> tuple[str, ...]:
         """What the PTX calls a register."""

@@ -37,8 +37,10 @@ from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.differences import Changes, Differences
-from simulator.faults.targets.injection import FaultInjection, Injections, simple, words_of
+from simulator.faults.targets.injection import FaultInjection, Injections, place_of, simple, words_of
 from simulator.faults.targets.lockstep import COPIES, LockstepRuns
+from simulator.faults.targets.register_sites import REGISTER_SITES, register_sites
+from simulator.faults.targets.register_sites import words_of as words_of_registers
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.single_run import STOPS, Run, SingleRun
 from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, refuse
@@ -54,6 +56,7 @@ from simulator.simulation.session import Session
 _COMPARED = 16  # results that are judged together
 _ALONE = 32  # runs that are made one by one in a few seconds
 _SHOWN = 8  # instructions that read a register
+_ALONE_SITES = ("registers16", "predicates")  # whose faults are never run many at a time
 
 
 class _Ended(NamedTuple):
@@ -112,7 +115,8 @@ class ProgramTarget(RunningTarget):
 
     def by_itself(self, faults: Faults) -> NDArray[np.bool_]:
         """Which faults are a run each."""
-        return ~simple(faults) | (not self._together)
+        alone = np.isin(faults["site"], [SITES.index(name) for name in _ALONE_SITES])
+        return ~simple(faults) | alone | (not self._together)
 
     @property
     def rule(self) -> str:
@@ -167,21 +171,18 @@ class ProgramTarget(RunningTarget):
     def sites(self) -> dict[str, Site]:
         """The sites where faults can be; a word is live if any warp reads it at any time."""
         program, uses = self.session.program, self.golden.uses
-        shapes = {
-            "registers": (program.numbering.words, 32),
-            "shared": (program.shared_bytes // 4, 1),
-            "tmem": (COLUMNS, TMEM_LANES),
-        }
+        shapes = {"shared": (program.shared_bytes // 4, 1), "tmem": (COLUMNS, TMEM_LANES)}
         live = {name: np.zeros(shape, np.uint32) for name, shape in shapes.items()}
-        for use in self.registers.values():
-            live["registers"][use.words] = 0xFFFFFFFF
+        numbering = program.numbering._replace(wide=0)  # of 64-bit registers a trace has no site
+        read = {program.numbering.name(number) for use in self.registers.values() for number in use.words.tolist()}
+        registers = register_sites(numbering, read)
         for use in uses["shared"]:
             live["shared"][use.words[use.words < len(live["shared"])]] = 0xFFFFFFFF
         for use in uses["tmem"]:
             live["tmem"][use.words % COLUMNS, use.words // COLUMNS] = 0xFFFFFFFF
         there = {name: len(array) > 0 and (name != "tmem" or array.any()) for name, array in live.items()}
-        models = {name: (*WORD_MODELS, *["lost"] * (name == "registers")) for name in shapes}
-        sites = {name: Site(name, live[name], models=models[name]) for name in shapes if there[name]}
+        sites = {name: site for name, site in registers.items() if len(site.live)}
+        sites |= {name: Site(name, live[name], models=WORD_MODELS) for name in shapes if there[name]}
         sparse = any(is_mma(form) and form.sparse for form in self.forms)
         sites |= {"selector": SELECTOR} if sparse else {}
         return sites | self.unit_sites
@@ -209,10 +210,13 @@ class ProgramTarget(RunningTarget):
         code = self.session.code_of(warp)
         return {} if code is None else {item.index: Static(item.instruction, item.line) for item in code.operations}
 
-    def register_words(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The numbers of 32-bit registers; those of other registers are left out."""
-        numbering = self.session.program.numbering
-        return tuple(number for number in numbering.numbers(names) if number < numbering.words)
+    def register_words(self, names: Iterable[str], site: str = "registers") -> tuple[int, ...]:
+        """The words of a site of registers; those of other registers, and of 64-bit ones, are left out."""
+        return words_of_registers(self.session.program.numbering._replace(wide=0), names, site)
+
+    def first_register(self, site: str) -> int:
+        """The number of the register that is word 0 of a site."""
+        return self.session.program.numbering.first(REGISTER_SITES[site][0])
 
     def names_of(self, register: str) -> tuple[str, ...]:
         """What the trace calls a register."""
@@ -227,7 +231,7 @@ class ProgramTarget(RunningTarget):
             cta, local = divmod(warp, self.session.program.warps)
             array = words_of(self.session.initial[cta], site)
             assert array is not None, "a selector is a word of an instruction"
-            values[row] = array[{"registers": (local, number, column), "shared": (number,)}.get(site, (column, number))]
+            values[row] = array[place_of(site, local, number, column)]
         return values
 
     @cached_property
@@ -326,7 +330,7 @@ class ProgramTarget(RunningTarget):
         legal = (injections.site != SITES.index("selector")) | np.isin(
             injections.faults["value"], self.layout.selectors
         )
-        legal &= injections.simple
+        legal &= ~self.by_itself(injections.faults)
         alone, left = [numbers[~legal[numbers]]], numbers[legal[numbers]]
         left = left[np.argsort(injections.first[left], kind="stable")]
         while len(left):

@@ -51,8 +51,8 @@ class RunningTarget(FaultTarget):
         """The instructions of a warp's program by number of item."""
 
     @abstractmethod
-    def register_words(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The words of the site `registers` that these registers are."""
+    def register_words(self, names: Iterable[str], site: str = "registers") -> tuple[int, ...]:
+        """The words of a site of registers that these registers are."""
 
     @abstractmethod
     def names_of(self, register: str) -> tuple[str, ...]:
@@ -76,7 +76,9 @@ class RunningTarget(FaultTarget):
     def multiplies(self, warp: int, index: int) -> bool:
         """Whether a unit that faults can strike executes a dynamic instruction."""
         if warp not in self._on_units:
-            forms = {item: static.instruction.form for item, static in self.statics(warp).items()}
+            forms = {
+                item: one.instruction.form for item, one in self.statics(warp).items() if one.instruction is not None
+            }
             self._on_units[warp] = frozenset(item for item, form in forms.items() if is_mma(form) and has_unit(form))
         return index < self.instructions(warp) and int(self.executed(warp)[index]) in self._on_units[warp]
 

@@ -22,6 +22,7 @@ from simulator.execute.operands import addresses, reader
 from simulator.execute.tcgen05.fetch import Cta, codes, instruction_descriptor
 from simulator.faults.detectors.codes import METADATA_RULES, code_checks
 from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.register_sites import REGISTER_SITES
 from simulator.faults.unit.instruction import UnitFault, with_selector
 from simulator.faults.unit.mapping import shares_sub_core
 from simulator.faults.unit.sites import UNIT_SITES
@@ -95,7 +96,7 @@ class SingleRun(Observer):
         mine = machine.rank == injection.cta and injection.local in group.warps
         if mine:
             self._index = index
-        if injection.there(self._index) and (mine or injection.site != "registers"):
+        if injection.there(self._index) and (mine or injection.site not in REGISTER_SITES):
             injection.hit(machine.ctas[injection.cta] if machine.peer is not None else machine)
         form = instruction.form
         if is_mma(form) and form.sparse:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from isa.tensor_memory.address import COLUMNS
 from simulator.faults.table import SITES
 from simulator.faults.targets.injection import Injections, steady
+from simulator.faults.targets.register_sites import REGISTER_SITES
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.simulation.liveness import Golden, Uses
 
@@ -32,6 +33,9 @@ class Watched(Protocol):
     @property
     def numbers(self) -> Sequence[int]:
         """The warps."""
+
+    def first_register(self, site: str) -> int:
+        """The number of the register that is word 0 of a site."""
 
     def instructions(self, warp: int) -> int:
         """How many dynamic instructions a warp executes."""
@@ -66,8 +70,9 @@ def _read(
     count: int,
 ) -> Mask:  # fmt: skip
     """Whether something reads what each fault changes between its first and its last dynamic instruction."""
-    if site == "registers":
-        return program.registers[warp].read(faults.word, first, last)
+    if site in REGISTER_SITES:
+        number = faults.word + program.first_register(site)
+        return program.registers[warp].read(number, first, last)
     if site == "selector":
         there = np.cumsum([0, *(program.selects(warp, index) for index in range(count))])
         return np.asarray(there[np.minimum(first, count)] != there[np.minimum(last, count)])

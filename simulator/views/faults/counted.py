@@ -5,11 +5,13 @@ from __future__ import annotations
 from simulator.faults.aim.executed import covered
 from simulator.faults.campaign import Campaign
 from simulator.faults.targets.launch import LaunchTarget
+from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.register_sites import REGISTER_SITES
 from simulator.faults.targets.running import RunningTarget
+from simulator.state.registers import WARP_SIZE
 from simulator.tables import Table
 
-_BITS = 32 * 32  # of a register of a warp
-_NO_SITES = "not covered, since no site has them: predicates, 16-bit registers, instruction words, caches"
+_NO_SITES = ("instruction words", "caches")
 _VIRTUAL = "; registers are PTX's virtual ones, of which a kernel has more than ptxas gives a chip"
 
 
@@ -29,9 +31,13 @@ def counted(campaign: Campaign) -> str:
 
 def _instructions(subject: RunningTarget) -> list[str]:
     """By group of instructions, which bits of registers there are to strike before them and behind them."""
-    rows = [
-        (group, f"{times:,}", f"{read * _BITS:,}", f"{written * _BITS:,}")
-        for group, (times, read, written) in covered(subject, subject.numbers).items()
-    ]
+    sites = [subject.sites[name] for name in REGISTER_SITES if name in subject.sites]
+    by_site = [(site.size * WARP_SIZE, covered(subject, subject.numbers, site.name)) for site in sites]
+    rows = []
+    for group, (times, *_) in by_site[0][1].items():
+        read, written = (sum(bits * groups[group][side] for bits, groups in by_site) for side in (1, 2))
+        rows.append((group, f"{times:,}", f"{read:,}", f"{written:,}"))
     table = Table(("op", "executed by warps", "bits read (role=source)", "bits written (role=destination)"), rows)
-    return [*table.text("<>>>").splitlines(), _NO_SITES + _VIRTUAL * isinstance(subject, LaunchTarget)]
+    lacking = ("64-bit registers",) if isinstance(subject, ProgramTarget) else ()
+    said = f"not covered, since no site has them: {', '.join((*lacking, *_NO_SITES))}"
+    return [*table.text("<>>>").splitlines(), said + _VIRTUAL * isinstance(subject, LaunchTarget)]

@@ -6,7 +6,7 @@ from typing import Any
 
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launch import LaunchTarget
-from simulator.faults.targets.launches.strikes import cell
+from simulator.faults.targets.register_sites import cell
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.views.faults.unit_words import struck
 
@@ -40,12 +40,12 @@ def _what(target: LaunchTarget, injection: FaultInjection) -> str:
     where = f"CTA {injection.cta}"
     if injection.site == "shared":
         return f"{where}, shared memory, bytes {4 * injection.word} to {4 * injection.word + 3}{end}"
-    sort, number, low = cell(target.kernel.numbering, injection.word)
-    name = f"{sort.prefix}{number}"
-    half = f" bits {low} to {low + 31}" if sort.bits > 32 else ""
     if injection.site in UNIT_SITES:
         warps = f"the sub-core of warp {injection.local}" if injection.lasting else f"warp {injection.local}"
         return f"CTA {injection.cta}, {warps}: {struck(injection.row, target.unit_sum)}"
+    sort, number, low = cell(target.kernel.numbering, injection.site, injection.word)
+    name = f"{sort.prefix}{number}"
+    half = f" bits {low} to {low + 31}" if sort.bits > 32 else ""
     names = target.kernel.names.get(name, (name,))
     return f"{where}, warp {injection.local}, lane {injection.lane}, {names[0]}{half}{end}"
 

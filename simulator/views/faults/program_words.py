@@ -8,6 +8,7 @@ from isa.forms.mma import is_mma
 from isa.ptx.instruction import register_names
 from simulator.faults.targets.injection import FOREVER, FaultInjection
 from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.register_sites import REGISTER_SITES
 from simulator.faults.unit.instruction import with_selector
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import Choice, form_layout
@@ -44,8 +45,9 @@ def explain_program(target: ProgramTarget, fault: Any) -> dict[str, Any]:
 def _what(target: ProgramTarget, injection: FaultInjection) -> str:
     cta = f"CTA {injection.cta}, " * (target.session.program.ctas > 1)
     end = f", bits {injection.mask:#010x}: {injection.model}"
-    if injection.site == "registers":
-        return f"{cta}warp {injection.local}, lane {injection.lane}, %r{injection.word}{end}"
+    if injection.site in REGISTER_SITES:
+        name = target.session.program.numbering.name(target.first_register(injection.site) + injection.word)
+        return f"{cta}warp {injection.local}, lane {injection.lane}, {name}{end}"
     if injection.site == "shared":
         return f"{cta}shared[{4 * injection.word}] to [{4 * injection.word + 3}]{end}"
     if injection.site == "tmem":

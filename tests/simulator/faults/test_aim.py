@@ -70,7 +70,7 @@ def test_terms_narrow_one_another() -> None:
     assert count("op=mma.sp role=a,b lanes=0 bits=0") == roles[0] + roles[1]
     assert count("op=mma.sp role!=a,b,c,d lanes=0 bits=0") == roles[4]
     assert count("op=mma.sp ctas=0 role=e") == count("op=mma.sp role=e warps=0..3")
-    lines = sorted({s.line for s in LaunchTarget(BUG0).statics(0).values() if s.instruction.form.is_sparse})
+    lines = sorted({s.line for s in LaunchTarget(BUG0).statics(0).values() if s.opcode.startswith("mma.sp")})
     (name,) = LaunchTarget(BUG0).names_of("%r657")
     assert count(f"register={name} op=mma.sp lanes=0 bits=0") > 0
     assert count(f"line={lines[0]} role=e lanes=0") + count(f"op=mma.sp line!={lines[0]} role=e lanes=0") == count(
@@ -98,7 +98,7 @@ def test_source_lines() -> None:
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("op=mmma", "op selects nothing that the program has; legal: barrier, copy"),
+        ("op=mmma", "op selects nothing that the program has; legal: barrier, branch, copy"),
         ("op=mma.sp role=zz", "role selects nothing that the program has; legal: a, address"),
         ("lanes=x role=e", "lanes is 'x'; legal: lanes: numbers such as 3, 0..1 or 0,4..7"),
         ("lane=3", "'lane=3' is no term, did you mean 'lanes'?"),

@@ -94,7 +94,11 @@ def test_bad_use(tcsim: Tcsim, tmp_path: Path) -> None:
         TARGET.run(row("shared", 4864, 1))
     campaign = tmp_path / "c.toml"
     for subject, faults, said in [
-        (f'launch = "{CAPTURE}"', 'site = "tmem"\nkind = "flip"', "legal: global, registers, shared"),
+        (
+            f'launch = "{CAPTURE}"',
+            'site = "tmem"\nkind = "flip"',
+            "legal: global, registers, predicates, shared",
+        ),
         (f'launch = "{CAPTURE}"', 'site = "registers"\nkind = "flip"\nclock = "cycle"', "cycles of a launch"),
         (f'launch = "{CAPTURE}"', 'site = "registers"\nkind = "flip"\nwarps = [99]', "warps with a program"),
         ('launch = "nothing.json"', 'site = "global"\nkind = "flip"', "nothing.json"),

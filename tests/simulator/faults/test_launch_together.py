@@ -16,7 +16,7 @@ from simulator.faults.table import MODELS, SITES, Faults
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.launches import copies
 from simulator.faults.targets.launches.single import Ended
-from simulator.faults.targets.launches.strikes import cell
+from simulator.faults.targets.register_sites import cell
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.program.kernel import Operation
 from tests.simulator.faults.test_launch_target import CAPTURE, TARGET, row
@@ -42,7 +42,12 @@ def drawn(target: LaunchTarget, times: int, seed: int = 1) -> Faults:
     """Faults of every site and model, held for every span, at drawn places and times."""
     generator = np.random.default_rng(seed)
     sites = [site for site in target.sites if site not in UNIT_SITES]
-    cases = [case for case in product(sites, MODELS[:5], SPANS) for _ in range(times)]
+    cases = [
+        case
+        for case in product(sites, MODELS[:5], SPANS)
+        if case[1] in target.sites[case[0]].models
+        for _ in range(times)
+    ]
     faults = table.empty(len(cases))
     faults["id"] = np.arange(len(cases))
     for fault, (site, model, span) in zip(faults, cases, strict=True):
@@ -52,7 +57,7 @@ def drawn(target: LaunchTarget, times: int, seed: int = 1) -> Faults:
         at = -1 if site == "global" and span != 40 else at
         until = at + span if span >= 0 and at >= 0 else -1
         values = {"site": SITES.index(site), "model": MODELS.index(model), "case": warp, "word": word, "lane": lane,
-                  "at": at, "until": until, "mask": 1 << int(generator.integers(32)),
+                  "at": at, "until": until, "mask": 1 << int(generator.integers(target.sites[site].size)),
                   "value": generator.integers(1 << 32)}  # fmt: skip
         for name, value in values.items():
             fault[name] = value
@@ -149,7 +154,7 @@ def test_halves_of_wide_registers() -> None:
     assert isinstance(item, Operation)
     wide = next(name for name in item.instruction.reads if name.startswith("%rd"))
     word = TARGET.kernel.numbering.words + 2 * int(wide[3:])
-    assert str(cell(TARGET.kernel.numbering, word + 1).number) == wide[3:]
+    assert str(cell(TARGET.kernel.numbering, "registers", word + 1).number) == wide[3:]
     low, high, odd = (row("registers", word + half, mask, lane=9, warp=warp, at=at)
                       for half, mask in ((0, 1 << 3), (1, 1 << 3), (0, 1)))  # fmt: skip
     results = np.concatenate([TARGET.run(one) for one in (low, high, odd)])

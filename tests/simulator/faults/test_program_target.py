@@ -370,12 +370,13 @@ def random_faults(subject: ProgramTarget, count: int, seed: int = 0) -> Faults:
     for _ in range(count):
         site = rng.choice([name for name in subject.sites if name not in ("selector", *UNIT_SITES)] + ["registers"])
         words, lanes = subject.sites[site].live.shape
-        model = str(rng.choice(["flip", "stuck0", "stuck1", "set", "word"]))
+        size = subject.sites[site].size
+        model = str(rng.choice(["flip", "stuck0", "stuck1", "set", *["word"] * (size == 32)]))
         warp = int(rng.integers(subject.cases))
         at = int(rng.integers(-1, subject.instructions(warp) + 2))
         until = -1 if rng.random() < 0.6 else at + int(rng.integers(0, 40))
-        mask, value = (int(x) for x in rng.integers(1, 1 << 32, 2))
-        mask = mask if rng.random() < 0.3 else 1 << int(rng.integers(32))
+        mask, value = (int(x) for x in rng.integers(1, 1 << size, 2))
+        mask = mask if rng.random() < 0.3 else 1 << int(rng.integers(size))
         word, lane = int(rng.integers(words)), int(rng.integers(lanes))
         rows.append(
             {

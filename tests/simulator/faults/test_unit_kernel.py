@@ -90,6 +90,7 @@ def test_an_output_that_flips_once_is_a_flip_of_d_behind_the_instruction(capture
     for fault, other in zip(rows, behind, strict=True):
         warp, at = int(fault["case"]), int(fault["at"])
         static = target.statics(warp)[int(target.executed(warp)[at])]
+        assert static.instruction is not None
         layout = form_layout(static.instruction.form.opcode)
         row, column = divmod(int(fault["lane"]), layout.operands["d"].shape[1])
         (place,) = layout.operands["d"].places(row, column)

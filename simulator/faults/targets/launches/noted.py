@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from isa.forms.synchronisation import is_reduction
 from simulator.execute.cta_state import Outcome
 from simulator.execute.launch_state import LaunchState
-from simulator.faults.targets.launches.strikes import Cell
+from simulator.faults.targets.register_sites import Cell
 from simulator.program.kernel import Kernel, Operation
 from simulator.state.registers import WARP_SIZE, Lanes, Sort, Warps, register_place
 
@@ -20,15 +20,15 @@ Written = list[tuple[tuple[Sort, int], ...]]
 
 
 def written_by(kernel: Kernel) -> Written | None:
-    """By place, the registers of 32 and 64 bits that an item writes; None if some are written later than that, by a
-    reduction of a barrier."""
+    """By place, the registers that an item writes; None if some are written later than that, by a reduction of a
+    barrier."""
     found: Written = [()] * len(kernel.items)
     for item in kernel.items:
         if isinstance(item, Operation):
             if is_reduction(item.instruction.form):
                 return None
             places = [place for name in item.writes if (place := register_place(name)) is not None]
-            found[item.index] = tuple((p.sort, p.number) for p in places if p.sort in (Sort.WORD, Sort.WIDE))
+            found[item.index] = tuple((place.sort, place.number) for place in places)
     return found
 
 

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.program.kernel import Kernel, Operation, Switch
+from simulator.faults.targets.launches.strikes import needed_by
+from simulator.program.kernel import Branch, Exit, Kernel, Operation
 from simulator.simulation.launch.meetings import mask_of
 
 
@@ -29,9 +30,9 @@ class RegisterUses:
         for places, lanes in sequences:
             parted[places[self._meets[places] & (lanes != 0xFFFFFFFF)]] = True
         for item in kernel.items:
-            if isinstance(item, Switch):
-                self.always |= set(kernel.numbering.numbers([item.register.name]))
-            elif isinstance(item, Operation) and parted[item.index]:
+            if not isinstance(item, Operation | Branch | Exit):  # which count as no dynamic instructions
+                self.always |= set(kernel.numbering.numbers(needed_by(item)))
+            if isinstance(item, Operation) and parted[item.index]:
                 self.always |= set(kernel.numbering.numbers(item.needs))
 
     @cached_property
@@ -41,11 +42,10 @@ class RegisterUses:
         found: dict[int, tuple[list[int], list[int]]] = {}
         numbers = self.kernel.numbering.numbers
         for item in self.kernel.items:
-            if isinstance(item, Operation):
-                written = item.writes if item.instruction.guard is None else ()
-                for side, names in enumerate((item.needs, written)):
-                    for number in numbers(names):
-                        found.setdefault(number, ([], []))[side].append(item.index)
+            written = item.writes if isinstance(item, Operation) and item.instruction.guard is None else ()
+            for side, names in enumerate((needed_by(item), written)):
+                for number in numbers(names):
+                    found.setdefault(number, ([], []))[side].append(item.index)
         return found
 
     @cached_property

@@ -1,14 +1,14 @@
 """Where a fault of a launch strikes: a 32-bit word of a register, of a CTA's shared memory, or of a buffer; and the
 counter that applies it when its time comes.
 
-Registers are numbered as words: first the 32-bit ones, then the two halves of each 64-bit one, the low half first.
+`simulator.faults.targets.register_sites` says which words registers are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,61 +20,33 @@ from simulator.execute.dispatch import guarded_lanes
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import reader
 from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.register_sites import REGISTER_SITES, cell
 from simulator.faults.targets.single_run import metadata_checks
-from simulator.program.kernel import Kernel, Operation
-from simulator.state.registers import Lanes, Numbering, Sort, Warps
+from simulator.program.kernel import Item, Kernel, Operation, Switch
+from simulator.state.registers import Lanes, Warps
 
 Mask = NDArray[np.bool_]
 
 
-class Cell(NamedTuple):
-    """A 32-bit word of a register: its sort, its index within the sort, and the lowest bit of the word."""
-
-    sort: Sort
-    number: int
-    low: int
-
-
-def register_words(numbering: Numbering) -> int:
-    """How many 32-bit words the registers of a thread have that faults can strike."""
-    return numbering.words + 2 * numbering.wide
-
-
-def words_of(numbering: Numbering, names: Iterable[str]) -> tuple[int, ...]:
-    """The words of site `registers` that 32- and 64-bit registers of these names are."""
-    found: list[int] = []
-    wide = numbering.first(Sort.WIDE)
-    for number in numbering.numbers(names):
-        if number < numbering.words:
-            found.append(number)
-        elif 0 <= number - wide < numbering.wide:
-            first = numbering.words + 2 * (number - wide)
-            found += [first, first + 1]
-    return tuple(found)
-
-
-def live_registers(kernel: Kernel) -> NDArray[np.uint32]:
-    """The bits of the words of site `registers` that any item reads, uint32 [word, lane]."""
-    live = np.zeros((register_words(kernel.numbering), 32), np.uint32)
+def read_registers(kernel: Kernel) -> Iterator[str]:
+    """The names of the registers that some item reads, guards of branches and exits included."""
     for item in kernel.items:
-        if isinstance(item, Operation):
-            live[list(words_of(kernel.numbering, item.needs))] = 0xFFFFFFFF
-    return live
+        yield from needed_by(item)
 
 
-def cell(numbering: Numbering, word: int) -> Cell:
-    """The place of a word of site `registers`."""
-    if word < numbering.words:
-        return Cell(Sort.WORD, word, 0)
-    number, half = divmod(word - numbering.words, 2)
-    return Cell(Sort.WIDE, number, 32 * half)
+def needed_by(item: Item) -> tuple[str, ...]:
+    """The names of the registers whose values an item needs."""
+    if isinstance(item, Operation):
+        return item.needs
+    guard = (item.guard.predicate.name,) if item.guard is not None else ()
+    return (*guard, item.register.name) if isinstance(item, Switch) else guard
 
 
 def strike_register(registers: Any, injection: FaultInjection, row: int) -> None:
     """Applies a fault to the registers of a row that it names."""
     rows = np.array([row], np.intp)
     for place, (word, lane, _) in enumerate(injection.places):
-        sort, number, low = cell(registers.numbering, word)
+        sort, number, low = cell(registers.numbering, injection.site, word)
         values = registers.read(rows, [number], sort).copy()
         held = int(values[0, 0, lane])
         new = injection.applied(held >> low & 0xFFFFFFFF, place)
@@ -171,7 +143,7 @@ class Strikes:
             self._apply(injection)
 
     def _apply(self, injection: FaultInjection) -> None:
-        if injection.site == "registers":
+        if injection.site in REGISTER_SITES:
             strike_register(self.state.registers, injection, self.row)
         elif injection.site == "shared":
             words, each = shared_words(self.state)

@@ -15,7 +15,8 @@ from simulator.faults.targets.injection import FOREVER, FaultInjection
 from simulator.faults.targets.launches.casualties import Casualties
 from simulator.faults.targets.launches.memory import CopiedMemory
 from simulator.faults.targets.launches.sparing import distinct
-from simulator.faults.targets.launches.strikes import Codes, cell, shared_words, strike_register, strike_word
+from simulator.faults.targets.launches.strikes import Codes, shared_words, strike_register, strike_word
+from simulator.faults.targets.register_sites import REGISTER_SITES, cell
 from simulator.state.registers import Lanes, Warps
 
 
@@ -52,7 +53,7 @@ class Struck:
         self.last = np.array([each.last for each in injections], np.int64)
         self._next = np.full(copies * state.warps, FOREVER, np.int64)
         self._next[self.row] = [each.first for each in injections]
-        self._held: dict[str, list[int]] = {"registers": [], "shared": []}
+        self._held: dict[str, list[int]] = {name: [] for name in (*REGISTER_SITES, "shared")}
 
     def begin(self, counts: NDArray[np.int64]) -> None:
         """Begins where the warps have executed `counts` [row] instructions: no fault has struck yet, but one that
@@ -102,7 +103,7 @@ class Struck:
 
     def _strike(self, copy: int) -> None:
         injection = self.injections[copy]
-        if injection.site == "registers":
+        if injection.site in REGISTER_SITES:
             strike_register(self.state.registers, injection, int(self.row[copy]))
         elif injection.site == "shared":
             words, each = shared_words(self.state)
@@ -116,7 +117,7 @@ class Struck:
         running = self.casualties.state[copies] == 0
         running &= self.counts[self.row[copies]] < self.last[copies]
         copies[:] = [copy for copy, on in zip(copies, running.tolist(), strict=True) if on]
-        if kind == "registers":
+        if kind in REGISTER_SITES:
             self._hold_registers(copies)
             return
         words, each = shared_words(self.state)
@@ -130,7 +131,7 @@ class Struck:
         registers: Any = self.state.registers
         for copy in copies:
             injection = self.injections[copy]
-            sort, number, low = cell(registers.numbering, injection.word)
+            sort, number, low = cell(registers.numbering, injection.site, injection.word)
             now = int(registers.columns[sort][number][self.row[copy], injection.lane]) >> low
             if (now ^ (injection.target or 0)) & injection.mask:
                 strike_register(registers, injection, int(self.row[copy]))

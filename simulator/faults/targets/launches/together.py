@@ -16,7 +16,8 @@ from simulator.faults.targets.launches.copies import Outcomes, Unit, run_parted
 from simulator.faults.targets.launches.golden import Golden
 from simulator.faults.targets.launches.memory import NEVER, NOBODY
 from simulator.faults.targets.launches.sparing import spared
-from simulator.faults.targets.launches.strikes import Codes, cell
+from simulator.faults.targets.launches.strikes import Codes
+from simulator.faults.targets.register_sites import REGISTER_SITES, cell, number_of
 from simulator.simulation.launch.batches import ROWS, Setup
 from simulator.simulation.launch.run import Code
 from simulator.state.registers import WARP_SIZE
@@ -102,7 +103,7 @@ class Together:
         """The copies that a fault needs; or what comes of it, or its number, if that is known."""
         if injection.site == "global":
             return self._needed_of_buffer(fault, injection, word)
-        if injection.site == "registers":
+        if injection.site in REGISTER_SITES:
             changed = self._of_unread(injection)
             if changed is not None:
                 return Found(fault, changed, *_NOTHING)
@@ -126,9 +127,8 @@ class Together:
         if injection.lasting:
             return max(struck - 1, 0)
         portion = int(golden.portion_of[injection.cta])
-        if injection.site == "registers":
-            at, numbering = cell(self.setup.kernel.numbering, injection.word), self.setup.kernel.numbering
-            number = numbering.first(at.sort) + at.number
+        if injection.site in REGISTER_SITES:
+            number = number_of(self.setup.kernel.numbering, injection.site, injection.word)
             touched = golden.uses.touched(injection.warp, number, injection.first)
             return max(golden.noted[portion].event(self._row(injection), touched + 1) - 1, struck)
         uses = golden.shared[portion]
@@ -142,8 +142,8 @@ class Together:
         """Whether a fault in a register that nothing reads changes anything; None if something may read it, or if that
         is not known."""
         golden, numbering = self.golden, self.setup.kernel.numbering
-        at = cell(numbering, injection.word)
-        number = numbering.first(at.sort) + at.number
+        at = cell(numbering, injection.site, injection.word)
+        number = number_of(numbering, injection.site, injection.word)
         if golden.uses.read(injection.warp, number, injection.lane, injection.first, injection.last):
             return None
         if injection.model == "flip":

@@ -12,7 +12,7 @@ from simulator.faults.detectors.asked import asked
 from simulator.faults.outcomes import Results
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launches.golden import Golden
-from simulator.faults.targets.launches.strikes import cell
+from simulator.faults.targets.register_sites import REGISTER_SITES, number_of
 
 
 def check_words(results: Results, struck: Iterable[tuple[int, FaultInjection]], golden: Golden | None) -> None:
@@ -32,9 +32,7 @@ def check_words(results: Results, struck: Iterable[tuple[int, FaultInjection]], 
 
 def _is_read(injection: FaultInjection, golden: Golden) -> bool:
     """Whether the launch without faults reads a word that a fault changes."""
-    if injection.site != "registers" or not injection.simple:
+    if injection.site not in REGISTER_SITES or not injection.simple:
         return True
-    numbering = golden.kernel.numbering
-    at = cell(numbering, injection.word)
-    number = numbering.first(at.sort) + at.number
+    number = number_of(golden.kernel.numbering, injection.site, injection.word)
     return bool(golden.uses.read(injection.warp, number, injection.lane, injection.first, injection.last))
