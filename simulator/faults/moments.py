@@ -14,6 +14,7 @@ from simulator.errors import ConfigError
 from simulator.faults.aim.executed import Block, blocks, chosen, selected_warps, selects_nothing
 from simulator.faults.aim.selection import OF_INSTRUCTIONS, Selection, read_selection
 from simulator.faults.group import STUCK, Group
+from simulator.faults.intervals import Accessed, blocks_of_intervals
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.register_sites import REGISTER_SITES
@@ -42,11 +43,11 @@ def blocks_of(subject: RunningTarget, group: Group, path: str) -> list[Block]:
     selection = read_selection(group.where)
     _check(group, path, selection)
     warps = _warps(subject, group, path, selection)
+    if group.at == "intervals":
+        return _intervals(subject, group, warps, path, selection)
     if group.site == "global" and selection.uses(("buffer",)):
         words = _words_of_buffers(subject, group, path, selection)
         return [Block(warp, _times(subject, group, warp, path, selection), words) for warp in warps]
-    if group.at == "intervals":
-        return [block for warp in warps for block in _intervals(subject, group, warp, path)]
     if aims(group):
         _need(path, group, group.at in (-1, "any"), f"at = {group.at} beside instructions that `where` selects",
               "leave it out: they strike where these instructions are; time=FIRST..LAST narrows it")  # fmt: skip
@@ -69,7 +70,8 @@ def _check(group: Group, path: str, selection: Selection) -> None:
     shown = ", ".join((*legal.get(site, ()), "words, lanes, bits, warps, ctas, time"))
     _need(path, group, not wrong, f"where has {wrong and wrong[0]}, which site {site} does not", shown)
     if group.at == "intervals":
-        _need(path, group, site in REGISTER_SITES, f"at = 'intervals' of site {site}", ", ".join(REGISTER_SITES))
+        legal_sites = (*REGISTER_SITES, *SHARED_SITES)
+        _need(path, group, site in legal_sites, f"at = 'intervals' of site {site}", ", ".join(legal_sites))
         wrong = selection.uses((*OF_INSTRUCTIONS, "time"))
         reason = f"at = 'intervals' beside {wrong and wrong[0]}, which selects times"
         _need(path, group, not wrong, reason, "words, lanes, bits, warps, ctas")
@@ -139,9 +141,40 @@ def _cycles(subject: RunningTarget, group: Group, warp: int, path: str) -> NDArr
     return subject.session.issue_cycles.get(warp, np.zeros(0, np.int64))
 
 
-def _intervals(subject: RunningTarget, group: Group, warp: int, path: str) -> Iterable[Block]:
-    """One time in each interval between two uses of a register: a change strikes there as anywhere in the interval. The
+def _intervals(subject: RunningTarget, group: Group, warps: list[int], path: str, selection: Selection) -> list[Block]:
+    """One time in each interval between two uses of a word: a change strikes there as anywhere in the interval. The
     weight is the length of the interval, in instructions or cycles."""
+    site = subject.sites[group.site]
+    if group.site in REGISTER_SITES:
+        return [block for warp in warps for block in _of_registers(subject, group, warp, path)]
+    found = []
+    for warp in warps:  # one of each CTA
+        accessed = subject.accessed(group.site, warp // subject.warps_of_a_cta)
+        if group.clock == "cycle":
+            accessed = accessed._replace(clock=_clock(subject, group, accessed, path))
+        found += list(blocks_of_intervals(accessed, site))
+    if group.site == "global" and selection.uses(("buffer",)):
+        named = set(_words_of_buffers(subject, group, path, selection))
+        chosen_words = [(block, tuple(word for word in block.words or () if word in named)) for block in found]
+        found = [block._replace(words=words) for block, words in chosen_words if words]
+    return found
+
+
+def _clock(subject: RunningTarget, group: Group, accessed: Accessed, path: str) -> NDArray[np.int64]:
+    """The cycle of each position of the accesses of a trace: that in which it issues, none before an earlier one's."""
+    positions = np.arange(len(accessed.clock) - 1)
+    warps, times = accessed.strikes(positions - 1, positions)
+    cycles = np.zeros(len(positions), np.int64)
+    for warp in np.unique(warps).tolist():
+        mine = warps == warp
+        cycles[mine] = _cycles(subject, group, warp, path)[times[mine]]
+    clock = np.maximum.accumulate(np.append(cycles, 0))
+    clock[-1] += 1
+    return np.asarray(clock)
+
+
+def _of_registers(subject: RunningTarget, group: Group, warp: int, path: str) -> Iterable[Block]:
+    """The intervals of the registers of a warp."""
     order, statics = subject.executed(warp), subject.statics(warp)
     clock = np.arange(len(order) + 1)
     if group.clock == "cycle":
@@ -151,11 +184,10 @@ def _intervals(subject: RunningTarget, group: Group, warp: int, path: str) -> It
     for item in np.unique(order).tolist():
         if item not in statics:
             continue
-        times, static = np.flatnonzero(order == item), statics[item]
-        for _, operand, output in static.operands:
-            if not output or not static.guarded:
-                for word in subject.register_words(register_names(operand), group.site):
-                    uses.setdefault(word, []).append(times)
+        times = np.flatnonzero(order == item)
+        for _, operand, _ in statics[item].operands:
+            for word in subject.register_words(register_names(operand), group.site):
+                uses.setdefault(word, []).append(times)
     words, _ = subject.sites[group.site].live.shape
     for word in range(words):
         ends = np.unique(np.concatenate([*uses.get(word, []), np.array([len(order)])]))

@@ -4,6 +4,7 @@ at every time at which it may strike."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,20 +105,26 @@ def _everywhere(places: Population, blocks: Sequence[Block]) -> Population:
 
 def _aimed(places: Population, blocks: Sequence[Block]) -> Population:
     """Of each block its faults: those in its words, at each of its times."""
-    rows = _joined([places.make(part)["word"].astype(np.int64) for part in _parts(places.size)])
+    rows, lanes = (
+        _joined([places.make(part)[name].astype(np.int64) for part in _parts(places.size)]) for name in ("word", "lane")
+    )
     order = np.argsort(rows, kind="stable")
-    words, chosen = rows[order], dict[tuple[int, ...] | None, tuple[int, NDArray[np.int64]]]()
+    words, chosen = rows[order], dict[tuple[Any, ...], tuple[int, NDArray[np.int64]]]()
     first = 0
     for one in blocks:
-        if one.words not in chosen:
+        if (one.words, one.lanes) not in chosen:
             part = order if one.words is None else _in_words(words, order, one.words)
-            chosen[one.words] = first, part
+            part = part if one.lanes is None else part[np.isin(lanes[part], one.lanes)]
+            chosen[one.words, one.lanes] = first, part
             first += len(part)
     every, times = _joined([part for _, part in chosen.values()]), _joined([one.times for one in blocks])
     weights = np.concatenate([np.ones(0), *(one.weights_or_ones for one in blocks)])
     counts = np.array([len(one.times) for one in blocks], np.int64)
-    start_of_times, start_of_places = np.cumsum(counts) - counts, np.array([chosen[one.words][0] for one in blocks])
-    sizes = counts * np.array([len(chosen[one.words][1]) for one in blocks])
+    start_of_times, start_of_places = (
+        np.cumsum(counts) - counts,
+        np.array([chosen[one.words, one.lanes][0] for one in blocks]),
+    )
+    sizes = counts * np.array([len(chosen[one.words, one.lanes][1]) for one in blocks])
     ends, warps = np.cumsum(sizes), np.array([one.warp for one in blocks])
 
     def make(index: Indices) -> Faults:

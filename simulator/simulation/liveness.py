@@ -47,10 +47,21 @@ class Uses:
     span: int
     always: set[int] = field(default_factory=set)
     _parts: dict[bool, list[Orders]] = field(default_factory=lambda: {True: [], False: []})
+    _touched: list[Orders] = field(default_factory=list)
 
     def add(self, words: Any, time: Any, *, read: bool) -> None:
         """Notes that these words are read (or written) at one time, or each word at a time of its own."""
         self._parts[read].append(np.asarray(words, np.int64) * self.span + time)
+
+    def touch(self, words: Any, time: Any) -> None:
+        """Notes that these words are accessed in another way: written in part."""
+        self._touched.append(np.asarray(words, np.int64) * self.span + time)
+
+    @cached_property
+    def accesses(self) -> tuple[Orders, Orders]:
+        """(words, times) of all accesses, each once, by word and time; after its first use nothing may be added."""
+        keys = np.unique(np.concatenate([*self._keys.values(), *self._touched]))
+        return keys // self.span, keys % self.span
 
     @cached_property
     def _keys(self) -> dict[bool, Orders]:
@@ -117,6 +128,7 @@ class Golden(Observer):
     """A run without faults, watched: its results, and when each word was used.
 
     Attributes:
+        warps: how many warps a CTA has.
         executed: the results of the run.
         starts: by warp, how many operations of all warps had begun before each of its dynamic instructions (and before
             its end).
@@ -128,9 +140,9 @@ class Golden(Observer):
     wants_accesses: ClassVar[bool] = True
 
     def __init__(self, session: Session) -> None:
-        self._ctas, self._warps, self._count = session.program.ctas, session.program.warps, 0
+        self._ctas, self.warps, self._count = session.program.ctas, session.program.warps, 0
         self._starts: dict[int, list[int]] = {warp: [] for warp in session.sequences}
-        self._accesses: list[tuple[int, bool, str, int, Orders]] = []
+        self._accesses: list[tuple[int, bool | None, str, int, Orders]] = []
         self.starts: dict[int, Orders] = {}
         self.d_types: set[str] = set()
         self.executed: Executed = session.run(self)
@@ -139,7 +151,7 @@ class Golden(Observer):
     def before(self, machine: CtaState, group: Group, operation: Operation, index: int) -> Executor | None:
         """Counts the operation, and notes the type of D of a matrix instruction."""
         for warp in group.warps:
-            self._starts[group.code.cta * self._warps + int(warp)].append(self._count)
+            self._starts[group.code.cta * self.warps + int(warp)].append(self._count)
         self._count += 1
         form, instruction = operation.instruction.form, operation.instruction
         if is_mma(form):
@@ -160,13 +172,16 @@ class Golden(Observer):
         for read, regions in ((True, event.reads), (False, event.writes)):
             for space, cta, cells, *_ in regions:
                 words = _words(space, cells, read, event.kind)
-                self._accesses.extend((time, read, space, cta, numbers) for numbers in words)
+                self._accesses.extend((time, how, space, cta, numbers) for how, numbers in words)
 
     def _uses(self, session: Session) -> dict[str, list[Uses]]:
         uses = {space: [Uses(self._count + 1) for _ in range(self._ctas)] for space in ("shared", "tmem")}
         for time, read, space, cta, words in self._accesses:
             if space == "mbarrier":
                 uses["shared"][cta].always.update(words.tolist())
+                uses["shared"][cta].touch(words, time)
+            elif read is None:
+                uses[space][cta].touch(words, time)
             else:
                 uses[space][cta].add(words, time, read=read)
         for store in session.program.stores:
@@ -182,19 +197,25 @@ class Golden(Observer):
         return uses
 
 
-def _words(space: str, cells: Orders, read: bool, kind: str) -> Iterable[Orders]:
-    """The words of a region of an event: all of those that are read; of those that are written, the ones written whole.
+def _words(space: str, cells: Orders, read: bool, kind: str) -> Iterable[tuple[bool | None, Orders]]:
+    """The words of a region of an event, and how they are accessed: read (True), written whole (False), or written in
+    part (None).
 
     D of an mma counts as written in part, since a lane mask may keep lanes as they are.
     """
     if space == "mbarrier":
         word_numbers = cells.ravel() // _WORD_BYTES
-        yield np.concatenate([word_numbers, word_numbers + 1])
+        yield read, np.concatenate([word_numbers, word_numbers + 1])
     elif space == "shared":
         words, counts = np.unique(np.unique(cells) // _WORD_BYTES, return_counts=True)
-        yield words if read else words[counts == _WORD_BYTES]
-    elif space == "tmem" and (read or not kind.startswith("tcgen05.mma")):
-        yield np.unique(cells)
+        if read:
+            yield True, words
+        else:
+            whole = counts == _WORD_BYTES
+            yield False, words[whole]
+            yield None, words[~whole]
+    elif space == "tmem":
+        yield (read if read or not kind.startswith("tcgen05.mma") else None), np.unique(cells)
 
 
 def _d_type(kind: str, word: int) -> str:

@@ -56,11 +56,6 @@ class Static(NamedTuple):
         elif self.guard is not None:
             yield set(_GUARD), Predicate(self.guard.predicate), False
 
-    @property
-    def guarded(self) -> bool:
-        """Whether a predicate may keep it from writing."""
-        return self.instruction is not None and self.instruction.guard is not None
-
 
 class Program(Protocol):
     """What a selection asks of a target that runs."""
@@ -93,6 +88,7 @@ class Block(NamedTuple):
         warp: the warp.
         times: before which dynamic instructions they strike, int64 [n].
         words: which words of the site; None for all of them.
+        lanes: which lanes of these words; None for all of them.
         weights: what each time stands for, float64 [n]; None for 1.
     """
 
@@ -100,6 +96,7 @@ class Block(NamedTuple):
     times: Times
     words: tuple[int, ...] | None = None
     weights: NDArray[np.float64] | None = None
+    lanes: tuple[int, ...] | None = None
 
     @property
     def weights_or_ones(self) -> NDArray[np.float64]:

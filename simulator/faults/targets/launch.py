@@ -26,16 +26,17 @@ from isa.errors import POLICIES
 from isa.forms.record import Form
 from isa.targets import Target, parse_target
 from isa.types import Bits
-from simulator.applications.stored import ROW_BYTES, Stored, differing
+from simulator.applications.stored import Stored
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
-from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
+from simulator.faults.intervals import Accessed
+from simulator.faults.outcomes import Results, reason
 from simulator.faults.spread import Site
 from simulator.faults.table import Faults
-from simulator.faults.targets.differences import Changes
 from simulator.faults.targets.injection import FaultInjection, simple
+from simulator.faults.targets.launches.accessed import of_buffers, of_shared
 from simulator.faults.targets.launches.golden import STEPS, TURNS, Golden, watched
-from simulator.faults.targets.launches.outputs import OutputPlace, output_places, stored_bytes
+from simulator.faults.targets.launches.judging import Judging
 from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launched, sequences
 from simulator.faults.targets.launches.strikes import Codes, codes_read, read_registers
 from simulator.faults.targets.launches.together import Found, Together
@@ -251,6 +252,22 @@ class LaunchTarget(RunningTarget):
         """The words of a site of registers that these registers are; those of other sites are left out."""
         return words_of(self.kernel.numbering, names, site)
 
+    def accessed(self, site: str, cta: int) -> Accessed:
+        """When the words of the shared memory of a CTA, or of the buffers, are accessed."""
+        golden, found = self._watched, None
+        if golden is not None:
+            found = of_shared(golden, cta) if site == "shared" else of_buffers(golden, self._word_places)
+        if found is None:
+            reason = f"intervals of site {site} in a launch whose accesses are not all kept"
+            raise refuse("faults.at", reason, "a launch of which many faults run together, docs/faults_launches.md")
+        return found
+
+    @cached_property
+    def _word_places(self) -> NDArray[np.int64]:
+        """Where each word of the site `global` lies in the array of all buffers, in bytes."""
+        assert self._watched is not None
+        return self._watched.places.words_of(self.buffers)
+
     def names_of(self, register: str) -> tuple[str, ...]:
         """What the PTX calls a register."""
         return self.kernel.names.get(register, (register,))
@@ -299,11 +316,11 @@ class LaunchTarget(RunningTarget):
             alone = [number for number, injection, _ in struck if not injection.simple]
             while some := list(islice(found, _JUDGED)):
                 alone += [one for one in some if isinstance(one, int)]
-                self._judge_found(results, [one for one in some if isinstance(one, Found)])
+                self.judging.found(results, [one for one in some if isinstance(one, Found)])
         ran = {number: injection for number, injection, _ in struck}
         for number in alone:
             ended, ran[number] = self._alone(faults[number])
-            self._judge(results[number : number + 1], ran[number], ended)
+            self.judging.ended(results[number : number + 1], ran[number], ended)
         check_words(results, ran.items(), self._watched)
         return results
 
@@ -336,62 +353,9 @@ class LaunchTarget(RunningTarget):
         """Where the word of a fault in a buffer lies in the array of all buffers; -1 for other faults."""
         if injection.site != "global" or self._watched is None:
             return -1
-        (name, index), places = self.buffer_of(injection.word), self._watched.places
-        return int(places.first[places.names.index(name)]) + 4 * index
-
-    # Judging
-
-    def _judge(self, results: Results, injection: FaultInjection, ended: Ended) -> None:
-        """Fills in the outcome of a launch."""
-        stored, right = self.stored, self.stored.golden_matrix
-        got = stored.matrix(ended.arrays)[None] if ended.arrays else right[None]
-        found = Found(0, injection.changed, *_NONE, reason(ended.reason), ended.refused, ended.illegal, ended.unordered)
-        rows = differing(got, right)
-        self._fill(results, [found], got[:, rows], rows)
-
-    def _judge_found(self, results: Results, found: list[Found]) -> None:
-        """Fills in the outcomes of faults that had no launches of their own."""
-        if not found:
-            return
-        width, golden = self.stored.width, self._golden_bytes
-        parts = [stored_bytes(one, self._output_places) for one in found]
-        rows = np.unique(np.concatenate([where // ROW_BYTES for where, _ in parts]))
-        data = np.repeat(golden[rows][None], len(found), axis=0)
-        for number, (where, values) in enumerate(parts):
-            data[number, np.searchsorted(rows, where // ROW_BYTES), where % ROW_BYTES] = values
-        got = data.view(f"<u{width}").astype(np.uint32).reshape(len(found), len(rows), ROW_BYTES // width)
-        numbers = [one.fault for one in found]
-        part = results[numbers]
-        self._fill(part, found, got, rows)
-        results[numbers] = part
+        return int(self._word_places[injection.word])
 
     @cached_property
-    def _golden_bytes(self) -> NDArray[np.uint8]:
-        """The stored arrays without a fault, as `Stored.matrix` has them, uint8 [row, byte]."""
-        matrix = self.stored.golden_matrix.astype(f"<u{self.stored.width}")
-        return np.ascontiguousarray(matrix).view(np.uint8).reshape(-1, ROW_BYTES)
-
-    @cached_property
-    def _output_places(self) -> list[OutputPlace]:
-        assert self._watched is not None
-        return output_places(self.stored.golden, self._watched.places)
-
-    def _fill(self, results: Results, found: Sequence[Found], got: Bits, rows: NDArray[np.intp]) -> None:
-        """Fills in outcomes from rows of what was stored, uint32 [fault, row, column]."""
-        stopped = np.array([one.reason for one in found], np.uint8)
-        seen = {"legality": _flags(one.illegal for one in found), "ordered": _flags(one.unordered for one in found)}
-        changed = _flags(one.changed for one in found)
-        observed = Observed(got, seen, stopped, _flags(one.refused for one in found))
-        golden = np.broadcast_to(self.stored.golden_matrix[rows], got.shape)
-        whole = Whole(rows, self.stored.golden_matrix)
-        read = Changes(changed, np.ones_like(changed))
-        judge(results, read, observed, golden, self.stored.element, self.policy, whole)
-        corrupt = results["outcome"] == outcomes.SDC
-        results["first_row"][corrupt] = rows[results["first_row"][corrupt]]
-
-
-_NONE = np.zeros(0, np.int64), np.zeros(0, np.uint8)
-
-
-def _flags(values: Iterable[bool]) -> NDArray[np.bool_]:
-    return np.array(list(values), np.bool_)
+    def judging(self) -> Judging:
+        """What judges outcomes."""
+        return Judging(self.stored, self.policy, None if self._watched is None else self._watched.places)

@@ -33,9 +33,11 @@ from simulator.chip.config import Config
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
 from simulator.faults.detectors.afterwards import of_words
+from simulator.faults.intervals import Accessed
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import SITES, Faults
+from simulator.faults.targets.accessed import of_trace
 from simulator.faults.targets.differences import Changes, Differences
 from simulator.faults.targets.injection import FaultInjection, Injections, place_of, simple, words_of
 from simulator.faults.targets.lockstep import COPIES, LockstepRuns
@@ -55,7 +57,6 @@ from simulator.simulation.session import Session
 
 _COMPARED = 16  # results that are judged together
 _ALONE = 32  # runs that are made one by one in a few seconds
-_SHOWN = 8  # instructions that read a register
 _ALONE_SITES = ("registers16", "predicates")  # whose faults are never run many at a time
 
 
@@ -217,6 +218,10 @@ class ProgramTarget(RunningTarget):
     def first_register(self, site: str) -> int:
         """The number of the register that is word 0 of a site."""
         return self.session.program.numbering.first(REGISTER_SITES[site][0])
+
+    def accessed(self, site: str, cta: int) -> Accessed:
+        """When the words of shared or Tensor Memory of a CTA are accessed."""
+        return of_trace(self.golden, site, [warp for warp in self.numbers if warp // self.warps_of_a_cta == cta])
 
     def names_of(self, register: str) -> tuple[str, ...]:
         """What the trace calls a register."""

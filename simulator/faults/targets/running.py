@@ -17,6 +17,7 @@ from simulator.applications.stored import Stored
 from simulator.arithmetic import Sum
 from simulator.execute.mma import sum_of
 from simulator.faults.aim.executed import Static
+from simulator.faults.intervals import Accessed
 from simulator.faults.spread import Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.target import FaultTarget
@@ -53,6 +54,10 @@ class RunningTarget(FaultTarget):
     @abstractmethod
     def register_words(self, names: Iterable[str], site: str = "registers") -> tuple[int, ...]:
         """The words of a site of registers that these registers are."""
+
+    @abstractmethod
+    def accessed(self, site: str, cta: int) -> Accessed:
+        """When the words of a memory of a CTA are accessed; ConfigError where that is not known."""
 
     @abstractmethod
     def names_of(self, register: str) -> tuple[str, ...]:

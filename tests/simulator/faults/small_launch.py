@@ -1,6 +1,7 @@
 """A small launch whose results a few lines of numpy give, and the same with a fault.
 
-Each of 64 threads in two CTAs loads x, and stores (x mod 2^16) + 1000 if x < 40000, unless x is odd: then D stays.
+Each of 64 threads in two CTAs loads x, and stores (x mod 2^16) + 1000 if x < 40000, unless x is odd: then D stays. The
+result takes a way through shared memory, where each thread has a word.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ PTX = f"""\
 .address_size 64
 .visible .entry k(.param .u64 A, .param .u64 D) {{
 .reg .pred %p<3>; .reg .b16 %rs<2>; .reg .b32 %r<9>; .reg .f32 %f<5>; .reg .b64 %rd<5>;
+.shared .align 4 .b8 s[128];
 ld.param.u64 %rd1, [A];
 ld.param.u64 %rd2, [D];
 mov.u32 %r1, %ctaid.x;
@@ -38,8 +40,12 @@ and.b32 %r4, %r3, 1;
 setp.eq.u32 %p2, %r4, 1;
 cvt.u32.u16 %r5, %rs1;
 @%p1 add.u32 %r5, %r5, {MORE};
+shl.b32 %r6, %r2, 2;
+st.shared.u32 [%r6], %r5;
+bar.sync 0;
+ld.shared.u32 %r8, [%r6];
 @%p2 bra DONE;
-st.global.u32 [%rd4], %r5;
+st.global.u32 [%rd4], %r8;
 DONE:
 ret;
 }}
@@ -49,12 +55,12 @@ ret;
 Values = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
 
-def written(folder: Path) -> Path:
-    """The launch, written into a folder."""
+def written(folder: Path, ptx: str = PTX) -> Path:
+    """The launch, written into a folder; with other PTX, what D holds at the end is no longer right."""
     x: NDArray[np.uint32] = np.random.default_rng(3).integers(0, 1 << 17, 64).astype(np.uint32)
     buffers = {"A": x, "D": np.full(64, BEFORE, np.int32)}
     path, after = folder / "small.json", {"D": result(values(x))}
-    write_capture(path, PTX, "k", (2,), (32,), [{"buffer": name} for name in buffers], buffers, after, target="sm_80")
+    write_capture(path, ptx, "k", (2,), (32,), [{"buffer": name} for name in buffers], buffers, after, target="sm_80")
     return path
 
 

@@ -83,7 +83,7 @@ def test_a_launch_that_does_not_end_is_a_hang() -> None:
     assert (ended.reason, ended.arrays) == ("endless", {})
     assert "budget" in ended.said
     results = outcomes.empty(np.zeros(1, np.int64))
-    TARGET._judge(results, FaultInjection.of(row("global", 0, 1)[0], 4), ended)
+    TARGET.judging.ended(results, FaultInjection.of(row("global", 0, 1)[0], 4), ended)
     assert (results["outcome"][0], REASONS[results["reason"][0]]) == (HANG, "endless")
 
 

@@ -37,7 +37,9 @@ def test_each_bit_at_each_time_is_as_numpy_has_it(path: Path, kind: str) -> None
     right = small_launch.values(x)
     assert (together.stored.golden["D"] == small_launch.result(right)).all()
     texts = [together.kernel.items[item].text for item in together.executed(0).tolist()]
-    faults = np.concatenate([_rows(path, site=site, kind=kind, at="any", where="lanes=0..7") for site in ("registers16", "predicates")])
+    faults = np.concatenate([
+        _rows(path, site=site, kind=kind, at="any", where="lanes=0..7") for site in ("registers16", "predicates")
+    ])  # fmt: skip
     results = together.run(faults)
     expected = np.zeros(len(faults), np.int64)
     for number, fault in enumerate(faults):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from isa.errors import Error
 from isa.forms.synchronisation import acts_alone
-from simulator.faults.targets.launches.memory import AddressMap, Footprint, SeenMemory
+from simulator.faults.targets.launches.memory import Access, AddressMap, Footprint, SeenMemory
 from simulator.faults.targets.launches.noted import Noted, written_by
 from simulator.faults.targets.launches.ordered import Moment, OrderedRun, moment_bytes
 from simulator.faults.targets.launches.register_uses import RegisterUses
@@ -96,6 +96,7 @@ class Golden:
         items: int64 [warp]: items that each warp executes.
         noted: by portion, what its warps execute.
         shared: by portion, when words of shared memory are read and written.
+        accesses: by portion, those of global memory (`memory.SeenMemory.accesses`); None if there were too many.
     """
 
     kernel: Kernel
@@ -108,6 +109,12 @@ class Golden:
     items: NDArray[np.int64]
     noted: list[Noted]
     shared: list[SharedUses]
+    accesses: list[list[Access]] | None
+
+    @property
+    def warps(self) -> int:
+        """How many warps a CTA has."""
+        return len(self.items) // len(self.portion_of)
 
     @cached_property
     def sequences(self) -> list[tuple[NDArray[np.intp], NDArray[np.uint32]]]:
@@ -134,8 +141,7 @@ class Golden:
 
     def cta_rows(self, cta: int) -> slice:
         """The warps of a CTA."""
-        each = len(self.items) // len(self.portion_of)
-        return slice(cta * each, (cta + 1) * each)
+        return slice(cta * self.warps, (cta + 1) * self.warps)
 
 
 def _packed(lanes: Lanes) -> NDArray[np.uint32]:
@@ -161,11 +167,14 @@ def watched(kernel: Kernel, code: Code, setup: Setup, counts: NDArray[np.int64],
     size = moment_bytes(rows, kernel.numbering.words_each, len(parts[0]) * setup.shared_bytes, places.size)
     most = max(min(MOST_MOMENTS, MOMENT_BYTES // size // len(parts)), 1)
     runs: list[tuple[_KeptRun, NDArray[np.int64]]] = []
+    accesses: list[list[Access] | None] = []
     try:
         for part in parts:
+            seen.accesses = None if None in accesses else []
             run = _KeptRun(code, setup, seen, part, most)
             run.run()
             runs.append((run, part))
+            accesses.append(seen.accesses)
     except Error:
         return None
     found = np.concatenate([run.noted.counts for run, _ in runs])
@@ -182,6 +191,7 @@ def watched(kernel: Kernel, code: Code, setup: Setup, counts: NDArray[np.int64],
         kernel, places, footprint, [Portion(part, run.moments) for run, part in runs], portion_of, index_of, seen.data,
         np.concatenate([run.items for run, _ in runs]), [run.noted for run, _ in runs],
         [SharedUses(run.shared, len(run.noted.places)) for run, _ in runs],
+        None if None in accesses else [part for part in accesses if part is not None],
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ copies write apart, in blocks of 16 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ _APART = 32  # the widest access, in bytes: what addresses and places have in co
 _OUTSIDE = 1 << 39  # the place of addresses in no buffer, whose lowest bits stay
 NOBODY = -1
 NEVER = (1 << 31) - 1
+MOST_ACCESSES = 1 << 22  # of words whose times are kept
+Access = tuple[NDArray[np.int64], int, bool]
 MOST_TOUCHED = 1 << 23  # CTAs times words whose first accesses are noted
 
 
@@ -51,6 +53,11 @@ class AddressMap:
         self.ends = np.array([buffer.end for buffer in buffers], np.int64)
         self.last = self.first + (self.ends - self.starts)  # behind each buffer's last byte
         self.constant = np.array([buffer.constant for buffer in buffers], np.bool_)
+
+    def words_of(self, buffers: Mapping[str, tuple[int, int]]) -> Places:
+        """The places of the words of buffers (by name; the second number says how many words), one after the other."""
+        each = [self.first[self.names.index(name)] + 4 * np.arange(count) for name, (_, count) in buffers.items()]
+        return np.concatenate([np.zeros(0, np.int64), *each])
 
     def flattened(self, memory: DeviceMemory) -> Bytes:
         """The bytes of all buffers, uint8 [size]."""
@@ -115,6 +122,8 @@ class SeenMemory(TaggedMemory):
         touched: int32 [CTA, word]: the number of the event at which a CTA accesses a word for the first time; `NEVER`.
             None where that is too much to note.
         event: of what is executed now.
+        accesses: of the batch that runs: the words (`places` / 4) of an access, the event, and whether the words are
+            written; None if there were too many to keep.
         disputed: whether several CTAs write some byte, or anything was not as a launch without faults has it.
     """
 
@@ -128,6 +137,8 @@ class SeenMemory(TaggedMemory):
         self.event: Callable[[], int] = lambda: 0
         self.disputed = False
         self.ctas = np.zeros(0, np.int64)
+        self.accesses: list[Access] | None = []
+        self._left = MOST_ACCESSES
 
     def read(self, addresses: Addresses, width: int) -> Bytes:
         """As in `DeviceMemory`."""
@@ -135,6 +146,7 @@ class SeenMemory(TaggedMemory):
             return np.zeros((*addresses.shape, width), np.uint8)
         owner, places = self.owners(addresses)
         self.disputed |= self.places.inside(places, width) is not None
+        self._note(places, width, written=False)
         for offset in range(0, width, 4):
             words = np.minimum(places + offset, self.places.size - 1) // 4
             self.readers[self.ctas[owner], words] = True
@@ -147,6 +159,7 @@ class SeenMemory(TaggedMemory):
             return
         owner, places = self.owners(addresses)
         self.disputed |= self.places.inside(places, values.shape[-1]) is not None
+        self._note(places, values.shape[-1], written=True)
         cta = self.ctas[owner]
         for offset in range(values.shape[-1]):
             before = self.writer[places + offset]
@@ -155,6 +168,15 @@ class SeenMemory(TaggedMemory):
             if offset % 4 == 0:
                 self._touch(cta, (places + offset) // 4)
         scatter(self.data, places, values)
+
+    def _note(self, places: Places, width: int, *, written: bool) -> None:
+        if self.accesses is None:
+            return
+        words = np.unique(places[..., None] // 4 + np.arange(max(width // 4, 1)))
+        self.accesses.append((words, self.event(), written))
+        self._left -= len(words)
+        if self._left < 0:
+            self.accesses = None
 
     def _touch(self, ctas: NDArray[np.int64], words: Places) -> None:
         if self.touched is not None:

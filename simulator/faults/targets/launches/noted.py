@@ -88,6 +88,15 @@ class Noted:
         rows = np.concatenate([np.zeros(0, np.intp), *self.rows])
         return rows, np.repeat(np.arange(len(self.rows)), [len(part) for part in self.rows])
 
+    @property
+    def executed(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """For each instruction of a row, in order: the row, the number of its event, and its own number in the row."""
+        rows, events = self._executed
+        order = np.argsort(rows, kind="stable")
+        numbers = np.empty(len(rows), np.intp)
+        numbers[order] = np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
+        return rows, events, numbers
+
     @cached_property
     def _events_of(self) -> list[NDArray[np.intp]]:
         """By row, the numbers of its events."""

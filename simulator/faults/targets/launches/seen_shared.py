@@ -68,6 +68,12 @@ class SharedUses:
         order = np.argsort(keys, kind="stable")
         self._keys, self._whole = keys[order], whole[order]
 
+    def accesses(self, cta: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The words of a CTA that are accessed, and the events at which they are."""
+        first, last = np.searchsorted(self._keys, np.array([cta, cta + 1]) * self.stride * self.span)
+        words, events = np.divmod(self._keys[first:last], self.span)
+        return words - cta * self.stride, events
+
     def next(self, cta: int, word: int, event: int) -> tuple[int, bool]:
         """The first event from `event` on that accesses a word of a CTA, and whether it overwrites it; `NEVER` if there
         is none."""
