@@ -19,7 +19,7 @@ from simulator.faults.element_kinds import Population
 from simulator.faults.group import ENDLESS, Group
 from simulator.faults.groups import equip, plain, read_groups, subject_tables, with_keys
 from simulator.faults.models import OWN, own_bits
-from simulator.faults.moments import aims, blocks_of
+from simulator.faults.moments import aims, blocks_of, registers_that_weigh
 from simulator.faults.population import drawn, population
 from simulator.faults.sampling import sample, wanted
 from simulator.faults.table import BLOCK, CHECK, COLUMNS, DEFAULTS, Faults
@@ -28,6 +28,7 @@ from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.subjects import PROGRAMS, make
 from simulator.faults.targets.target import FaultTarget
 from simulator.resources import folder
+from simulator.state.registers import WARP_SIZE
 from simulator.toml_tables import Between, Choice, read_toml
 from simulator.version import __version__
 
@@ -145,6 +146,7 @@ class Campaign:
             {name: getattr(group, name) for name in ("name", "site", "kind", "where")}
             | {"faults": injected, "population": 0 if group.kind in ENDLESS else size}
             | plain(group, self.path)
+            | self._registers(group)
             for group, (injected, size) in zip(self.groups, counts, strict=True)
         ]
         return {
@@ -158,6 +160,13 @@ class Campaign:
             "groups": json.dumps(groups),
             "faults": sum(injected for injected, _ in counts),
         }
+
+    def _registers(self, group: Group) -> dict[str, int]:
+        """How many registers of a thread, and how many bits in all, the weights of a group stand for, where they stand
+        for those of a chip."""
+        subject = self.subject
+        count = registers_that_weigh(subject, group) if isinstance(subject, RunningTarget) else 0
+        return {"registers": count, "bits": count * 32 * WARP_SIZE * len(subject.numbers)} if count else {}
 
     def _fail(self, group: str, reason: str, legal: str) -> NoReturn:
         """Raises ConfigError about a key of the campaign file."""

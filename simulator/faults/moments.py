@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.ptx.instruction import register_names
 from simulator.errors import ConfigError
 from simulator.faults.aim.executed import Block, blocks, chosen, selected_warps, selects_nothing
 from simulator.faults.aim.selection import OF_INSTRUCTIONS, Selection, read_selection
 from simulator.faults.group import STUCK, Group
 from simulator.faults.intervals import Accessed, blocks_of_intervals
+from simulator.faults.register_intervals import of_registers
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.register_sites import REGISTER_SITES
@@ -146,7 +145,12 @@ def _intervals(subject: RunningTarget, group: Group, warps: list[int], path: str
     weight is the length of the interval, in instructions or cycles."""
     site = subject.sites[group.site]
     if group.site in REGISTER_SITES:
-        return [block for warp in warps for block in _of_registers(subject, group, warp, path)]
+        registers = registers_that_weigh(subject, group)
+        return [
+            block
+            for warp in warps
+            for block in of_registers(subject, group, warp, _clock_of(subject, group, warp, path), registers)
+        ]
     found = []
     for warp in warps:  # one of each CTA
         accessed = subject.accessed(group.site, warp // subject.warps_of_a_cta)
@@ -173,26 +177,19 @@ def _clock(subject: RunningTarget, group: Group, accessed: Accessed, path: str) 
     return np.asarray(clock)
 
 
-def _of_registers(subject: RunningTarget, group: Group, warp: int, path: str) -> Iterable[Block]:
-    """The intervals of the registers of a warp."""
-    order, statics = subject.executed(warp), subject.statics(warp)
-    clock = np.arange(len(order) + 1)
-    if group.clock == "cycle":
-        issued = _cycles(subject, group, warp, path)
-        clock = np.append(issued, issued[-1:] + 1) if len(issued) else clock
-    uses: dict[int, list[NDArray[np.int64]]] = {}
-    for item in np.unique(order).tolist():
-        if item not in statics:
-            continue
-        times = np.flatnonzero(order == item)
-        for _, operand, _ in statics[item].operands:
-            for word in subject.register_words(register_names(operand), group.site):
-                uses.setdefault(word, []).append(times)
-    words, _ = subject.sites[group.site].live.shape
-    for word in range(words):
-        ends = np.unique(np.concatenate([*uses.get(word, []), np.array([len(order)])]))
-        lengths = np.diff(clock[ends], prepend=0)
-        yield Block(warp, ends[lengths > 0], (word,), lengths[lengths > 0].astype(np.float64))
+def _clock_of(subject: RunningTarget, group: Group, warp: int, path: str) -> NDArray[np.int64]:
+    """The time of each dynamic instruction of a warp, and of its end: in instructions or cycles."""
+    if group.clock != "cycle":
+        return np.arange(subject.instructions(warp) + 1)
+    issued = _cycles(subject, group, warp, path)
+    return np.append(issued, issued[-1:] + 1) if len(issued) else np.arange(subject.instructions(warp) + 1)
+
+
+def registers_that_weigh(subject: RunningTarget, group: Group) -> int:
+    """How many registers of a thread the weights of a group stand for; 0 where they stand for none of a chip."""
+    narrowed = read_selection(group.where).uses(("words",)) or group.which == "dead"
+    counts = group.at == "intervals" and group.site in ("registers", "registers16") and not narrowed
+    return subject.registers_of_a_thread if counts else 0
 
 
 def need_config(path: str, target: Any) -> None:

@@ -56,6 +56,11 @@ class Static(NamedTuple):
         elif self.guard is not None:
             yield set(_GUARD), Predicate(self.guard.predicate), False
 
+    @property
+    def guarded(self) -> bool:
+        """Whether a predicate may keep it from writing."""
+        return self.instruction is not None and self.instruction.guard is not None
+
 
 class Program(Protocol):
     """What a selection asks of a target that runs."""

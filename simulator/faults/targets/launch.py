@@ -37,6 +37,7 @@ from simulator.faults.targets.injection import FaultInjection, simple
 from simulator.faults.targets.launches.accessed import of_buffers, of_shared
 from simulator.faults.targets.launches.golden import STEPS, TURNS, Golden, watched
 from simulator.faults.targets.launches.judging import Judging
+from simulator.faults.targets.launches.registers import allocated
 from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launched, sequences
 from simulator.faults.targets.launches.strikes import Codes, codes_read, read_registers
 from simulator.faults.targets.launches.together import Found, Together
@@ -71,6 +72,8 @@ class LaunchTarget(RunningTarget):
         policy: "hardware" (undefined codes select what an H100 was measured to select) or "raise" (they stop the run:
             detected).
         arithmetic: "chip" or "exact".
+        registers: how many registers ptxas gives a thread, as it prints; 0: not said.
+        machine_code: in place of that the kernel's machine code, as nvdisasm prints it, or a cubin.
         together: whether the faults of many launches are looked at together where that is possible; the results are the
             same.
     """
@@ -80,6 +83,8 @@ class LaunchTarget(RunningTarget):
     policy: str = "hardware"
     arithmetic: str = "chip"
     together: bool = True
+    registers: int = 0
+    machine_code: str = ""
 
     def __post_init__(self) -> None:
         self.check_choices(POLICIES, " of a launch")
@@ -91,7 +96,8 @@ class LaunchTarget(RunningTarget):
     def describe(self) -> dict[str, Any]:
         """The plain values from which the same target can be made, without the policy."""
         about = {"launch": str(self.path), "target": self.target, "arithmetic": self.arithmetic}
-        return {key: value for key, value in about.items() if value is not None}
+        given = {"registers": self.registers or None, "machine_code": self.machine_code or None}
+        return {key: value for key, value in (about | given).items() if value is not None}
 
     @property
     def rule(self) -> str:
@@ -237,6 +243,17 @@ class LaunchTarget(RunningTarget):
         """Of each dynamic instruction of a warp the number of its item, int64 [n]."""
         watched = self._watched
         return self._sequences[warp] if watched is None else watched.sequences[warp][0].astype(np.int64)
+
+    def whole(self, warp: int) -> NDArray[np.bool_]:
+        """Whether it is known that all threads of a warp execute each dynamic instruction, bool [n]."""
+        watched = self._watched
+        return super().whole(warp) if watched is None else watched.sequences[warp][1] == 0xFFFFFFFF
+
+    @cached_property
+    def registers_of_a_thread(self) -> int:
+        """How many registers a chip gives a thread: those that are said, or that the machine code has, in the units in
+        which they are given; 0 where neither is."""
+        return allocated(self.registers, self.machine_code, self.capture.entry)
 
     def statics(self, warp: int) -> dict[int, Static]:
         """The instructions of the kernel by number of item; of branches and exits those with a guard."""

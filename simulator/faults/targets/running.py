@@ -43,6 +43,15 @@ class RunningTarget(FaultTarget):
     def instructions(self, warp: int) -> int:
         """How many dynamic instructions a warp executes."""
 
+    @property
+    def registers_of_a_thread(self) -> int:
+        """How many registers a chip gives a thread; 0 where that is not known."""
+        return 0
+
+    def whole(self, warp: int) -> NDArray[np.bool_]:
+        """Whether it is known that all threads of a warp execute each dynamic instruction, bool [n]."""
+        return np.zeros(self.instructions(warp), np.bool_)
+
     @abstractmethod
     def executed(self, warp: int) -> NDArray[np.int64]:
         """Of each dynamic instruction of a warp the number of its item, int64 [n]."""

@@ -12,6 +12,7 @@ from isa import IsaError, parse_target
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
 from simulator.faults.targets.launch import LaunchTarget
+from simulator.faults.targets.launches.registers import MOST
 from simulator.faults.targets.mma import MmaTarget
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.target import MOST_CASES, OTHERS, FaultTarget
@@ -32,7 +33,13 @@ KEYS: Mapping[str, Mapping[str, Any]] = {
     | {"m": int, "n": int, "base_lane": int, "a_in_tmem": bool, "element": Annotated[str, Choice(_ELEMENTS)]}
     | {"d_type": Annotated[str, Choice(("", "f16", "f32", "s32"))], "misaligned": Annotated[str, Choice(MISALIGNED)]},
     "trace": {"trace": str, "config": str, "target": str, "arithmetic": _ARITHMETIC},
-    "launch": {"launch": str, "target": str, "arithmetic": _ARITHMETIC},
+    "launch": {
+        "launch": str,
+        "target": str,
+        "arithmetic": _ARITHMETIC,
+        "machine_code": str,
+        "registers": Annotated[int, Between(1, MOST, "registers of a thread")],
+    },
 }  # of each sort of subject: its keys, and what their values may be
 
 
@@ -74,7 +81,11 @@ def _make(path: str, values: Mapping[str, Any], policy: str) -> FaultTarget:
     if sort == "launch":
         name = given.pop("launch")
         beside = Path(path).parent / name
-        return LaunchTarget(str(beside) if beside.is_file() else name, policy=policy, **given)
+        code = Path(path).parent / given.get("machine_code", "")
+        given |= {"machine_code": str(code)} if code.is_file() else {}
+        launch = LaunchTarget(str(beside) if beside.is_file() else name, policy=policy, **given)
+        _ = launch.registers_of_a_thread  # machine code that cannot be read is an error here
+        return launch
     if sort == "tcgen05":
         return Tcgen05Target(policy=policy, **given)
     choice = Choices(**{key: given.pop(key) for key in ("selector", "scale_a", "scale_b") if key in given})

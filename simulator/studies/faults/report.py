@@ -150,8 +150,15 @@ def _notes(summary: Summary, asked: Asked) -> list[str]:
             failed, products = map(int, about[f"{name}_false_alarms"].split(" of "))
             share = f"{failed / products:.1%}"
             notes.append(f"{name} fails {failed} of {products} products that have no fault ({share}): its false alarms")
-    if "launch" in subject and any(group["site"] == "registers" for group in json.loads(about["groups"])):
+    groups = json.loads(about["groups"])
+    if "launch" in subject and any(group["site"] == "registers" and "registers" not in group for group in groups):
         notes.append("registers are PTX's virtual ones, not those that ptxas gives a chip")
+    notes += [
+        f"{group['name']}: weights stand for {group['registers']} registers of a thread, as the chip has them; each "
+        "value that PTX still needs takes one (assumed)"
+        for group in groups
+        if "registers" in group
+    ]
     notes += [f"{name}: {about[key]}" for key, name in _SAID.items() if key in about]
     if not summary.total.uniform:
         notes.append("shares are estimated with the weights of the faults (Hajek)")

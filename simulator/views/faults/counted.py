@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulator.faults.aim.executed import covered
 from simulator.faults.campaign import Campaign
+from simulator.faults.moments import registers_that_weigh
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.register_sites import REGISTER_SITES
@@ -12,7 +13,8 @@ from simulator.state.registers import WARP_SIZE
 from simulator.tables import Table
 
 _NO_SITES = ("instruction words", "caches")
-_VIRTUAL = "; registers are PTX's virtual ones, of which a kernel has more than ptxas gives a chip"
+_VIRTUAL = "registers are PTX's virtual ones, of which a kernel has more than ptxas gives a chip"
+_PHYSICAL = "of {}, PTX's registers are struck, and weights stand for {} registers of a thread, as the chip has them"
 
 
 def counted(campaign: Campaign) -> str:
@@ -26,6 +28,11 @@ def counted(campaign: Campaign) -> str:
     subject = campaign.subject
     if isinstance(subject, RunningTarget):
         lines += ["", *_instructions(subject)]
+        weighed = {group.name: registers_that_weigh(subject, group) for group in campaign.groups}
+        if any(weighed.values()):
+            lines += [_PHYSICAL.format(name, count) for name, count in weighed.items() if count]
+        elif isinstance(subject, LaunchTarget):
+            lines[-1] += f"; {_VIRTUAL}"
     return "\n".join([*lines, ""])
 
 
@@ -40,4 +47,4 @@ def _instructions(subject: RunningTarget) -> list[str]:
     table = Table(("op", "executed by warps", "bits read (role=source)", "bits written (role=destination)"), rows)
     lacking = ("64-bit registers",) if isinstance(subject, ProgramTarget) else ()
     said = f"not covered, since no site has them: {', '.join((*lacking, *_NO_SITES))}"
-    return [*table.text("<>>>").splitlines(), said + _VIRTUAL * isinstance(subject, LaunchTarget)]
+    return [*table.text("<>>>").splitlines(), said]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,9 @@ from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
 from tests.simulator.faults import small_launch
 from tests.support.cases import exhaustive
+from tests.support.paths import GOLDEN
 
+Tcsim = Callable[..., tuple[int, str, str]]
 MOMENTS = 24  # of a trace that are looked at
 
 
@@ -113,3 +117,50 @@ def test_words_of_traces_against_every_moment(
             assert (wanted["outcome"][there] == expected).all()
             assert (wanted["elements"][there] == found["elements"][mine][interval]).all()
     assert {MASKED} < set(wanted["outcome"].tolist())
+
+
+@pytest.mark.parametrize(("given", "registers"), [
+    ('machine_code = "direct_one_warp.sass.gz"', 40),  # R35 is the last that is named; two more, in units of 8
+    ("registers = 43", 48),
+])  # fmt: skip
+def test_weights_of_a_physical_register_file(tmp_path: Path, given: str, registers: int) -> None:
+    """What does harm weighs what it does in PTX's registers; the rest fills up the registers that the chip has."""
+    names = [f"direct_one_warp.{kind}" for kind in ("json", "ptx", "npz", "sass.gz")]
+    for name in names:
+        (tmp_path / name).write_bytes((GOLDEN / "launches" / name).read_bytes())
+    campaign = tmp_path / "c.toml"
+    subject = '[subject]\nlaunch = "direct_one_warp.json"\n'
+    keys = {"site": "registers", "at": "intervals", "where": "lanes=3 bits=2,21"}
+    lists = []
+    for more in ("", f"{given}\n"):
+        campaign.write_text(subject + more)
+        read = read_campaign(campaign, keys)
+        lists.append(np.concatenate(list(read.faults())))
+    virtual, physical = lists
+    target = LaunchTarget(tmp_path / names[0])
+    harmful = target.run(virtual)["outcome"] != MASKED
+    for column in ("case", "word", "lane", "mask", "at"):
+        assert (virtual[column] == physical[column]).all()
+    assert harmful.mean() > 0.3
+    assert (virtual["weight"][harmful] == physical["weight"][harmful]).all()
+    assert physical["weight"].sum() == pytest.approx(2 * registers * target.instructions(0))
+    (group,) = json.loads(str(read.about()["groups"]))
+    assert (group["registers"], group["bits"]) == (registers, registers * 32 * 32)
+
+
+def test_registers_of_a_thread_that_are_none(tcsim: Tcsim, tmp_path: Path) -> None:
+    path, campaign = small_launch.written(tmp_path), tmp_path / "c.toml"
+    few = f'[subject]\nlaunch = "{GOLDEN / "launches" / "direct_one_warp.json"}"\nregisters = 8\n'
+    campaign.write_text(few)
+    with pytest.raises(ConfigError, match=r"8 registers of a thread, where the PTX needs 3\d\.\d values on average"):
+        _rows(campaign, site="registers")
+    for given, said in (
+        ("registers = 1", ""),
+        ("registers = 256", "registers: 256; legal: an integer from 1 to 255"),
+        ('machine_code = "none.sass"', "none.sass is not there"),
+        ('registers = 8\nmachine_code = "small.ptx"', "beside machine_code"),
+    ):
+        campaign.write_text(f'[subject]\nlaunch = "{path}"\n{given}\n')
+        code, out, err = tcsim("faults", "list", campaign, "--site", "registers", "--at", "intervals", "--count")
+        assert (code, said in err, err.count("\n")) == (2 if said else 0, True, bool(said)), err
+        assert said or "weights stand for 8 registers" in out
