@@ -15,6 +15,7 @@ import numpy as np
 from isa.errors import FAULT_POLICIES
 from simulator.errors import ConfigError
 from simulator.execute.mma import Arithmetic
+from simulator.faults.aim.selection import read_selection
 from simulator.faults.element_kinds import Population
 from simulator.faults.group import ENDLESS, Group
 from simulator.faults.groups import equip, plain, read_groups, subject_tables, with_keys
@@ -22,6 +23,7 @@ from simulator.faults.models import OWN, own_bits
 from simulator.faults.moments import aims, blocks_of, registers_that_weigh
 from simulator.faults.population import drawn, population
 from simulator.faults.sampling import sample, wanted
+from simulator.faults.spread import Site
 from simulator.faults.table import BLOCK, CHECK, COLUMNS, DEFAULTS, Faults
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.running import RunningTarget
@@ -78,12 +80,21 @@ class Campaign:
             except ConfigError as error:
                 raise ConfigError(self.path, error.key, error.reason, error.legal) from None
             if not one.size:
-                self._fail(group.name, "there is no such fault", "another site, kind, where or time")
+                self._fail_empty(group, site)
             ends = one.make(np.array([0, one.size - 1]))
             ends["group"] = number
             self._check(group, ends)
             populations.append(one)
         return populations
+
+    def _fail_empty(self, group: Group, site: Site) -> NoReturn:
+        """Raises ConfigError for a group without faults."""
+        used = read_selection(group.where).uses(("words", "lanes", "bits"))
+        if not used:
+            self._fail(group.name, "there is no such fault", "another site, kind, where or time")
+        words, lanes = (f"0..{count - 1}" for count in site.live.shape)
+        reason = f"selects no {group.which} bit of site {site.name} by {' and '.join(used)}"
+        self._fail(f"{group.name}.where", reason, f"words {words}, lanes {lanes}, bits 0..31")
 
     def _check(self, group: Group, rows: Faults) -> None:
         """ConfigError for faults that a run would refuse."""

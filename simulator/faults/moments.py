@@ -56,7 +56,25 @@ def blocks_of(subject: RunningTarget, group: Group, path: str) -> list[Block]:
             reason = selects_nothing(selection, subject, group.site, subject.numbers)
             raise ConfigError(path, f"faults.{group.name}.where", *reason)
         return found
-    return [Block(warp, _times(subject, group, warp, path, selection)) for warp in warps]
+    found = [Block(warp, _times(subject, group, warp, path, selection)) for warp in warps]
+    if not selection.uses(("time",)):
+        _check_times(group, path, found, max(map(subject.instructions, warps), default=0))
+    return found
+
+
+def _check_times(group: Group, path: str, found: list[Block], end: int) -> None:
+    """ConfigError for a given time at which nothing is struck."""
+    given = np.atleast_1d(np.array(group.at))
+    struck = [times for _, times, *_ in found]
+    if given.dtype.kind != "i" or not struck:
+        return
+    left = given[~np.isin(given, np.concatenate(struck))].tolist()
+    if not left:
+        return
+    behind = ", behind the end of every warp" if left[0] > end and group.clock != "cycle" else ""
+    of_matrix = group.site == "selector" or group.site in UNIT_SITES
+    legal = "any, or where a matrix instruction stands" if of_matrix else f"any, or -1 (the whole run) to {end}"
+    raise ConfigError(path, f"faults.{group.name}.at", f"{left[0]} strikes nothing{behind}", legal)
 
 
 def _check(group: Group, path: str, selection: Selection) -> None:

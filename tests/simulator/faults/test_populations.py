@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from simulator.errors import ConfigError
 from simulator.faults.campaign import read_campaign
 from simulator.faults.targets.program import ProgramTarget
 from tests.support.paths import GOLDEN
@@ -87,3 +89,25 @@ def test_a_full_disk_is_no_missing_folder(tcsim: Tcsim, tmp_path: Path) -> None:
         assert "No space left on device" in err
         assert "room on its disk" in err
         assert "folder" not in err
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        (
+            {"site": "registers", "where": "lanes=40"},
+            r"faults.where: selects no live bit .* by lanes; legal: .*lanes 0..31",
+        ),
+        (
+            {"site": "registers", "at": [1, 99_999]},
+            "at: 99999 strikes nothing, behind the end of every warp; legal: any, or -1",
+        ),
+        (
+            {"site": "mux", "kind": "stuck1", "at": 3},
+            "at: 3 strikes nothing; legal: any, or where a matrix instruction",
+        ),
+    ],
+)
+def test_what_strikes_nothing_is_named(keys: dict[str, object], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        list(read_campaign("digits/f16", keys).faults())
