@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,13 +47,37 @@ def syndromes(changed: Bits) -> Bits:
     return columns
 
 
-def secded(changed: Bits) -> Mask:
-    """Whether a SECDED code handles the faults of [case, word]: in every word the change is noticed or corrected, and
-    no word is left wrong unnoticed or made worse."""
+class Decoded(NamedTuple):
+    """What a SECDED decoder does about the words of each case, bool [case].
+
+    Attributes:
+        noticed: it sees in some word what it cannot correct, and in no other one takes something wrong for right.
+        corrected: it corrects every word that changed, and rightly.
+        miscorrected: it believes that it corrected all that it saw, and some word is left wrong, or made worse.
+    """
+
+    noticed: Mask
+    corrected: Mask
+    miscorrected: Mask
+
+
+def decoded(changed: Bits) -> Decoded:
+    """What a SECDED code makes of changes uint32 [case, word]. A word that is seen to be beyond correction stops the
+    read, so that nothing counts as corrected; a change that gives no syndrome is left as it is."""
     syndrome = syndromes(changed)
     weight = np.bitwise_count(changed)
     single = np.zeros(128, np.bool_)
     single[[*hsiao(), *(1 << bit for bit in range(7))]] = True
     corrects = single[syndrome]  # as one flipped bit, of data or of the check bits
     wrong = (weight > 0) & ((syndrome == 0) | (corrects & (weight > 1)))
-    return np.asarray((weight > 0).any(axis=1) & ~wrong.any(axis=1))
+    double = (weight > 0) & (syndrome != 0) & ~corrects
+    some, stops, any_wrong = (np.asarray(mask.any(axis=1)) for mask in (weight > 0, double, wrong))
+    acts = np.asarray((corrects & (weight > 0)).any(axis=1)) & ~stops
+    return Decoded(stops & ~any_wrong, some & ~stops & ~any_wrong, acts & any_wrong)
+
+
+def secded(changed: Bits) -> Mask:
+    """Whether a SECDED code handles the faults of [case, word]: in every word the change is noticed or corrected, and
+    no word is left wrong unnoticed or made worse."""
+    found = decoded(changed)
+    return found.noticed | found.corrected

@@ -32,7 +32,8 @@ from simulator.inputs import InputError, read_text
 from simulator.numpy_expression import ExpectationError, evaluate
 from simulator.user_functions import called, function_of
 
-_COLUMNS = tuple(name for name in DTYPE.names or () if name not in ("id", "judged", "detectors", *NAMED))
+_OF_CORRECTIONS = ("corrections", "left_ulp", "left_abs")  # which are known after the judgement
+_COLUMNS = tuple(name for name in DTYPE.names or () if name not in ("id", "detectors", *NAMED, *_OF_CORRECTIONS))
 _NUMBERS = f"a comparison of {', '.join(_COLUMNS)}, or pattern == 'row' (one of {', '.join(outcomes.PATTERNS)})"
 _FUNCTION = "def critical(got, golden): a bool for each fault, of two arrays of values [fault, row, column]"
 

@@ -118,6 +118,10 @@ class Edits(NamedTuple):
         found[self.fault, number] = np.where(self.live != 0, self.invert, 0)
         return found
 
+    def stored_at(self, faults: Mask) -> Bits:
+        """The same, and zeros for all but some of the faults."""
+        return np.where(faults[:, None], self.stored, np.uint32(0))
+
     @property
     def signature(self) -> NDArray[np.int64]:
         """What identifies the change of each fault: int64 [fault, n]. Equal rows change the same bits."""

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from isa.types import Bits, ElementType
 from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.formats import integers, ulp_distance
-from simulator.faults import table
+from simulator.faults import corrections, table
 from simulator.faults.detectors.asked import OF_RESULTS, asked
 
 OUTCOMES = ("masked", "sdc", "detected", "due", "hang")
@@ -54,7 +54,7 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "i8"), ("outcome", "u1"), ("reason", "u1"), ("elements", "u4"), ("rows", "u4"), ("columns", "u4"),
     ("max_ulp", "i8"), ("max_abs", "f8"), ("max_rel", "f8"), ("nonfinite", "u4"), ("first_row", "i4"),
     ("first_column", "i4"), ("detectors", "u4"), ("class_changed", "i4"), ("bits", "u4"), ("pattern", "u1"),
-    ("judged", "u1"), ("accuracy", "i4"),
+    ("judged", "u1"), ("accuracy", "i4"), ("corrections", "u1"), ("left_ulp", "i8"), ("left_abs", "f8"),
 )  # fmt: skip
 DTYPE = np.dtype(list(FIELDS))
 COLUMNS = tuple(name for name, _ in FIELDS if name != "id")
@@ -299,6 +299,8 @@ def texts(results: Results) -> list[str]:
             columns.append([NAMED[name][value] for value in values])
         elif name == "detectors":
             columns.append([_seen(value) for value in values])
+        elif name == "corrections":
+            columns.append([corrections.text(value) for value in values])
         else:
             columns.append([f"{value:.6g}" for value in values] if kind == "f8" else list(map(str, values)))
     return [",".join(row) for row in zip(*columns, strict=True)]
@@ -311,8 +313,9 @@ def _seen(flags: int) -> str:
 
 
 def to_frame(results: Results) -> Any:
-    """Results as a pandas DataFrame: outcome, reason, detectors, pattern and judgement as words, all else as
-    numbers."""
+    """Results as a pandas DataFrame: outcome, reason, detectors, corrections, pattern and judgement as words, all else
+    as numbers."""
     frame = table.to_frame(results, NAMED)
     frame["detectors"] = [_seen(value) for value in results["detectors"].tolist()]
+    frame["corrections"] = [corrections.text(value) for value in results["corrections"].tolist()]
     return frame

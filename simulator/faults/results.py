@@ -25,10 +25,11 @@ _DEFAULTS: Mapping[str, Any] = {
         for name, value in table.DEFAULTS.items()
     },
     "bits": 0, "pattern": outcomes.PATTERNS[0], "judged": outcomes.JUDGED[0], "accuracy": -1,
+    "corrections": "", "left_ulp": 0, "left_abs": 0.0,
 }  # fmt: skip
 """Columns that a file of results need not have, and what stands for them."""
 RESULTS = Kind("# tcsim fault results 1", tuple(_FIELDS), "file of results", "tcsim faults run", tuple(_DEFAULTS))
-_TEXT = ("model", "site", "along", "outcome", "reason", "detectors", "pattern", "judged")
+_TEXT = ("model", "site", "along", "outcome", "reason", "detectors", "pattern", "judged", "corrections")
 _BLOCK = 1 << 16  # rows that are read together
 
 

@@ -4,7 +4,7 @@ are right all the same, of a second execution, and of checksums and codes beside
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from isa.types import Bits, ElementType
 from simulator.arithmetic.check_bits import parity, secded
 from simulator.errors import ConfigError
 from simulator.faults.detectors.asked import OF_RESULTS, Asked, asked
+from simulator.faults.detectors.corrected import by_words
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import MASKED, SDC, Results, flag, flags, values
 from simulator.faults.table import SITES, Faults
@@ -71,21 +72,24 @@ def _checksums(changes: Edits) -> Mask:
     return found
 
 
-def of_words(inverts: Sequence[Sequence[int]] | Bits) -> NDArray[np.uint32]:
-    """The flags of codes beside stored words that are read, uint32 [fault], where they are asked for.
+def look_at_words(results: Results, index: Any, inverts: Sequence[Sequence[int]] | Bits) -> None:
+    """Adds to some of the results, by their numbers, what codes beside stored words that are read say and correct,
+    where they are asked for.
 
     Args:
-        inverts: of each fault the bits that changed, in each of its words; uint32 [fault] for one word each.
+        inverts: of each of these faults the bits that changed, in each of its words; uint32 [fault] for one word each.
     """
     names = [name for name in asked().names if name in WORD_CODES]
     if not names or not len(inverts):
-        return np.zeros(len(inverts), np.uint32)
+        return
     most = 1 if isinstance(inverts, np.ndarray) else max(1, *map(len, inverts))
     stored = np.zeros((len(inverts), most), np.uint32)
     for number, one in enumerate(inverts):
         stored[number, : np.size(one)] = one
     checks = {"parity": parity, "secded": secded}
-    return flags(**{name: checks[name](stored) for name in names})
+    results["detectors"][index] |= flags(**{name: checks[name](stored) for name in names})
+    if "secded" in names:
+        results["corrections"][index] |= by_words(stored)
 
 
 def check_asked(detectors: Asked, runs: bool) -> None:

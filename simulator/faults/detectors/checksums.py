@@ -19,6 +19,7 @@ from isa.types import Bits, ElementType
 from simulator.arithmetic import Operands, Sum
 from simulator.arithmetic.convert import to_float64
 from simulator.arithmetic.formats import integers
+from simulator.faults.detectors.corrected import Located
 
 Mask = NDArray[np.bool_]
 Reals = NDArray[np.float64]
@@ -107,10 +108,34 @@ class Checksums:
 
     def fails(self, d: Reals, should: Predicted) -> Mask:
         """Whether D [product, row, column] fails a check. A sum that is predicted to be infinite or NaN must be so."""
+        rows, columns = self._bad(d, should)
+        return np.asarray(rows.any(axis=1) | columns.any(axis=1))
+
+    def _bad(self, d: Reals, should: Predicted) -> tuple[Mask, Mask]:
+        """Which rows [product, row] and columns [product, column] fail."""
         with np.errstate(invalid="ignore"):
             rows = fits(d.sum(axis=2), should.rows, self.row_tolerance)
             columns = fits(d.sum(axis=1), should.columns, self.column_tolerance)
-        return np.asarray(~(rows.all(axis=1) & columns.all(axis=1)))
+        return ~rows, ~columns
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the sum of a row, whose tolerance is not the larger one, says what a wrong element should be."""
+        return self.row_tolerance <= self.column_tolerance
+
+    def locates(self, d: Reals, case: NDArray[np.integer]) -> Located:
+        """The elements of D [fault, row, column] of these cases that the checks locate, and what they should be: the
+        predicted sum less the other elements of the row, or of the column."""
+        should = Predicted(self.should.rows[case], self.should.columns[case])
+        rows, columns = self._bad(d, should)
+        fault = np.flatnonzero((rows.sum(axis=1) == 1) & (columns.sum(axis=1) == 1))
+        row, column = rows[fault].argmax(axis=1), columns[fault].argmax(axis=1)
+        one = np.arange(len(fault))
+        line = d[fault, row] if self.by_rows else d[fault, :, column]
+        line[one, column if self.by_rows else row] = 0
+        sums = should.rows[fault, row] if self.by_rows else should.columns[fault, column]
+        found = Located(fault, row, column, sums - line.sum(axis=1))
+        return found.some(np.isfinite(found.value))
 
 
 def _largest(sums: Reals, exact: Reals) -> float:

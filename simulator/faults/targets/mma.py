@@ -37,6 +37,7 @@ from simulator.faults.detectors.checksums import (
     real_operands,
 )
 from simulator.faults.detectors.codes import code_checks
+from simulator.faults.detectors.corrected import by_checksums, by_words
 from simulator.faults.models import Edits, bits_of
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.spread import Site
@@ -273,8 +274,18 @@ class MmaTarget(FaultTarget):
                 stopped[beyond] = reason("illegal-instruction")
             observed = Observed(matrix, self._seen(part, words, changes, matrix), stopped)
             golden = self.golden_matrix[part["case"]]
-            judge(results[first : first + BATCH], changes, observed, golden, self.form.d.type, self.policy)
+            found = results[first : first + BATCH]
+            judge(found, changes, observed, golden, self.form.d.type, self.policy)
+            self._correct(found, part, changes, matrix)
         return results
+
+    def _correct(self, results: Results, faults: Faults, changes: Edits, matrix: Bits) -> None:
+        """Adds what SECDED beside metadata, and checksums of D, correct."""
+        if self.form.sparse:
+            results["corrections"] = by_words(changes.stored_at(faults["site"] == SITES.index("e")))
+        at = self.checksums.locates(outcomes.numbers(matrix, self.form.d.type), faults["case"])
+        golden = self.golden_matrix[faults["case"][at.fault], at.row, at.column]
+        by_checksums(results, at, matrix[at.fault, at.row, at.column], golden, self.form.d.type)
 
     def _seen(self, faults: Faults, words: dict[str, Bits], changes: Edits, matrix: Bits) -> dict[str, Any]:
         """What each detector says about each fault, by the detector's name."""
@@ -287,7 +298,7 @@ class MmaTarget(FaultTarget):
             mine = np.flatnonzero(selectors == value)
             codes[mine] = metadata.gather(words["e"][mine, 0], min(value, metadata.selectors - 1))
         illegal, unordered = code_checks(codes, metadata.legal(codes), metadata.sparsity)
-        stored = np.where(faults["site"][:, None] == SITES.index("e"), changes.stored, np.uint32(0))
+        stored = changes.stored_at(faults["site"] == SITES.index("e"))
         illegal |= selectors >= metadata.selectors
         return seen | {"legality": illegal, "ordered": unordered, "parity": parity(stored), "secded": secded(stored)}
 

@@ -32,7 +32,7 @@ from simulator.applications.stored import Stored, differing
 from simulator.chip.config import Config
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
-from simulator.faults.detectors.afterwards import of_words
+from simulator.faults.detectors.afterwards import look_at_words
 from simulator.faults.intervals import Accessed
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
@@ -354,7 +354,7 @@ class ProgramTarget(RunningTarget):
             changes = Changes(runs.changed, np.ones(len(batch), np.bool_))
             self._differences.judge(part, self._differences.find(runs), changes, seen, stopped, self.policy)
             done = ~runs.alone & ~runs.later
-            part["detectors"] |= of_words(runs.injections.struck)
+            look_at_words(part, slice(None), runs.injections.struck)
             results[batch[done]] = part[done]
             alone.append(batch[runs.alone])
             left = np.concatenate([batch[runs.later], left[COPIES:]])
@@ -385,7 +385,7 @@ class ProgramTarget(RunningTarget):
         golden = np.broadcast_to(right[rows], observed.got.shape)
         whole = Whole(rows, right)
         judge(part, Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy, whole)
-        part["detectors"] |= of_words([one.struck for one in runs])
+        look_at_words(part, slice(None), [one.struck for one in runs])
         corrupt = part["outcome"] == outcomes.SDC
         part["first_row"][corrupt] = rows[part["first_row"][corrupt]]
         if stored.classifier:

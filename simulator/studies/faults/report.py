@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator.faults.corrections import CORRECTORS, HOW
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, PATTERNS
 from simulator.faults.targets.subjects import title
 from simulator.studies.faults.rates import Rate, rates
@@ -139,6 +140,25 @@ def detector_table(summary: Summary) -> list[list[str]]:
     return lines
 
 
+def correction_table(summary: Summary) -> list[list[str]]:
+    """For each detector that corrects, the shares of the faults that are not masked which it corrects exactly, nearly
+    (with the largest distance that is left) and wrongly, and the share of the masked ones that it makes wrong; only the
+    names of the columns where nothing is corrected."""
+    lines = [["faults of", "by", "corrected", "exactly", "left at most", "wrongly", "of masked, wrongly"]]
+    for counts in summary.groups:
+        (tally,) = counts.tallies
+        for name in CORRECTORS:
+            if not any(counts[f"{how}_{name}"] for how in (*HOW[1:], "spoilt")):
+                continue
+            found = [tally.corrected(f"{how}_{name}") for how in (*HOW[1:], "spoilt")]
+            exact, near, wrong, spoilt = (each.share if each else None for each in found)
+            both = None if exact is None or near is None else exact + near
+            left = f"{counts['left_ulp']:,} ulp, {counts['left_abs']:.3g}" if counts[f"near_{name}"] else "-"
+            cells = ["-" if share is None else f"{share:.1%}" for share in (both, exact, wrong, spoilt)]
+            lines.append([counts.name, name, *cells[:2], left, *cells[2:]])
+    return lines
+
+
 def _notes(summary: Summary, asked: Asked) -> list[str]:
     about = summary.about
     subject = json.loads(about["subject"])
@@ -182,14 +202,19 @@ def as_text(summary: Summary, asked: Asked = PLAIN) -> str:
     if found:
         parts += ["", "failures in 10^9 hours", "", *aligned(rate_table(found), "<>")]
     parts += ["", "seen by a detector: of faults that are not masked / of masked ones", ""]
-    return "\n".join([*parts, *aligned(detector_table(summary), "<>"), ""])
+    parts += aligned(detector_table(summary), "<>")
+    if len(mended := correction_table(summary)) > 1:
+        parts += ["", "what detectors would have corrected, of faults that are not masked", ""]
+        parts += aligned(mended, "<<>")
+    return "\n".join([*parts, ""])
 
 
 def _tables(summary: Summary, asked: Asked) -> list[list[list[str]]]:
     """The tables, but for those without a row."""
     found = _rates(summary, asked)
     tables = [outcome_table(summary, asked), pattern_table(summary), *([rate_table(found)] if found else [])]
-    return [*(table for table in tables if len(table) > 1), detector_table(summary)]
+    mended = correction_table(summary)
+    return [*(table for table in tables if len(table) > 1), *[mended] * (len(mended) > 1), detector_table(summary)]
 
 
 def as_markdown(summary: Summary, asked: Asked = PLAIN) -> str:

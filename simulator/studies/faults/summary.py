@@ -17,14 +17,15 @@ from simulator.faults.results import RESULTS, blocks
 from simulator.faults.table import read_head
 from simulator.faults.targets.subjects import title
 from simulator.statistics.designs import Estimate, clustered_strata, stratified
-from simulator.studies.faults.tallies import CAUGHT, Tallier, Tally, codes
+from simulator.studies.faults.tallies import CAUGHT, MENDED, Tallier, Tally, codes
 from simulator.studies.faults.tallies import COLUMNS as TALLIED
 
 _KEPT = 32  # blocks whose counts are kept before they are added up
 _LARGEST = ("elements", "max_ulp", "max_rel", "bits")
+_LEFT = ("left_ulp", "left_abs")
 _READ = (
     *TALLIED, "group", "lane", "mask", "elements", "rows", "max_ulp", "max_rel", "nonfinite",
-    "class_changed", "bits", "pattern", "accuracy",
+    "class_changed", "bits", "pattern", "accuracy", *_LEFT,
 )  # fmt: skip
 
 
@@ -41,7 +42,9 @@ class Counts:
             `max_rel` (the largest), `nonfinite` (those that make NaN or infinity), `one_row` (those that stay in one
             row of D); `classified` (faults whose result an application classified) and `reclassified` (those that
             change a class), `right` (how many images the network reads rightly, of all faults together);
-            `pattern_NAME` (corruptions whose wrong elements lie so) and `bits` (the most wrong bits).
+            `pattern_NAME` (corruptions whose wrong elements lie so) and `bits` (the most wrong bits); `exact_DETECTOR`,
+            `near_DETECTOR`, `wrong_DETECTOR` (what corrections of harmful faults come to), `spoilt_DETECTOR` (wrong
+            ones of masked faults), `left_ulp` and `left_abs` (the largest distance that a `near` one leaves).
         tallies: the sums that shares are estimated from, one for each group that is counted.
         heat: for each lane and bit, how many faults there were and how many are not masked: [lane, bit, 2].
     """
@@ -152,6 +155,10 @@ class Summary:
                 seen, alarms = counts.tallies[0].coverage(name), counts.tallies[0].alarms(name)
                 row[f"{name}_coverage"] = seen.share if seen else None
                 row[f"{name}_false_alarms"] = alarms.share if alarms else None
+            for name in MENDED:
+                found_ = counts.tallies[0].corrected(name)
+                row[name] = found_.share if found_ else None
+            row |= {name: counts[name] for name in _LEFT}
             rows.append(row)
         return rows
 
@@ -222,7 +229,7 @@ def _joined(parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 def _how(name: str) -> str:
     """How a count of several blocks, or groups, comes about."""
-    return "max" if name in _LARGEST else "sum"
+    return "max" if name in (*_LARGEST, *_LEFT) else "sum"
 
 
 def _of_group(heat: Any, number: int) -> Any:
@@ -249,6 +256,7 @@ def _numbers(frame: Any) -> tuple[Any, Any]:
     counted |= {name: np.where(corrupt, frame[name].to_numpy(), 0) for name in _LARGEST}
     counted |= {"nonfinite": corrupt & (frame["nonfinite"].to_numpy() > 0)}
     counted |= {"one_row": corrupt & (frame["rows"].to_numpy() == 1)}
+    counted |= {name: frame[name].to_numpy() for name in _LEFT}
     changed = frame["class_changed"].to_numpy()
     counted |= {"classified": changed >= 0, "reclassified": changed > 0}
     counted["right"] = np.maximum(frame["accuracy"].to_numpy(np.int64), 0)
@@ -267,6 +275,6 @@ def _counts(group: dict[str, Any], table: Any, heat: Any, tallies: tuple[Tally, 
         grid = np.zeros((int(lanes.max()) + 1, 32, 2), np.int64)
         np.add.at(grid, (lanes, bits), heat[["faults", "harmful"]].to_numpy(np.int64))
     numbers = table.agg({name: _how(name) for name in table.columns}).to_dict()
-    values = {name: value if name == "max_rel" else int(value) for name, value in numbers.items()}
-    values |= {name: sum(tally.caught(name) for tally in tallies) for name in CAUGHT}
+    values = {name: value if name in ("max_rel", "left_abs") else int(value) for name, value in numbers.items()}
+    values |= {name: sum(tally.caught(name) for tally in tallies) for name in (*CAUGHT, *MENDED)}
     return Counts(group["name"], int(group["population"]), values, tallies, grid)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.faults.corrections import CORRECTORS, HOW
 from simulator.faults.outcomes import DETECTORS, JUDGED, OUTCOMES
 from simulator.statistics.designs import Clusters, Estimate, Sums, bootstrapped, clustered, estimated
 
@@ -17,8 +18,10 @@ HARMFUL = "harmful"  # not masked
 SEEN = (*OUTCOMES, JUDGED[-1], HARMFUL)  # what a fault can be seen to do
 CAUGHT = tuple(f"{what}_{name}" for name in DETECTORS for what in ("seen", "alarm"))
 """What detectors saw: of harmful faults, and of masked ones."""
-_NAMES = (*SEEN, *CAUGHT)
-COLUMNS = ("case", "outcome", "judged", "weight", "detectors")  # of results, that tallies need
+MENDED = tuple(f"{how}_{name}" for name in CORRECTORS for how in (*HOW[1:], "spoilt"))
+"""What detectors correct: of harmful faults exactly, nearly, wrongly; of masked ones wrongly."""
+_NAMES = (*SEEN, *CAUGHT, *MENDED)
+COLUMNS = ("case", "outcome", "judged", "weight", "detectors", "corrections")  # of results, that tallies need
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class Tally:
     Attributes:
         count: how many faults.
         population: how many there are to draw from; 0 for no end of them, or if that is unknown.
-        hits: for each of `SEEN` and `CAUGHT` how many faults do it, the sum of their weights, and that of the squares:
-            [name, 3].
+        hits: for each of `SEEN`, `CAUGHT` and `MENDED` how many faults do it, the sum of their weights, and that of the
+            squares: [name, 3].
         weights: the same of all faults: [3].
         numbers: the numbers of the sets of operands, ascending: [case].
         cases: by set of operands, the sum of the weights, then for each of `SEEN` that of the faults that do it: [case,
@@ -54,7 +57,7 @@ class Tally:
         return estimated(self.sums(seen), self.population, confidence)
 
     def caught(self, name: str) -> int:
-        """How many faults a detector saw, one of `CAUGHT`."""
+        """How many faults a detector saw or corrected, one of `CAUGHT` or `MENDED`."""
         return round(float(self.hits[_NAMES.index(name), 0]))
 
     def coverage(self, detector: str, confidence: float = 0.95) -> Estimate | None:
@@ -64,6 +67,11 @@ class Tally:
     def alarms(self, detector: str, confidence: float = 0.95) -> Estimate | None:
         """The share that a detector sees of the masked faults; None if there are none."""
         return self._among(f"alarm_{detector}", OUTCOMES[0], confidence)
+
+    def corrected(self, name: str, confidence: float = 0.95) -> Estimate | None:
+        """The share of one of `MENDED` of the faults that are not masked, or that are for `spoilt_` ones; None without
+        any."""
+        return self._among(name, OUTCOMES[0] if name.startswith("spoilt") else HARMFUL, confidence)
 
     def _among(self, seen: str, those: str, confidence: float) -> Estimate | None:
         """A share of the faults that do something else, all of which are known if all faults were injected."""
@@ -108,6 +116,11 @@ class Tallier:
         for name in DETECTORS:
             seen = np.array([name in text.split("+") for text in names], np.bool_)[which]
             did += [seen & ~masked, seen & masked]
+        which, names = pd.factorize(frame["corrections"])
+        for name in CORRECTORS:
+            how = np.array([dict(_pairs(text)).get(name, "") for text in names], object)[which]
+            did += [(how == each) & ~masked for each in HOW[1:]]
+            did.append((how == HOW[-1]) & masked)
         columns = {"key": np.asarray(keys), "case": frame["case"].to_numpy(), "n": 1, "w": w, "v": w * w}
         for number, mask in enumerate(did):
             if mask.any():
@@ -147,6 +160,15 @@ def _tally(rows: Any, population: int) -> Tally:
     return Tally(
         round(float(weights[0])), population, weights, hits, rows.index.get_level_values("case").to_numpy(), cases
     )
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """The detectors that a text of the column `corrections` names, each with what its correction comes to. ValueError
+    for a text that is none."""
+    found = [(name, how) for name, _, how in (part.partition(":") for part in text.split("+") if part)]
+    if not all(name in CORRECTORS and how in HOW[1:] for name, how in found):
+        raise ValueError(f"corrections '{text}'")
+    return found
 
 
 def codes(column: Any, words: Sequence[str]) -> NDArray[np.integer]:

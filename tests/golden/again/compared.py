@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from simulator.faults import corrections
 from simulator.faults.outcomes import DETECTORS, OUTCOMES, REASONS
 from tests.golden.again.drawn import Lot
 from tests.golden.again.judged import MEASURES
 
 ALWAYS = ("legality", "ordered", "parity", "secded", "abft", "alignment", "race")
 """The detectors that look at every fault, asked for or not."""
+CORRECTED = ("corrections", "left_ulp", "left_abs")
 
 
 class Found(NamedTuple):
@@ -22,7 +24,8 @@ class Found(NamedTuple):
     Attributes:
         name: the target.
         faults: how many were compared.
-        outcomes, numbers, detectors: how many have another outcome or reason, other numbers, other detectors.
+        outcomes, numbers, detectors: how many have another outcome or reason, other numbers, other detectors or
+            corrections.
         seconds: processor time of the simulator, and of the recomputation.
         first: the first difference in words; "" for none.
     """
@@ -58,10 +61,15 @@ def compared(name: str, lot: Lot, again: Callable[[Any], Mapping[str, Any]]) -> 
                 np.isclose(theirs[field], mine, rtol=1e-12, atol=0) if mine.dtype.kind == "f" else theirs[field] == mine
             )
             wrong[field] = ~same
+    if "corrections" in ours:
+        said_ = np.array([corrections.text(number) for number in theirs["corrections"].tolist()], object)
+        wrong["corrections"] = said_ != ours["corrections"]
+        wrong["left_ulp"] = theirs["left_ulp"] != ours["left_ulp"]
+        wrong["left_abs"] = ~np.isclose(theirs["left_abs"], ours["left_abs"], rtol=1e-12, atol=0)
     for field in ALWAYS:
         wrong[field] = (theirs["detectors"] >> DETECTORS.index(field) & 1 == 1) != ours.get(field, False)
     sums = [np.any([wrong[name] for name in names if name in wrong], axis=0)
-            for names in (("outcome", "reason"), (*MEASURES, "class_changed"), ALWAYS)]  # fmt: skip
+            for names in (("outcome", "reason"), (*MEASURES, "class_changed"), (*ALWAYS, *CORRECTED))]  # fmt: skip
     bad = np.flatnonzero(np.any(sums, axis=0))
     first = ""
     if len(bad):

@@ -112,7 +112,11 @@ class Instruction:
         right = gather(self.golden["d"][case], self.grids["d"], self.form.format("d").bits)
         got = np.where(beyond[:, None, None], right, got)
         seen = self._detectors(found, words, turned, got, beyond)
-        return self._judged(got, right, changed, read, beyond, seen)
+        how = self._judged(got, right, changed, read, beyond, seen)
+        ended = np.isin(how["outcome"], ["due", "detected"])
+        form = self.form.format("d")
+        abft, how["left_ulp"], how["left_abs"] = self.sums.corrected(got, right, form, case, self.tolerances, ended)
+        return how | {"corrections": judged.together(judged.words_corrected(turned), abft)}
 
     def _judged(self, got: Any, right: Any, changed: Any, read: Any, beyond: Any, seen: dict[str, Any]) -> Any:
         measures = judged.measured(got, right, self.form.format("d"))

@@ -89,6 +89,43 @@ def secded(turned: Any) -> Any:
     return (count > 0).any(axis=1) & right.all(axis=1)
 
 
+def words_corrected(turned: Any) -> Any:
+    """What correcting the words [fault, word] by the code comes to: "", "exact" or "wrong"."""
+    columns = hsiao()
+    correctable = {*columns.tolist(), *(1 << bit for bit in range(7))}
+    found = []
+    for words in turned.tolist():
+        states = set()
+        for word in words:
+            bits = [bit for bit in range(32) if word >> bit & 1]
+            syndrome = 0
+            for bit in bits:
+                syndrome ^= int(columns[bit])
+            if len(bits) == 1:
+                states.add("right")
+            elif bits:
+                states.add("blind" if not syndrome else "fooled" if syndrome in correctable else "stop")
+        acts = bool(states & {"right", "fooled"}) and "stop" not in states
+        found.append("" if not acts else "exact" if states == {"right"} else "wrong")
+    return np.array(found, object)
+
+
+def together(secded: Any, abft: Any) -> Any:
+    """The column `corrections`."""
+    pairs = zip(secded.tolist(), abft.tolist(), strict=True)
+    return np.array(["+".join(f"{name}:{how}" for name, how in (("secded", one), ("abft", two)) if how)
+                     for one, two in pairs], object)  # fmt: skip
+
+
+def _rounded(number: float, form: Format) -> int:
+    """The pattern of a number, rounded once; of integers the nearest one that there is."""
+    if form.is_float:
+        with np.errstate(over="ignore"):
+            kind, bits = (np.float32, np.uint32) if form.bits == 32 else (np.float16, np.uint16)
+            return int(np.array(number, np.float64).astype(kind).view(bits))
+    return int(min(max(round(number), -(1 << 31)), (1 << 31) - 1)) & 0xFFFFFFFF
+
+
 class Sums:
     """Row and column checksums of D, predicted in float64 from A [case, row, k], B [case, k, column] and C."""
 
@@ -105,3 +142,34 @@ class Sums:
         """Whether D fails the check of a row or of a column; NaN fails."""
         rows, columns = self.apart(d, case)
         return ~((rows <= tolerances[0]).all(axis=1) & (columns <= tolerances[1]).all(axis=1))
+
+    def corrected(
+        self, got: Any, right: Any, form: Format, case: Any, tolerances: tuple[float, float], ended: Any
+    ) -> Any:
+        """What correcting the only wrong element comes to, of D [fault, row, column]: "", "exact", "near" or "wrong",
+        and how far `near` is off, in numbers of the type and absolutely; nothing of a run that `ended` early."""
+        numbers = value(got, form)
+        how, ulp, off = np.full(len(got), "", object), np.zeros(len(got), np.int64), np.zeros(len(got))
+        rows, columns = self.apart(numbers, case)
+        bad_rows, bad_columns = ~(rows <= tolerances[0]), ~(columns <= tolerances[1])
+        for fault in np.flatnonzero((bad_rows.sum(axis=1) == 1) & (bad_columns.sum(axis=1) == 1) & ~ended):
+            row, column = int(np.flatnonzero(bad_rows[fault])[0]), int(np.flatnonzero(bad_columns[fault])[0])
+            if tolerances[0] <= tolerances[1]:
+                should = self.rows[case[fault], row] - np.delete(numbers[fault, row], column).sum()
+            else:
+                should = self.columns[case[fault], column] - np.delete(numbers[fault, :, column], row).sum()
+            if not np.isfinite(should):
+                continue
+            mended = got[fault].copy()
+            mended[row, column] = _rounded(float(should), form)
+            left, before = np.argwhere(mended != right[fault]), np.argwhere(got[fault] != right[fault])
+            if not len(left):
+                how[fault] = "exact"
+                continue
+            now, was, truth = (float(value(array[row, column], form)) for array in (mended, got[fault], right[fault]))
+            if left.tolist() == before.tolist() == [[row, column]] and not abs(was - truth) <= abs(now - truth):
+                how[fault], off[fault] = "near", abs(now - truth)
+                ulp[fault] = abs(int(rank(mended[row, column], form)) - int(rank(right[fault][row, column], form)))
+            else:
+                how[fault] = "wrong"
+        return how, ulp, off

@@ -320,6 +320,10 @@ class TensorInstruction:
         outcome, reason = judged.outcomes((got != right).any(axis=(1, 2)), changed, read, stopped, never)
         for name in judged.MEASURES:
             measures[name] = np.where(stopped != "", -1 if name.startswith("first") else 0, measures[name])
+        abft, ulp, off = self.sums.corrected(
+            got, right, FORMATS[self.idesc.d], found["case"], self.tolerances, stopped != ""
+        )
+        seen |= {"corrections": judged.together(judged.words_corrected(turned), abft), "left_ulp": ulp, "left_abs": off}
         return measures | seen | {"outcome": outcome, "reason": reason}
 
     def _words(self, site: str, case: Any, word: Any, lane: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.faults.detectors.afterwards import WORD_CODES, of_words
+from simulator.faults.detectors.afterwards import WORD_CODES, look_at_words
 from simulator.faults.detectors.asked import asked
 from simulator.faults.outcomes import Results
 from simulator.faults.targets.injection import FaultInjection
@@ -27,7 +27,7 @@ def check_words(results: Results, struck: Iterable[tuple[int, FaultInjection]], 
             numbers.append(number)
             inverts.append(list(injection.struck.values()) or [injection.mask * (injection.model == "flip")])
     index: NDArray[np.int64] = np.array(numbers, np.int64)
-    results["detectors"][index] |= of_words(inverts)
+    look_at_words(results, index, inverts)
 
 
 def _is_read(injection: FaultInjection, golden: Golden) -> bool:

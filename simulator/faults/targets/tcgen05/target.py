@@ -44,6 +44,7 @@ from simulator.faults.detectors.checksums import (
     predicted,
     real_operands,
 )
+from simulator.faults.detectors.corrected import by_checksums, by_words
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, flag, judge, numbers, reason
 from simulator.faults.spread import WORD_MODELS, Site
@@ -309,6 +310,15 @@ class Tcgen05Target(FaultTarget):
         """Whether the checksums fail each case without a fault: bool [case]."""
         return self.checksums.sees(numbers(self.golden, self.result), np.arange(self.cases))
 
+    @cached_property
+    def _spoilt(self) -> NDArray[np.uint8]:
+        """What the checksums make of each case without a fault: the field `corrections`, uint8 [case]."""
+        results, every = outcomes.empty(np.arange(self.cases)), np.arange(self.cases)
+        at = self.checksums.locates(numbers(self.golden, self.result), every)
+        right = self.golden[at.fault, at.row, at.column]
+        by_checksums(results, at, right, right, self.result)
+        return np.asarray(results["corrections"])
+
     def run(self, faults: Faults) -> Results:
         """The outcome of each fault. Faults in operands are computed together; of those in descriptors and addresses,
         which many rows of a list share, each is executed once."""
@@ -317,6 +327,7 @@ class Tcgen05Target(FaultTarget):
         changes = self.edits(faults)
         results["reason"] = np.where(changes.changed, reason("unread"), reason("same"))
         results["detectors"] = np.where(self._alarms[faults["case"]], flag("abft"), 0)  # where nothing is read
+        results["corrections"] = self._spoilt[faults["case"]]
         read = np.flatnonzero(changes.read)
         keys = faults["case"][read].astype(np.int64) * len(SITES) + faults["site"][read]
         for key in np.unique(keys).tolist():
@@ -370,7 +381,7 @@ class Tcgen05Target(FaultTarget):
         golden = self.golden[faults["case"]]
         got = np.stack([right if one.d is None else one.d for one, right in zip(done, golden, strict=True)])
         stopped = np.array([reason(one.reason) for one in done], np.uint8)
-        stored = np.where(faults["site"][:, None] == SITES.index("e"), changes.stored, np.uint32(0))
+        stored = changes.stored_at(faults["site"] == SITES.index("e"))
         illegal = np.array([one.illegal for one in done])
         seen = {
             "legality": illegal,
@@ -381,3 +392,7 @@ class Tcgen05Target(FaultTarget):
             "abft": self.checksums.sees(numbers(got, self.result), faults["case"]) & (stopped == 0),
         }
         judge(results, changes, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
+        results["corrections"] = by_words(stored)
+        at = self.checksums.locates(numbers(got, self.result), faults["case"])
+        places = at.fault, at.row, at.column
+        by_checksums(results, at, got[places], golden[places], self.result)

@@ -13,6 +13,8 @@ from isa.types import Bits
 from simulator.arithmetic.check_bits import parity, secded
 from simulator.execute.tcgen05.example import Shape
 from simulator.faults.detectors.checksums import Checksums, Mask
+from simulator.faults.detectors.corrected import by_words
+from simulator.faults.detectors.elements import Changed, Elements
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import SDC, Observed, Results, Whole, judge, numbers
 from simulator.faults.targets.policies import saturated
@@ -61,6 +63,7 @@ class Together:
     ) -> None:
         self.shape, self.operands, self.golden, self.policy = shape, operands, golden, policy
         self._sums = Sums(checksums, case, numbers(golden, shape.result))
+        self._elements = Elements(checksums, case, golden, shape.result)
         self._places: dict[str, dict[str, Places]] = {}
         self._unordered = np.zeros(0, np.bool_)  # by row of both CTAs: whether a code does not ascend without faults
         if shape.form.sparse:
@@ -119,7 +122,16 @@ class Together:
         corrupt = np.flatnonzero(part["outcome"] == SDC)
         field = "first_column" if columns else "first_row"
         part[field][corrupt] = table[corrupt, part[field][corrupt]]
+        part["corrections"] = by_words(stored)
+        self._correct(part, table, right, got, columns=columns)
         results[mine] = part
+
+    def _correct(self, results: Results, table: Integers, right: Bits, got: Bits, *, columns: bool) -> None:
+        """Adds what checksums of D correct; lines are rows of `right` and `got` [fault, row, column], or columns."""
+        fault, row, column = np.nonzero(got != right)
+        line = table[fault, column if columns else row]
+        where = (row, line) if columns else (line, column)
+        self._elements.correct(results, Changed(fault, where[0], where[1], got[fault, row, column]))
 
     def _pairs(self, operand: str, hits: Hits, fault: Integers) -> _Pairs:
         """The lines that change, with the changes in them."""
