@@ -50,8 +50,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         metavar="DETECTOR",
         action="append",
         default=[],
-        help="further detectors: nonfinite, range, duplicate, checksum, parity, secded with commas between them; an "
-        "expression of d, such as 'abs(d) > 1e4'; or FILE.py:FUNCTION (may be given several times)",
+        help="further detectors: nonfinite, range, duplicate, checksum, parity, secded, abft with commas between them; "
+        "'abft=D:100,50,64=A @ B' for checksums of a stored product; an expression of d, such as 'abs(d) > 1e4'; or "
+        "FILE.py:FUNCTION (may be given several times)",
     )
     parser.add_argument(
         "--until-margin",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from simulator.errors import ConfigError, Error, TraceError
 from simulator.faults import outcomes, table
 from simulator.faults.detectors.afterwards import check_asked, look
-from simulator.faults.detectors.asked import NOTHING, OF_RESULTS, Asked
+from simulator.faults.detectors.asked import NOTHING, OF_RESULTS, Asked, from_text
 from simulator.faults.groups import equip
 from simulator.faults.judgement import Judgement
 from simulator.faults.outcomes import Results
@@ -107,7 +107,7 @@ def run_list(
     progress(0, found.rows, FAULTS)
     subject = subject_of(found, policy)
     check_asked(detect, subject.when)
-    detect = detect.bounded(subject.largest)
+    detect = subject.prepared(detect.bounded(subject.largest))
     about, size = _about(found, subject, judgement, detect), part_rows(subject, found.rows)
     order = None if until is None else Order.of(found, until)
     note = _head(found, about | ({} if until is None else {"until": until.words}))
@@ -239,7 +239,8 @@ def _about(faults: FaultList, subject: FaultTarget, judgement: Judgement, detect
         **judgement.about(),
         **detect.about(),
     }
-    alarms = subject.false_alarms()
+    with detect.detecting():
+        alarms = subject.false_alarms()
     if alarms is not None:
         about["abft_false_alarms"] = f"{alarms.failed} of {alarms.products}"
     fresh = subject.fresh() if set(OF_RESULTS) & set(detect.names) else None
@@ -272,8 +273,7 @@ def work(key: str, faults: Faults) -> bytes:
         values, policy, groups, path, judged, looks, _ = json.loads(key)
         subject = make("a list", listed(values), policy)
         equip(subject, json.loads(groups), path)
-        detect = json.loads(looks)
-        _made[key] = subject, Judgement(**json.loads(judged)), Asked(**detect | {"names": tuple(detect["names"])})
+        _made[key] = subject, Judgement(**json.loads(judged)), from_text(looks)
     subject, judgement, detect = _made[key]
     with judgement.judging(), detect.detecting():
         results = subject.run(faults)

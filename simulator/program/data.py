@@ -5,6 +5,7 @@ The lines `.load` and `.store` of a trace say which.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,14 +19,23 @@ from simulator.program.program import Load, Program, Store
 from simulator.state.registers import WARP_SIZE
 
 Array = NDArray[Any]
+MOST_BYTES = 1 << 32  # of an array whose place is not looked at
 
 
-def load_all(program: Program, *machines: CtaState) -> None:
+Change = Callable[[Load, Array], Array]
+
+
+def load_all(program: Program, *machines: CtaState, change: Change | None = None) -> None:
     """Executes every `.load` of the program, in order, into the CTAs that it names; TraceError with the line of the one
-    that fails."""
+    that fails.
+
+    Args:
+        change: gives another array of the same type and shape in place of each.
+    """
     files: dict[Path, ArrayFile] = {}
     for load in program.loads:
         array = _array(program, load, files, _room(load, machines[0]))
+        array = array if change is None else change(load, array)
         for machine in machines if load.cta is None else machines[load.cta : load.cta + 1]:
             if load.register is not None:
                 _to_registers(program, load, load.register, array, machine)
@@ -36,6 +46,12 @@ def load_all(program: Program, *machines: CtaState) -> None:
             else:
                 assert load.shared is not None
                 _to_memory(program, load, load.shared, array, machine.shared.data, "shared")
+
+
+def loaded_arrays(program: Program) -> list[tuple[Load, Array]]:
+    """The array of every `.load`, in order; errors as of `load_all`."""
+    files: dict[Path, ArrayFile] = {}
+    return [(load, _array(program, load, files, MOST_BYTES)) for load in program.loads]
 
 
 def _room(load: Load, machine: CtaState) -> int:

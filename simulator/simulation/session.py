@@ -26,7 +26,7 @@ from simulator.execute.barrier import ClusterBarrier
 from simulator.execute.cta_state import CtaState
 from simulator.floating_point import guarded
 from simulator.machine.observer import TimingObserver
-from simulator.program.data import load_all
+from simulator.program.data import Change, load_all
 from simulator.program.lowering import Code, Operation, in_order
 from simulator.program.program import Program
 from simulator.program.reader import load
@@ -89,11 +89,12 @@ class Session:
 
     # State
 
-    def fresh(self, *, carries: bool = False) -> list[CtaState]:
+    def fresh(self, *, carries: bool = False, change: Change | None = None) -> list[CtaState]:
         """New CTAs, which know each other, filled by the program's `.load`s; TraceError for data that cannot be
-        loaded. With `carries` their matrix results are exact, and go from instruction to instruction unrounded."""
+        loaded. With `carries` their matrix results are exact, and go from instruction to instruction unrounded;
+        `change` gives other arrays to load, as in `load_all`."""
         machines = self._empty(carries=carries)
-        load_all(self.program, *machines)
+        load_all(self.program, *machines, change=change)
         return machines
 
     @cached_property

@@ -35,10 +35,14 @@ class Target(Protocol):
     def edits(self, faults: Faults) -> Edits:
         """What faults change."""
 
+    def look_at_right(self, results: Results, masked: Mask) -> None:
+        """Adds to results what checksums that the run is asked for say where the result is right."""
+
 
 def look(target: Target, faults: Faults, results: Results, detectors: Asked) -> None:
     """Adds what detectors say of results that are there already."""
     _of_right_results(target, faults, results, detectors)
+    target.look_at_right(results, results["outcome"] == MASKED)
     if "duplicate" in detectors.names:
         differs = results["outcome"] == SDC
         differs[differs] = target.apart(faults[differs])
@@ -97,3 +101,6 @@ def check_asked(detectors: Asked, runs: bool) -> None:
     if runs and "checksum" in detectors.names:
         legal = "parity or secded, beside each word; or a single instruction"
         raise ConfigError("--detect", "checksum", "is of single instructions", legal)
+    if not runs and "abft" in detectors.names:
+        reason = "looks at every fault of an instruction without being asked for"
+        raise ConfigError("--detect", "abft", reason, "no --detect abft, or a trace or launch")

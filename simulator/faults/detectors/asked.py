@@ -8,6 +8,8 @@ duplicate   a second execution gives another result. Of an instruction: on anoth
             another SM, from the same buffers, so that it sees all but faults that lie in these
 checksum    the sum modulo 2 of each metadata register over its lanes (of Tensor Memory: of each column), as it was
             loaded
+abft        of traces and launches: row and column checksums of a product that is stored, which
+            `simulator.faults.detectors.named_product` says how to name; tolerance=X in place of one that is measured
 parity,     of traces and launches: a bit, or a (39, 32) Hsiao code, beside each word of registers and memory, checked
 secded      where the word is read
 an expression of `d`, the result [fault, row, column], such as `abs(d) > 1e4`, or FILE.py:FUNCTION of it: bool [fault],
@@ -30,11 +32,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.errors import ConfigError, did_you_mean
+from simulator.faults.detectors.named_product import read_product
 from simulator.inputs import InputError, read_text
 from simulator.numpy_expression import ExpectationError, evaluate
 from simulator.user_functions import called, function_of
 
-NAMES = ("nonfinite", "range", "duplicate", "checksum", "parity", "secded")
+NAMES = ("nonfinite", "range", "duplicate", "checksum", "parity", "secded", "abft")
+_TOLERANCE = "tolerance"  # no detector: what `abft` has
 OF_RESULTS = ("nonfinite", "range", "own")  # that look at the result
 _LEGAL = f"{', '.join(NAMES)} (range=1e4 for a bound), an expression of d such as abs(d) > 1e4, or FILE.py:FUNCTION"
 _FUNCTION = "a function of d [fault, row, column] that gives bool [fault], or bool of its shape"
@@ -48,12 +52,16 @@ class Asked:
     Attributes:
         names: those of `NAMES`, and "own".
         bound: of `range`; NaN for the target's own.
+        product: which product `abft` checks, in words; "" for the one that is known.
+        tolerances: of its rows and columns; empty for measured ones.
         text: the expression, or FILE.py:FUNCTION.
         source: the text of the file with the function; "" for none.
     """
 
     names: tuple[str, ...] = ()
     bound: float = float("nan")
+    product: str = ""
+    tolerances: tuple[float, ...] = ()
     text: str = ""
     source: str = ""
 
@@ -62,8 +70,12 @@ class Asked:
         if not self.names:
             return {}
         digest = f" {hashlib.sha256(self.source.encode()).hexdigest()[:16]}" if self.source else ""
-        words = [name if name != "range" or np.isnan(self.bound) else f"range={self.bound:g}" for name in self.names]
-        return {"detect": ",".join(word if word != "own" else f"{self.text}{digest}" for word in words)}
+        words = {name: name for name in self.names} | {"own": f"{self.text}{digest}"}
+        words |= {} if np.isnan(self.bound) else {"range": f"range={self.bound:g}"}
+        words |= {"abft": f"abft={self.product}"} if self.product else {}
+        about = {"detect": ",".join(words[name] for name in self.names)}
+        found = ", ".join(f"{each:g}" for each in self.tolerances)
+        return about | ({"abft_tolerances": f"{found} of rows and columns"} if found else {})
 
     def as_text(self) -> str:
         """Itself as JSON, for another process."""
@@ -127,6 +139,12 @@ def asked() -> Asked:
     return _asked.get()
 
 
+def from_text(text: str) -> Asked:
+    """What `Asked.as_text` gave."""
+    found = json.loads(text)
+    return Asked(**found | {name: tuple(found[name]) for name in ("names", "tolerances")})
+
+
 def read_asked(texts: list[str]) -> Asked:
     """The detectors that words of `--detect` name: names with commas between them, or one of one's own.
 
@@ -135,9 +153,17 @@ def read_asked(texts: list[str]) -> Asked:
     """
     names: dict[str, None] = {}
     bound, text, source = float("nan"), "", ""
+    product, tolerances = "", tuple[float, ...]()
     for given in texts:
+        if given.strip().startswith("abft="):
+            if product or "abft" in names:
+                raise ConfigError("--detect", "abft", f"'{given.strip()}' beside another product", "one product")
+            product = given.strip().removeprefix("abft=").strip()
+            read_product(product)
+            names["abft"] = None
+            continue
         parts = [part.strip() for part in given.split(",")]
-        if not all(part.partition("=")[0] in NAMES for part in parts) or "==" in given:
+        if not all(part.partition("=")[0] in (*NAMES, _TOLERANCE) for part in parts) or "==" in given:
             if text:
                 raise ConfigError("--detect", "", f"'{given}' beside '{text}'", "one detector of your own")
             text, source = given.strip(), _source(given.strip())
@@ -145,10 +171,15 @@ def read_asked(texts: list[str]) -> Asked:
             continue
         for part in parts:
             name, equals, value = part.partition("=")
+            if name == _TOLERANCE:
+                tolerances = 2 * (_bound(name, value),)
+                continue
             names[name] = None
             if equals:
                 bound = _bound(name, value)
-    found = Asked(tuple(names), bound, text, source)
+    if tolerances and "abft" not in names:
+        raise ConfigError("--detect", _TOLERANCE, "is of abft, which is not there", "abft=NAME:ROWS,COLUMNS,LD, too")
+    found = Asked(tuple(names), bound, product, tolerances, text, source)
     if "own" in names:
         found._own(np.zeros((2, 1, 1)))
     return found
@@ -159,8 +190,9 @@ def _bound(name: str, value: str) -> float:
         bound = float(value)
     except ValueError:
         bound = float("nan")
-    if name != "range" or not bound >= 0:
-        raise ConfigError("--detect", name, f"'{name}={value}'", "range=X with a number X of at least 0")
+    if name not in ("range", _TOLERANCE) or not bound >= 0:
+        legal = f"{_TOLERANCE if name == _TOLERANCE else 'range'}=X with a number X of at least 0"
+        raise ConfigError("--detect", name, f"'{name}={value}'", legal)
     return bound
 
 

@@ -102,6 +102,13 @@ class Checksums:
             self.row_tolerance = _largest(d.sum(axis=2), other.rows)
             self.column_tolerance = _largest(d.sum(axis=1), other.columns)
 
+    @classmethod
+    def within(cls, should: Predicted, rows: float, columns: float) -> Checksums:
+        """Checksums with these tolerances of rows and of columns."""
+        found = cls(should, (np.zeros((0, 1, 1)), Predicted(np.zeros((0, 1)), np.zeros((0, 1)))))
+        found.row_tolerance, found.column_tolerance = rows, columns
+        return found
+
     def sees(self, d: Reals, case: NDArray[np.integer]) -> Mask:
         """Whether D [fault, row, column] of these cases fails the row check or the column check."""
         return self.fails(d, Predicted(self.should.rows[case], self.should.columns[case]))

@@ -52,20 +52,24 @@ def by_words(changed: Bits) -> NDArray[np.uint8]:
     return corrections.field("secded", np.select([found.corrected, found.miscorrected], [EXACT, WRONG], NONE))
 
 
-def by_checksums(results: Results, at: Located, got: Bits, right: Bits, element: ElementType) -> None:
+def by_checksums(
+    results: Results, at: Located, got: Bits, right: Bits, element: ElementType, wrong: NDArray[np.int64] | None = None
+) -> None:
     """Notes in results what the corrections of located elements come to. A run that stopped has nothing to correct.
 
     Args:
         at: what checksums locate.
         got, right: uint32 [n]: the located elements as they are stored, and as they should be.
         element: the type of D.
+        wrong: int64 [fault]: how many elements are wrong, where D is a part of the result; None: as the results say.
     """
+    wrong = results["elements"] if wrong is None else wrong
     there = np.isin(results["outcome"][at.fault], (MASKED, SDC))
     at, got, right = at.some(there), got[there], right[there]
     if not len(at.fault):
         return
     mended = from_float64(at.value, element)
-    alone = results["elements"][at.fault] == (got != right)  # nothing else is wrong
+    alone = wrong[at.fault] == (got != right)  # nothing else is wrong
     before, now, should = (to_float64(patterns, element) for patterns in (got, mended, right))
     with np.errstate(invalid="ignore"):
         apart, was = np.abs(now - should), np.abs(before - should)

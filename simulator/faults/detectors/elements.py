@@ -83,10 +83,18 @@ class Elements:
             found = Located(fault, row, column, self._should[number][line] - lines.sum(axis=1))
         return (rows.failing > 0) | (columns.failing > 0), found.some(np.isfinite(found.value))
 
-    def correct(self, results: Results, changed: Changed) -> Mask:
+    def correct(
+        self, results: Results, changed: Changed, wrong: Integers | None = None, only: Mask | None = None
+    ) -> Mask:
         """Notes in the results of faults, whose outcomes are there, what becomes of corrections; returns whether each
-        fails a check."""
+        fails a check.
+
+        Args:
+            wrong: how many elements are wrong, where D is a part of the result; None: as the results say.
+            only: the faults that are looked at; None: all.
+        """
         seen, at = self.look(len(results), changed)
+        at = at if only is None else at.some(only[at.fault])
         right = self.golden[at.row, at.column]
         keys = _keys(changed.fault, changed.row, changed.column, self.golden.shape)
         order, wanted = np.argsort(keys), _keys(at.fault, at.row, at.column, self.golden.shape)
@@ -94,7 +102,7 @@ class Elements:
         there = place < len(keys)
         there[there] = keys[order[place[there]]] == wanted[there]
         got[there] = changed.pattern[order[place[there]]]
-        by_checksums(results, at, got, right, self.element)
+        by_checksums(results, at, got, right, self.element, wrong)
         return seen
 
     def _failing(

@@ -3,7 +3,7 @@ only the bytes that differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from simulator.simulation.lockstep import Copies, Lockstep
 from simulator.state.registers import WARP_SIZE, Sort
 
 Integers = NDArray[np.int64]
+Look = Callable[[Results, Bits, Bits, Whole], None]
 _TOGETHER = 1 << 21  # bytes of stored rows that are judged together
 
 
@@ -49,10 +50,11 @@ class Differences:
     Args:
         program: the program.
         stored: what it stores without faults.
+        look: lets checksums look at results, see `RunningTarget.look_at_product`.
     """
 
-    def __init__(self, program: Program, stored: Stored) -> None:
-        self.program, self.stored = program, stored
+    def __init__(self, program: Program, stored: Stored, look: Look) -> None:
+        self.program, self.stored, self.look = program, stored, look
         sizes = {name: -(-array.nbytes // ROW_BYTES) * ROW_BYTES for name, array in sorted(stored.golden.items())}
         starts = np.cumsum([0, *sizes.values()]).tolist()
         self._first = dict(zip(sizes, starts, strict=False))
@@ -113,7 +115,9 @@ class Differences:
             observed = Observed(self._elements(got), seen_by, stopped[some])
             known = np.arange(table.shape[1]) < counts[some][:, None]
             whole = Whole(np.where(known, table, -1), self.stored.golden_matrix)
-            judge(part, of, observed, self._elements(right), self.stored.element, policy, whole)
+            golden = self._elements(right)
+            judge(part, of, observed, golden, self.stored.element, policy, whole)
+            self.look(part, observed.got, golden, whole)
             corrupt = np.flatnonzero(part["outcome"] == outcomes.SDC)
             part["first_row"][corrupt] = table[corrupt, part["first_row"][corrupt]]
             results[some] = part

@@ -42,6 +42,7 @@ from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launc
 from simulator.faults.targets.launches.strikes import Codes, codes_read, read_registers
 from simulator.faults.targets.launches.together import Found, Together
 from simulator.faults.targets.launches.word_codes import check_words
+from simulator.faults.targets.made import ELEMENTS, MadeLaunch
 from simulator.faults.targets.register_sites import register_sites, words_of
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.target import DIGEST_CHARACTERS, refuse, word_site
@@ -57,7 +58,6 @@ from simulator.simulation.launch.module import Module
 from simulator.simulation.launch.run import Code
 from simulator.state.device_memory import DeviceMemory
 
-_ELEMENTS = {"float16": "f16", "float32": "f32", "int32": "s32"}
 _JUDGED = 64  # faults whose results are compared at a time
 _TOGETHER = 1024  # faults of a part, where many run together
 
@@ -211,9 +211,13 @@ class LaunchTarget(RunningTarget):
         """How many dynamic instructions a warp executes."""
         return int(self._counts[warp])
 
+    def without_fault(self) -> Ended:
+        """Launches without a fault."""
+        return self._launched(None, 1 << 40)
+
     @cached_property
     def _golden(self) -> Ended:
-        golden = self._launched(None, 1 << 40)
+        golden = self.without_fault()
         if golden.reason:
             raise refuse(
                 "subject.launch", f"{self.path} does not end without a fault: {golden.reason}", "one that does"
@@ -224,7 +228,7 @@ class LaunchTarget(RunningTarget):
     def stored(self) -> Stored:
         """The comparison of buffers with those of the launch without faults."""
         types = {self.capture.buffers[name].type for name in self._golden.arrays}
-        return Stored(self._golden.arrays, [_ELEMENTS.get(str(each), "") for each in types], False)
+        return Stored(self._golden.arrays, [ELEMENTS.get(str(each), "") for each in types], False)
 
     @cached_property
     def digest(self) -> str:
@@ -375,4 +379,10 @@ class LaunchTarget(RunningTarget):
     @cached_property
     def judging(self) -> Judging:
         """What judges outcomes."""
-        return Judging(self.stored, self.policy, None if self._watched is None else self._watched.places)
+        places = None if self._watched is None else self._watched.places
+        return Judging(self.stored, self.policy, places, self.look_at_product)
+
+    @property
+    def maker(self) -> MadeLaunch:
+        """What makes the stored results without faults."""
+        return MadeLaunch(self)

@@ -41,6 +41,7 @@ from simulator.faults.targets.accessed import of_trace
 from simulator.faults.targets.differences import Changes, Differences
 from simulator.faults.targets.injection import FaultInjection, Injections, place_of, simple, words_of
 from simulator.faults.targets.lockstep import COPIES, LockstepRuns
+from simulator.faults.targets.made import MadeTrace
 from simulator.faults.targets.register_sites import REGISTER_SITES, register_sites
 from simulator.faults.targets.register_sites import words_of as words_of_registers
 from simulator.faults.targets.running import RunningTarget
@@ -260,6 +261,11 @@ class ProgramTarget(RunningTarget):
         """The comparison of stored arrays with those of the run without faults."""
         return Stored(self.golden.executed.arrays, self.golden.d_types, self.application)
 
+    @property
+    def maker(self) -> MadeTrace:
+        """What makes the stored results without faults."""
+        return MadeTrace(self.session, self.stored)
+
     # Time
 
     def at_cycles(self, faults: Faults) -> Faults:
@@ -312,7 +318,7 @@ class ProgramTarget(RunningTarget):
 
     @cached_property
     def _differences(self) -> Differences:
-        return Differences(self.session.program, self.stored)
+        return Differences(self.session.program, self.stored, self.look_at_product)
 
     def run(self, faults: Faults) -> Results:
         """Runs the program with each fault and gives the outcome of each."""
@@ -385,6 +391,7 @@ class ProgramTarget(RunningTarget):
         golden = np.broadcast_to(right[rows], observed.got.shape)
         whole = Whole(rows, right)
         judge(part, Changes(changed, np.ones_like(changed)), observed, golden, stored.element, self.policy, whole)
+        self.look_at_product(part, observed.got, golden, whole)
         look_at_words(part, slice(None), [one.struck for one in runs])
         corrupt = part["outcome"] == outcomes.SDC
         part["first_row"][corrupt] = rows[part["first_row"][corrupt]]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,13 @@ from simulator.applications.stored import Stored
 from simulator.arithmetic import Sum
 from simulator.execute.mma import sum_of
 from simulator.faults.aim.executed import Static
+from simulator.faults.detectors.asked import Asked, asked
+from simulator.faults.detectors.checksums import FalseAlarms
+from simulator.faults.detectors.named_product import read_product
+from simulator.faults.detectors.products import Maker, Product
 from simulator.faults.intervals import Accessed
+from simulator.faults.models import Mask
+from simulator.faults.outcomes import Results, Whole
 from simulator.faults.spread import Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.target import FaultTarget
@@ -111,6 +119,49 @@ class RunningTarget(FaultTarget):
         """How that instruction adds, which says what the words of its unit are."""
         assert self._unit_form is not None
         return sum_of(self._unit_form, self.chip, self.arithmetic)
+
+    # Checksums of what is stored
+
+    @property
+    @abstractmethod
+    def maker(self) -> Maker:
+        """What makes the stored results without faults, from the program's operands or from others."""
+
+    def prepared(self, detectors: Asked) -> Asked:
+        """As of every target: with the tolerances of a product's checksums."""
+        product = self._product(detectors)
+        return detectors if product is None else replace(detectors, tolerances=product.calibrated().tolerances)
+
+    def false_alarms(self) -> FalseAlarms | None:
+        """As of every target, of the product that the run is asked to check."""
+        product = self._product(asked())
+        return None if product is None else product.false_alarms()
+
+    def look_at_product(self, results: Results, got: Bits, right: Bits, whole: Whole) -> None:
+        """Adds what checksums of a product say of corruptions, if they are asked for; arguments as `Product.look`."""
+        product = self._product(asked())
+        if product is not None:
+            product.look(results, got, right, whole)
+
+    def look_at_right(self, results: Results, masked: Mask) -> None:
+        """As of every target, of the product that the run is asked to check."""
+        product = self._product(asked())
+        if product is not None:
+            product.look_at_right(results, masked)
+
+    @cached_property
+    def _products(self) -> dict[tuple[Any, ...], Product]:
+        return {}
+
+    def _product(self, detectors: Asked) -> Product | None:
+        """The product whose checksums are asked for."""
+        if "abft" not in detectors.names:
+            return None
+        key = detectors.product, *detectors.tolerances
+        if key not in self._products:
+            named, maker = read_product(detectors.product), self.maker
+            self._products[key] = Product(named, maker.place(named), self.stored, maker, detectors.tolerances)
+        return self._products[key]
 
     def right(self, case: int) -> tuple[Bits, ElementType | None]:
         """What is stored without faults, and its type."""

@@ -21,6 +21,7 @@ from isa.errors import FAULT_POLICIES
 from isa.types import Bits, ElementType
 from simulator.errors import ConfigError, did_you_mean
 from simulator.execute.mma import Arithmetic
+from simulator.faults.detectors.asked import Asked
 from simulator.faults.detectors.checksums import FalseAlarms
 from simulator.faults.models import LOST, OWN, Edits, Mask, OwnModels, bits_of, edits, moves
 from simulator.faults.outcomes import Results
@@ -139,6 +140,16 @@ class FaultTarget(ABC):
         """The results of fault-free products that no detector's bound is of, values [product, row, column]; None for a
         target that has none."""
         return None
+
+    def prepared(self, detectors: Asked) -> Asked:
+        """The detectors that a run is asked for, with what is measured of runs without faults; ConfigError for one that
+        the target does not have."""
+        return detectors
+
+    def look_at_right(self, results: Results, masked: Mask) -> None:
+        """Adds to results what checksums that a run is asked for say where the result is right; nothing where a target
+        has none that can be asked for."""
+        return
 
     def take(self, own: OwnModels, patterns: tuple[Pattern, ...]) -> None:
         """Takes the models of one's own and the patterns that rows of a list name by numbers."""

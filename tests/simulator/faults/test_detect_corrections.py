@@ -57,7 +57,7 @@ def test_words_are_decoded_as_a_decoder_does() -> None:
         assert bool(of.corrected[0]) == (any(flips) and not stops and right)
         assert bool(of.noticed[0]) == (stops and not left)
         if of.miscorrected[0]:
-            assert not (stops or right)
+            assert (stops, right) == (False, False)
         elif silent and not stops and not right:  # nothing was seen in any word
             assert not any(_syndrome(flip) for flip in flips)
         assert secded(np.array([flips], np.uint32))[0] == (of.corrected[0] | of.noticed[0])

@@ -13,7 +13,7 @@ from isa.types import Bits
 from simulator.applications.stored import ROW_BYTES, Stored, differing
 from simulator.faults import outcomes
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
-from simulator.faults.targets.differences import Changes
+from simulator.faults.targets.differences import Changes, Look
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launches.memory import AddressMap
 from simulator.faults.targets.launches.outputs import OutputPlace, output_places, stored_bytes
@@ -31,11 +31,13 @@ class Judging:
         stored: what it stores without a fault.
         policy: about undefined codes.
         places: where addresses lie; None where every fault has a launch of its own.
+        look: lets checksums look at results, see `RunningTarget.look_at_product`.
     """
 
     stored: Stored
     policy: str
     places: AddressMap | None
+    look: Look
 
     def ended(self, results: Results, injection: FaultInjection, ended: Ended) -> None:
         """Fills in the outcome of a launch."""
@@ -82,6 +84,7 @@ class Judging:
         whole = Whole(rows, self.stored.golden_matrix)
         read = Changes(changed, np.ones_like(changed))
         judge(results, read, observed, golden, self.stored.element, self.policy, whole)
+        self.look(results, got, golden, whole)
         corrupt = results["outcome"] == outcomes.SDC
         results["first_row"][corrupt] = rows[results["first_row"][corrupt]]
 
