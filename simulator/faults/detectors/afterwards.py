@@ -26,6 +26,8 @@ WORD_CODES = ("parity", "secded")
 class Target(Protocol):
     """What the detectors ask of a target."""
 
+    when: bool
+
     def right(self, case: int) -> tuple[Bits, ElementType | None]:
         """The result of a case without faults, [row, column], and the type of its elements."""
 
@@ -47,10 +49,10 @@ def look(target: Target, faults: Faults, results: Results, detectors: Asked) -> 
         differs = results["outcome"] == SDC
         differs[differs] = target.apart(faults[differs])
         results["detectors"][differs] |= flag("duplicate")
-    if "checksum" in detectors.names:
+    if "checksum" in detectors.names and not target.when:
         mine = np.flatnonzero(faults["site"] == _E)
         if len(mine):
-            wrong = _checksums(target.edits(faults[mine]))
+            wrong = _checksums(target.edits(faults[mine]), detectors.modulo)
             results["detectors"][mine[wrong]] |= flag("checksum")
 
 
@@ -65,14 +67,20 @@ def _of_right_results(target: Target, faults: Faults, results: Results, detector
         results["detectors"][masked & (faults["case"] == case)] |= flags(**seen)[0]
 
 
-def _checksums(changes: Edits) -> Mask:
-    """Whether the sum modulo 2 of a register over its lanes is another: bool [fault]."""
+def _checksums(changes: Edits, bits: int) -> Mask:
+    """Whether the sum of a register over its lanes is another, modulo 2^bits, or of 0 bits the exclusive or: bool
+    [fault]."""
     found = np.zeros(changes.faults, np.bool_)
     order = np.lexsort((changes.word, changes.fault))
     fault, word = changes.fault[order], changes.word[order]
     if len(order):
         first = np.flatnonzero((np.diff(fault, prepend=-1) != 0) | (np.diff(word, prepend=-1) != 0))
-        found[fault[first[np.bitwise_xor.reduceat(changes.invert[order], first) != 0]]] = True
+        before, after = changes.before[order], (changes.before ^ changes.invert)[order]
+        if bits:
+            apart = np.add.reduceat(after.astype(np.int64) - before, first) & ((1 << bits) - 1)
+        else:
+            apart = np.bitwise_xor.reduceat(before ^ after, first).astype(np.int64)
+        found[fault[first[apart != 0]]] = True
     return found
 
 
@@ -98,9 +106,6 @@ def look_at_words(results: Results, index: Any, inverts: Sequence[Sequence[int]]
 
 def check_asked(detectors: Asked, runs: bool) -> None:
     """ConfigError for detectors that a target does not have; `runs` says whether it is a trace or a launch."""
-    if runs and "checksum" in detectors.names:
-        legal = "parity or secded, beside each word; or a single instruction"
-        raise ConfigError("--detect", "checksum", "is of single instructions", legal)
     if not runs and "abft" in detectors.names:
         reason = "looks at every fault of an instruction without being asked for"
         raise ConfigError("--detect", "abft", reason, "no --detect abft, or a trace or launch")

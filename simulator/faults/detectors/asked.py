@@ -6,8 +6,8 @@ range=X     a number of the result is beyond X; without X beyond the largest of 
 duplicate   a second execution gives another result. Of an instruction: on another unit, from the same registers and
             memory, so that it sees what strikes the unit or D, and nothing of operands. Of a trace or launch: on
             another SM, from the same buffers, so that it sees all but faults that lie in these
-checksum    the sum modulo 2 of each metadata register over its lanes (of Tensor Memory: of each column), as it was
-            loaded
+checksum=K  the sum modulo 2^K of each metadata register over its lanes (of Tensor Memory: of each column), as it was
+            loaded; of traces and launches: as every instruction reads it. Without K the exclusive or
 abft        of traces and launches: row and column checksums of a product that is stored, which
             `simulator.faults.detectors.named_product` says how to name; tolerance=X in place of one that is measured
 parity,     of traces and launches: a bit, or a (39, 32) Hsiao code, beside each word of registers and memory, checked
@@ -52,6 +52,7 @@ class Asked:
     Attributes:
         names: those of `NAMES`, and "own".
         bound: of `range`; NaN for the target's own.
+        modulo: of `checksum`: how many bits the sum has; 0 for the exclusive or.
         product: which product `abft` checks, in words; "" for the one that is known.
         tolerances: of its rows and columns; empty for measured ones.
         text: the expression, or FILE.py:FUNCTION.
@@ -60,6 +61,7 @@ class Asked:
 
     names: tuple[str, ...] = ()
     bound: float = float("nan")
+    modulo: int = 0
     product: str = ""
     tolerances: tuple[float, ...] = ()
     text: str = ""
@@ -72,6 +74,7 @@ class Asked:
         digest = f" {hashlib.sha256(self.source.encode()).hexdigest()[:16]}" if self.source else ""
         words = {name: name for name in self.names} | {"own": f"{self.text}{digest}"}
         words |= {} if np.isnan(self.bound) else {"range": f"range={self.bound:g}"}
+        words |= {"checksum": f"checksum={self.modulo}"} if self.modulo else {}
         words |= {"abft": f"abft={self.product}"} if self.product else {}
         about = {"detect": ",".join(words[name] for name in self.names)}
         found = ", ".join(f"{each:g}" for each in self.tolerances)
@@ -117,6 +120,11 @@ class Asked:
         return np.asarray(array.reshape(len(d), -1).any(axis=1))
 
     @property
+    def metadata_bits(self) -> int | None:
+        """How many bits a checksum of metadata has, 0 for the exclusive or; None for no checksum."""
+        return self.modulo if "checksum" in self.names else None
+
+    @property
     def _path(self) -> str:
         return self.text.rpartition(":")[0]
 
@@ -152,7 +160,7 @@ def read_asked(texts: list[str]) -> Asked:
         ConfigError: a name that is none, an expression or a file that cannot be used.
     """
     names: dict[str, None] = {}
-    bound, text, source = float("nan"), "", ""
+    bound, text, source, modulo = float("nan"), "", "", 0
     product, tolerances = "", tuple[float, ...]()
     for given in texts:
         if given.strip().startswith("abft="):
@@ -175,14 +183,22 @@ def read_asked(texts: list[str]) -> Asked:
                 tolerances = 2 * (_bound(name, value),)
                 continue
             names[name] = None
-            if equals:
+            if equals and name == "checksum":
+                modulo = _modulo(value)
+            elif equals:
                 bound = _bound(name, value)
     if tolerances and "abft" not in names:
         raise ConfigError("--detect", _TOLERANCE, "is of abft, which is not there", "abft=NAME:ROWS,COLUMNS,LD, too")
-    found = Asked(tuple(names), bound, product, tolerances, text, source)
+    found = Asked(tuple(names), bound, modulo, product, tolerances, text, source)
     if "own" in names:
         found._own(np.zeros((2, 1, 1)))
     return found
+
+
+def _modulo(value: str) -> int:
+    if not (value.isdecimal() and len(value) < 3 and 1 <= int(value) <= 32):
+        raise ConfigError("--detect", "checksum", f"'checksum={value}'", "checksum=K with K from 1 to 32, or checksum")
+    return int(value)
 
 
 def _bound(name: str, value: str) -> float:

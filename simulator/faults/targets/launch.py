@@ -5,8 +5,8 @@ has them, and behind these of the halves of its 64-bit registers, the low half f
 shared memory; or of the buffers, one buffer after the other in the order of the capture. `lane` is the lane of a
 register. What counts as dynamic instruction `at` of a warp is each item that it executes but unconditional branches.
 
-A launch of its own for every fault is the reference (`launches.single`). Where CTAs do not read what others write, the
-faults of many are looked at together (`launches.together`); the results are the same.
+A launch for every fault is the reference (`launches.single`). Where CTAs are on their own, many faults are looked at
+together (`launches.together`); the results are the same.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from simulator.faults.targets.launches.registers import allocated
 from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launched, sequences
 from simulator.faults.targets.launches.strikes import Codes, codes_read, read_registers
 from simulator.faults.targets.launches.together import Found, Together
+from simulator.faults.targets.launches.watched_sums import LaunchSums, launch_sums
 from simulator.faults.targets.launches.word_codes import check_words
 from simulator.faults.targets.made import ELEMENTS, MadeLaunch
 from simulator.faults.targets.register_sites import register_sites, words_of
@@ -333,7 +334,7 @@ class LaunchTarget(RunningTarget):
                 struck.append((number, injection, self._place(injection)))
         alone = [number for number, _, _ in struck]
         if self.copies is not None:
-            found = self.copies.run([one for one in struck if one[1].simple])
+            found = self.copies.run([one for one in struck if one[1].simple], self.metadata_sums())
             alone = [number for number, injection, _ in struck if not injection.simple]
             while some := list(islice(found, _JUDGED)):
                 alone += [one for one in some if isinstance(one, int)]
@@ -361,7 +362,13 @@ class LaunchTarget(RunningTarget):
 
     def _launched(self, injection: FaultInjection | None, budget: int) -> Ended:
         """Runs the launch, with a fault or without."""
-        return launched(self.setup(), self._code, self._codes_read, injection, budget, self._word, self._outputs)
+        sums = None if injection is None else self.metadata_sums()
+        how = injection, budget, self._word, self._outputs, sums
+        return launched(self.setup(), self._code, self._codes_read, *how)
+
+    def summed(self, bits: int) -> LaunchSums:
+        """The checksums of metadata without faults."""
+        return launch_sums(self.setup(), self._code, self._codes_read, bits)
 
     def _word(self, memory: DeviceMemory, word: int) -> NDArray[np.uint32]:
         name, index = self.buffer_of(word)

@@ -13,6 +13,8 @@ from isa.types import Bits
 from simulator.execute.cta_state import CtaState, Executor, Outcome
 from simulator.execute.dispatch import executor
 from simulator.execute.operands import reader
+from simulator.faults.detectors.asked import asked
+from simulator.faults.detectors.metadata_sums import word_sums
 from simulator.faults.table import SITES
 from simulator.faults.targets.injection import Injections
 from simulator.faults.targets.single_run import metadata_checks
@@ -36,6 +38,7 @@ class LockstepRuns(Lockstep):
     Attributes:
         illegal, unordered: bool [copy]: whether metadata that a matrix instruction read held a code that is undefined,
             or one whose indices do not ascend.
+        summed: bool [copy]: whether a checksum of such metadata was another, where that is asked for.
         changed: bool [copy]: whether the fault has changed anything.
     """
 
@@ -43,7 +46,8 @@ class LockstepRuns(Lockstep):
         count = len(injections.site)
         super().__init__(session, footprints, uses, count)
         self.injections = injections
-        self.illegal, self.unordered, self.changed = (np.zeros(count, np.bool_) for _ in range(3))
+        self.illegal, self.unordered, self.changed, self.summed = (np.zeros(count, np.bool_) for _ in range(4))
+        self._bits = asked().metadata_bits
         self._target = np.zeros(count, np.uint32)
         self._starting = self._starts()
         self._held, self._held_shared, self._seen_writes = _NONE, _NONE, -1
@@ -189,6 +193,9 @@ class LockstepRuns(Lockstep):
         own: Bits = read(self.machine, rows)[:, 0]
         selectors = self._selectors_of(instruction.selector, rows)
         place = np.searchsorted(group.warps, self.rows.warp[rows])
+        if self._bits is not None:
+            others = word_sums(own, self._bits) != word_sums(right, self._bits)[place]
+            self.summed[self.rows.copy[rows[others]]] = True
         differ = (own != right[place]).any(axis=1) | (selectors != instruction.selector)
         self._look_at_golden(prepared, group, right, rows[differ])
         for value in np.unique(selectors[differ]).tolist():

@@ -11,7 +11,6 @@ together (`lockstep`); what diverges from the others is run alone (`single_run`)
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -33,12 +32,14 @@ from simulator.chip.config import Config
 from simulator.faults import outcomes
 from simulator.faults.aim.executed import Static
 from simulator.faults.detectors.afterwards import look_at_words
+from simulator.faults.detectors.metadata_sums import TraceSums
 from simulator.faults.intervals import Accessed
 from simulator.faults.outcomes import Observed, Results, Whole, judge, reason
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.accessed import of_trace
 from simulator.faults.targets.differences import Changes, Differences
+from simulator.faults.targets.digests import trace_digest
 from simulator.faults.targets.injection import FaultInjection, Injections, place_of, simple, words_of
 from simulator.faults.targets.lockstep import COPIES, LockstepRuns
 from simulator.faults.targets.made import MadeTrace
@@ -46,7 +47,7 @@ from simulator.faults.targets.register_sites import REGISTER_SITES, register_sit
 from simulator.faults.targets.register_sites import words_of as words_of_registers
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.single_run import STOPS, Run, SingleRun
-from simulator.faults.targets.target import DIGEST_CHARACTERS, SELECTOR, refuse
+from simulator.faults.targets.target import SELECTOR, refuse
 from simulator.faults.targets.unread import all_unread
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import FormLayout, form_layout
@@ -243,18 +244,7 @@ class ProgramTarget(RunningTarget):
     @cached_property
     def digest(self) -> str:
         """A short SHA-256 of the program's text, its data, the chip, and what is stored without faults."""
-        session = self.session
-        hasher = hashlib.sha256(f"{session.target} {self.arithmetic}".encode())
-        for code in session.program.codes:
-            texts = [str(getattr(item, "instruction", item)) for item in code.items]
-            hasher.update("\n".join([f"{code.cta} {code.warps}", *texts]).encode())
-        for machine in session.initial:
-            tmem = [machine.tmem.words] if "tmem" in vars(machine) else []
-            for array in (*machine.registers.banks, machine.shared.data, *tmem):
-                hasher.update(np.ascontiguousarray(array).tobytes())
-        for name, stored in sorted(self.stored.golden.items()):
-            hasher.update(name.encode() + np.ascontiguousarray(stored).tobytes())
-        return hasher.hexdigest()[:DIGEST_CHARACTERS]
+        return trace_digest(self.session, self.arithmetic, self.stored)
 
     @cached_property
     def stored(self) -> Stored:
@@ -265,6 +255,10 @@ class ProgramTarget(RunningTarget):
     def maker(self) -> MadeTrace:
         """What makes the stored results without faults."""
         return MadeTrace(self.session, self.stored)
+
+    def summed(self, bits: int) -> TraceSums:
+        """The checksums of metadata without faults."""
+        return TraceSums(self.session, bits)
 
     # Time
 
@@ -356,7 +350,7 @@ class ProgramTarget(RunningTarget):
             for copy, rule in runs.stopped.items():
                 stopped[copy] = reason(STOPS.get(rule, "illegal"))
             seen = {"legality": runs.illegal, "ordered": runs.unordered, "race": runs.shared.races}
-            seen["alignment"] = np.zeros(len(batch), np.bool_)
+            seen |= {"alignment": np.zeros(len(batch), np.bool_), "checksum": runs.summed}
             changes = Changes(runs.changed, np.ones(len(batch), np.bool_))
             self._differences.judge(part, self._differences.find(runs), changes, seen, stopped, self.policy)
             done = ~runs.alone & ~runs.later
@@ -372,8 +366,8 @@ class ProgramTarget(RunningTarget):
         races = self.golden.executed.undefined["shared-memory-race"]
         for number in numbers.tolist():
             injection = FaultInjection.of(faults[number], self.session.program.warps, self)
-            run = SingleRun(self.session, injection).run()
-            seen = {name: bool(getattr(run, name)) for name in ("legality", "ordered", "alignment")}
+            run = SingleRun(self.session, injection, self.metadata_sums()).run()
+            seen = {name: bool(getattr(run, name)) for name in ("legality", "ordered", "alignment", "checksum")}
             seen["race"] = run.met["shared-memory-race"] > races
             yield _Ended(number, run.arrays, injection.changed, seen, run.reason, tuple(injection.struck.values()))
 
@@ -382,7 +376,7 @@ class ProgramTarget(RunningTarget):
         stored, right = self.stored, self.stored.golden_matrix
         got = np.stack([stored.matrix(one.arrays) if one.arrays else right for one in runs])
         rows = differing(got, right)  # most rows are right in all
-        names = "legality", "ordered", "alignment", "race"
+        names = "legality", "ordered", "alignment", "race", "checksum"
         seen = {name: np.array([one.seen.get(name, False) for one in runs]) for name in names}
         stopped = np.array([reason(one.reason) for one in runs], np.uint8)
         changed = np.array([one.changed for one in runs])

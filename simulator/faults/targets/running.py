@@ -163,6 +163,25 @@ class RunningTarget(FaultTarget):
             self._products[key] = Product(named, maker.place(named), self.stored, maker, detectors.tolerances)
         return self._products[key]
 
+    # Checksums of metadata
+
+    @abstractmethod
+    def summed(self, bits: int) -> Any:
+        """The checksums of metadata without faults, of so many bits: `TraceSums` or `LaunchSums`."""
+
+    def metadata_sums(self) -> Any:
+        """The same, if the run is asked for them; else None."""
+        bits = asked().metadata_bits
+        if bits is None:
+            return None
+        if bits not in self._sums:
+            self._sums[bits] = self.summed(bits)
+        return self._sums[bits]
+
+    @cached_property
+    def _sums(self) -> dict[int, Any]:
+        return {}
+
     def right(self, case: int) -> tuple[Bits, ElementType | None]:
         """What is stored without faults, and its type."""
         return self.stored.golden_matrix, self.stored.element

@@ -21,6 +21,7 @@ from simulator.execute.dispatch import executor
 from simulator.execute.operands import addresses, reader
 from simulator.execute.tcgen05.fetch import Cta, codes, instruction_descriptor
 from simulator.faults.detectors.codes import METADATA_RULES, code_checks
+from simulator.faults.detectors.metadata_sums import TraceSums
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.register_sites import REGISTER_SITES
 from simulator.faults.unit.instruction import UnitFault, with_selector
@@ -50,7 +51,7 @@ class Run:
             results.
         arrays: what the trace's `.store` statements name; empty where the run did not end.
         met: the cases of undefined behaviour that occurred, by name.
-        legality, ordered, alignment: whether these detectors saw something.
+        legality, ordered, alignment, checksum: whether these detectors saw something.
         said: the text of the error.
     """
 
@@ -61,14 +62,15 @@ class Run:
     ordered: bool
     alignment: bool
     said: str = ""
+    checksum: bool = False
 
 
 class SingleRun(Observer):
     """Applies one injection to a run, and checks the metadata that matrix instructions read."""
 
-    def __init__(self, session: Session, injection: FaultInjection) -> None:
-        self.session, self.injection = session, injection
-        self.illegal = self.unordered = False
+    def __init__(self, session: Session, injection: FaultInjection, sums: TraceSums | None = None) -> None:
+        self.session, self.injection, self.sums = session, injection, sums
+        self.illegal = self.unordered = self.summed = False
         self._index = -1
         self._unit = UnitFault(injection.row, self._on_unit) if injection.site in UNIT_SITES else None
 
@@ -85,7 +87,7 @@ class SingleRun(Observer):
         self.injection.changed |= self._unit is not None and self._unit.changed
         met = sum((machine.met for machine in machines), Counter[str]())
         legality = self.illegal or any(met[name] for name in METADATA_RULES) or reason == "illegal-instruction"
-        return Run(reason, arrays, met, legality, self.unordered, rule == "tmem-alignment", said)
+        return Run(reason, arrays, met, legality, self.unordered, rule == "tmem-alignment", said, self.summed)
 
     # As an observer
 
@@ -98,6 +100,7 @@ class SingleRun(Observer):
             self._index = index
         if injection.there(self._index) and (mine or injection.site not in REGISTER_SITES):
             injection.hit(machine.ctas[injection.cta] if machine.peer is not None else machine)
+        self.summed |= self.sums is not None and self.sums.differ(machine, group, operation, index)
         form = instruction.form
         if is_mma(form) and form.sparse:
             struck = mine and injection.site == "selector" and injection.there(index)

@@ -20,6 +20,7 @@ from simulator.faults.targets.launches.memory import CopiedMemory
 from simulator.faults.targets.launches.ordered import OrderedRun
 from simulator.faults.targets.launches.strikes import Codes
 from simulator.faults.targets.launches.struck import Struck
+from simulator.faults.targets.launches.watched_sums import LaunchSums, rows_of
 from simulator.program.kernel import Item, Operation
 from simulator.simulation.launch.barriers import EVERY
 from simulator.simulation.launch.batches import Setup
@@ -58,7 +59,7 @@ class Outcomes:
 
     Attributes:
         state, reason, refused: as in `Casualties`; `RUNNING` for those that have come to their end.
-        illegal, unordered: as in `Struck`.
+        illegal, unordered, summed: as in `Struck`.
         changes: the copy, the place and the new byte of what differs at the end.
     """
 
@@ -67,6 +68,7 @@ class Outcomes:
     refused: NDArray[np.bool_]
     illegal: NDArray[np.bool_]
     unordered: NDArray[np.bool_]
+    summed: NDArray[np.bool_]
     changes: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]
 
 
@@ -178,14 +180,16 @@ class _CopyRun(OrderedRun):
 
 
 def run_together(
-    golden: Golden, code: Code, setup: Setup, codes: dict[int, Codes], units: Sequence[Unit], moment: int
-) -> Outcomes:
+    golden: Golden, code: Code, setup: Setup, codes: dict[int, Codes], units: Sequence[Unit], moment: int,
+    sums: LaunchSums | None = None,
+) -> Outcomes:  # fmt: skip
     """Runs copies from a moment of the launch without faults (its number) that is before each of their faults.
 
     Args:
         setup: the launch.
         codes: as `strikes.codes_read` gives them.
         units: of one portion.
+        sums: what checksums of metadata should be; None for no checksums.
     """
     ctas = np.array([unit.cta for unit in units], np.int64)
     portion = golden.portions[int(golden.portion_of[ctas[0]])]
@@ -200,14 +204,19 @@ def run_together(
     run = _CopyRun(code, state, struck, (LONG * items + FEW).astype(np.int64))
     own = golden.index_of[ctas]
     run.resume(kept, own)
-    struck.begin(kept.counts[(own[:, None] * warps + np.arange(warps)).ravel()])
+    counts = kept.counts[rows_of(own, warps)]
+    struck.watch = None if sums is None else sums.watch(rows_of(ctas, warps), codes, counts)
+    struck.begin(counts)
     try:
         with suppress(_StuckError):
             run.run()
         changes = memory.changes(golden.final)
     finally:
         _release(state)
-    return Outcomes(casualties.state, casualties.reason, casualties.refused, struck.illegal, struck.unordered, changes)
+    return Outcomes(
+        casualties.state, casualties.reason, casualties.refused, struck.illegal, struck.unordered, struck.summed,
+        changes,
+    )  # fmt: skip
 
 
 def _release(state: LaunchState) -> None:
@@ -220,13 +229,19 @@ def _release(state: LaunchState) -> None:
 
 
 def run_parted(
-    golden: Golden, code: Code, setup: Setup, codes: dict[int, Codes], units: Sequence[Unit], moment: int
+    golden: Golden,
+    code: Code,
+    setup: Setup,
+    codes: dict[int, Codes],
+    units: Sequence[Unit],
+    moment: int,
+    sums: LaunchSums | None = None,
 ) -> list[tuple[list[Unit], Outcomes]]:
     """As `run_together`. Copies that end all of them, as by an error that no memory tells, are to have launches of
     their own, and the others run again; where it is not known which these are, halves run by themselves."""
     fresh = [unit._replace(injection=renewed(unit.injection)) for unit in units]
     try:
-        return [(fresh, run_together(golden, code, setup, codes, fresh, moment))]
+        return [(fresh, run_together(golden, code, setup, codes, fresh, moment, sums))]
     except _CulpritsError as error:
         guilty = [fresh[copy] for copy in error.copies]
         parts = [[unit for unit in fresh if unit not in guilty]]
@@ -236,7 +251,7 @@ def run_parted(
             return [(fresh, _left_alone(1))]
         parts, ended = [fresh[: len(units) // 2], fresh[len(units) // 2 :]], []
     for some in parts:
-        ended += run_parted(golden, code, setup, codes, some, moment) if some else []
+        ended += run_parted(golden, code, setup, codes, some, moment, sums) if some else []
     return ended
 
 
@@ -244,7 +259,7 @@ def _left_alone(copies: int) -> Outcomes:
     """The outcomes of copies that are all to have launches of their own."""
     no, none = np.zeros(copies, np.bool_), np.zeros(0, np.int64)
     number = np.zeros(copies, np.uint8)
-    return Outcomes(number + np.uint8(ALONE), number, no, no, no, (none, none, np.zeros(0, np.uint8)))
+    return Outcomes(number + np.uint8(ALONE), number, no, no, no, no, (none, none, np.zeros(0, np.uint8)))
 
 
 def renewed(injection: FaultInjection) -> FaultInjection:

@@ -43,7 +43,8 @@ class Judging:
         """Fills in the outcome of a launch."""
         stored, right = self.stored, self.stored.golden_matrix
         got = stored.matrix(ended.arrays)[None] if ended.arrays else right[None]
-        found = Found(0, injection.changed, *_NONE, reason(ended.reason), ended.refused, ended.illegal, ended.unordered)
+        seen = ended.refused, ended.illegal, ended.unordered, ended.summed
+        found = Found(0, injection.changed, *_NONE, reason(ended.reason), *seen)
         rows = differing(got, right)
         self._fill(results, [found], got[:, rows], rows)
 
@@ -77,7 +78,8 @@ class Judging:
     def _fill(self, results: Results, found: Sequence[Found], got: Bits, rows: NDArray[np.intp]) -> None:
         """Fills in outcomes from rows of what was stored, uint32 [fault, row, column]."""
         stopped = np.array([one.reason for one in found], np.uint8)
-        seen = {"legality": _flags(one.illegal for one in found), "ordered": _flags(one.unordered for one in found)}
+        of = {"legality": "illegal", "ordered": "unordered", "checksum": "summed"}
+        seen = {name: _flags(getattr(one, field) for one in found) for name, field in of.items()}
         changed = _flags(one.changed for one in found)
         observed = Observed(got, seen, stopped, _flags(one.refused for one in found))
         golden = np.broadcast_to(self.stored.golden_matrix[rows], got.shape)

@@ -15,6 +15,7 @@ from simulator.execute.cta_state import Outcome
 from simulator.faults.detectors.codes import METADATA_RULES
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launches.strikes import Codes, Strikes, strike_word
+from simulator.faults.targets.launches.watched_sums import LaunchSums, rows_of
 from simulator.faults.unit.instruction import UnitFault
 from simulator.faults.unit.kernel import on_struck_unit, rows_on_sub_core
 from simulator.faults.unit.sites import UNIT_SITES
@@ -43,6 +44,7 @@ class Ended:
         counts: how many dynamic instructions each warp executed.
         undefined: how often each undefined case occurred.
         unordered: whether the indices of a code that was read do not ascend.
+        summed: whether a checksum of metadata was another, where that is asked for.
         steps, turns: of the batch that had most: items that it executed one after the other, and how often threads
             took turns.
     """
@@ -54,6 +56,7 @@ class Ended:
     counts: NDArray[np.int64] | None = None
     undefined: Counter[str] = field(default_factory=Counter)
     unordered: bool = False
+    summed: bool = False
     steps: int = 0
     turns: int = 0
 
@@ -76,6 +79,7 @@ def launched(
     budget: int,
     word: Callable[[DeviceMemory, int], NDArray[np.uint32]],
     outputs: Callable[[DeviceMemory], dict[str, NDArray[Any]]],
+    sums: LaunchSums | None = None,
 ) -> Ended:
     """Runs a launch, with a fault or without.
 
@@ -85,6 +89,7 @@ def launched(
         budget: warp instructions after which it is given up.
         word: gives a word of the buffers, uint32 [1], to be written to.
         outputs: gives copies of the output buffers.
+        sums: what checksums of metadata should be; None for no checksums.
     """
     buffers: list[NDArray[np.uint32]] = []
     if injection is not None and injection.site == "global":
@@ -94,13 +99,14 @@ def launched(
                 strike_word(buffer, 0, injection, number)
             injection = None
     counts: list[NDArray[np.int64]] = []
-    met, unordered, steps, turns = Counter[str](), False, 0, 0
+    met, unordered, summed, steps, turns = Counter[str](), False, False, 0, 0
     try:
         for ctas in batches(setup):
             state = setup.state(ctas)
             mine = injection if injection is not None and injection.cta in ctas else None
             row = int(np.flatnonzero(ctas == mine.cta)[0]) * state.warps + mine.local if mine is not None else -1
-            strikes = Strikes(state, codes, mine, row, buffers)
+            watch = None if sums is None else sums.watch(rows_of(ctas, state.warps), codes)
+            strikes = Strikes(state, codes, mine, row, buffers, watch)
             unit = None if mine is None else unit_fault(mine, strikes, ctas, state.warps)
             run = Run(code if unit is None else on_struck_unit(code, unit), state, budget, strikes)
             try:
@@ -109,15 +115,15 @@ def launched(
                 if mine is not None and unit is not None:
                     mine.changed |= unit.changed
                 met.update(state.met)
-                unordered |= strikes.unordered
+                unordered, summed = unordered | strikes.unordered, summed | strikes.summed
             budget, steps, turns = run.budget, max(steps, state.clock), max(turns, run.threads.turns)
             counts.append(strikes.counts)
     except LaunchError as error:
         refused = error.rule in METADATA_RULES
-        return Ended({}, why(error.rule), str(error), refused, undefined=met, unordered=unordered)
+        return Ended({}, why(error.rule), str(error), refused, undefined=met, unordered=unordered, summed=summed)
     return Ended(
-        outputs(setup.memory), counts=np.concatenate(counts), undefined=met, unordered=unordered, steps=steps,
-        turns=turns,
+        outputs(setup.memory), counts=np.concatenate(counts), undefined=met, unordered=unordered, summed=summed,
+        steps=steps, turns=turns,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,13 @@ def codes_read(kernel: Kernel) -> dict[int, Codes]:
     return found
 
 
+class SumWatch(Protocol):
+    """Compares checksums of metadata, see `simulator.faults.detectors.metadata_sums.Watch`."""
+
+    def differ(self, place: int, state: Any, rows: Warps) -> Mask:
+        """Whether those that rows have read are others than without a fault: bool [row]."""
+
+
 class Strikes:
     """Counts the dynamic instructions of the warps of a batch, applies a fault where its time comes, and checks the
     order of the codes that are read.
@@ -107,6 +114,7 @@ class Strikes:
     Attributes:
         counts: int64 [row].
         unordered: whether the indices of a code that an instruction read do not ascend.
+        summed: whether a checksum of metadata was another.
     """
 
     def __init__(
@@ -116,16 +124,19 @@ class Strikes:
         injection: FaultInjection | None,
         row: int,
         buffers: Sequence[NDArray[np.uint32]],
+        watch: SumWatch | None = None,
     ) -> None:
         """
         Args:
             injection: the fault; None where it strikes another batch, or there is none.
             row: the row of its warp.
             buffers: the words of buffers that it strikes, each uint32 [1].
+            watch: what compares checksums of metadata; None for nothing.
         """
         self.counts = np.zeros(state.batch.rows, np.int64)
         self.state, self.codes, self.buffers = state, codes, buffers
         self.injection, self.row, self.unordered = injection, row, False
+        self.watch, self.summed = watch, False
         if injection is not None and injection.first == 0:
             self._apply(injection)
 
@@ -133,6 +144,7 @@ class Strikes:
         self.counts[rows] += 1
         injection, check = self.injection, self.codes.get(place)
         self.unordered |= check is not None and bool(check.check(self.state, rows)[1].any())
+        self.summed |= self.watch is not None and bool(self.watch.differ(place, self.state, rows).any())
         if injection is None:
             return
         now, own = int(self.counts[self.row]), bool((rows == self.row).any())

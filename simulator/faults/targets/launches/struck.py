@@ -15,7 +15,7 @@ from simulator.faults.targets.injection import FOREVER, FaultInjection
 from simulator.faults.targets.launches.casualties import Casualties
 from simulator.faults.targets.launches.memory import CopiedMemory
 from simulator.faults.targets.launches.sparing import distinct
-from simulator.faults.targets.launches.strikes import Codes, shared_words, strike_register, strike_word
+from simulator.faults.targets.launches.strikes import Codes, SumWatch, shared_words, strike_register, strike_word
 from simulator.faults.targets.register_sites import REGISTER_SITES, cell
 from simulator.state.registers import Lanes, Warps
 
@@ -26,6 +26,7 @@ class Struck:
     Attributes:
         counts: int64 [row].
         illegal, unordered: bool [copy]: whether codes that were read are not defined, or do not ascend.
+        summed: bool [copy]: whether a checksum of metadata was another.
     """
 
     def __init__(
@@ -48,7 +49,8 @@ class Struck:
         self.state, self.codes, self.injections, self.words = state, codes, injections, words
         self.casualties, self.stops = casualties, stops
         self.counts = np.zeros(copies * state.warps, np.int64)
-        self.illegal, self.unordered = (np.zeros(copies, np.bool_) for _ in range(2))
+        self.illegal, self.unordered, self.summed = (np.zeros(copies, np.bool_) for _ in range(3))
+        self.watch: SumWatch | None = None
         self.row = np.array([copy * state.warps + each.local for copy, each in enumerate(injections)], np.intp)
         self.last = np.array([each.last for each in injections], np.int64)
         self._next = np.full(copies * state.warps, FOREVER, np.int64)
@@ -74,18 +76,22 @@ class Struck:
             self.counts[rows] += 1
             due = rows[self.counts[rows] >= self._next[rows]]
         if place in self.codes:
-            self._look(self.codes[place], rows)
+            self._look(place, rows)
         for kind, copies in self._held.items():
             if copies:
                 self._hold(kind, copies)
         for row in due.tolist():
             self._first(row // self.state.warps)
 
-    def _look(self, codes: Codes, rows: Warps) -> None:
+    def _look(self, place: int, rows: Warps) -> None:
         """Checks the codes that rows have read."""
+        codes = self.codes[place]
         copies = rows // self.state.warps
         first, same = distinct(codes.words(self.state, rows)[:, 0])
         illegal, unordered = (found[same] for found in codes.check(self.state, rows[first]))
+        if self.watch is not None:
+            others = self.watch.differ(place, self.state, rows) & ~(illegal & self.stops)
+            np.logical_or.at(self.summed, copies, others)
         if self.stops and illegal.any():
             self.illegal[copies[illegal]] = True
             self.casualties.stop(copies[illegal], METADATA_RULES[0], refused=True)

@@ -17,6 +17,7 @@ from simulator.faults.targets.launches.golden import Golden
 from simulator.faults.targets.launches.memory import NEVER, NOBODY
 from simulator.faults.targets.launches.sparing import spared
 from simulator.faults.targets.launches.strikes import Codes
+from simulator.faults.targets.launches.watched_sums import LaunchSums
 from simulator.faults.targets.register_sites import REGISTER_SITES, cell, number_of
 from simulator.simulation.launch.batches import ROWS, Setup
 from simulator.simulation.launch.run import Code
@@ -39,7 +40,7 @@ class Found:
         places, values: of bytes of global memory that differ at the end: where they lie (`memory.AddressMap`), and what
             they hold.
         reason: why it stopped the launch, a number of `outcomes.REASONS`; 0 if it did not.
-        refused, illegal, unordered: as in `copies.Outcomes`.
+        refused, illegal, unordered, summed: as in `copies.Outcomes`.
     """
 
     fault: int
@@ -50,6 +51,7 @@ class Found:
     refused: bool = False
     illegal: bool = False
     unordered: bool = False
+    summed: bool = False
 
 
 _NOTHING: Changed = np.zeros(0, np.int64), np.zeros(0, np.uint8)
@@ -72,11 +74,14 @@ class Together:
         self.most = max(min(min(ROWS, REGISTER_BYTES // row_bytes) // self.warps, WRITTEN_BYTES // written), 1)
         self._start = golden.portions[0].moments[0].data
 
-    def run(self, injections: Sequence[tuple[int, FaultInjection, int]]) -> Iterator[Found | int]:
+    def run(
+        self, injections: Sequence[tuple[int, FaultInjection, int]], sums: LaunchSums | None = None
+    ) -> Iterator[Found | int]:
         """What comes of faults; the number of one that is to have a launch of its own.
 
         Args:
             injections: numbers of faults, the faults, and where the words lie of those in buffers (-1 for others).
+            sums: what checksums of metadata should be; None for no checksums.
         """
         units: list[Unit] = []
         for fault, injection, word in injections:
@@ -88,7 +93,7 @@ class Together:
         several = {unit.fault for unit, other in pairwise(units) if unit.fault == other.fault}
         parts: dict[int, list[tuple[Unit, Outcomes, int]]] = {}
         for batch, moment in self._batches(units):
-            for some, outcomes in run_parted(self.golden, self.code, self.setup, self.codes, batch, moment):
+            for some, outcomes in run_parted(self.golden, self.code, self.setup, self.codes, batch, moment, sums):
                 for copy, unit in enumerate(some):
                     if unit.fault in several:
                         parts.setdefault(unit.fault, []).append((unit, outcomes, copy))
@@ -231,12 +236,13 @@ def _joined(parts: list[tuple[Unit, Outcomes, int]]) -> Found | int:
         return fault
     changed = any(unit.injection.changed for unit, _, _ in parts)
     _, outcomes, copy = parts[0]
-    illegal, unordered = (any(bool(getattr(o, name)[c]) for _, o, c in parts) for name in ("illegal", "unordered"))
+    names = "illegal", "unordered", "summed"
+    illegal, unordered, summed = (any(bool(getattr(o, name)[c]) for _, o, c in parts) for name in names)
     if STOPPED in states:
         why, refused = int(outcomes.reason[copy]), bool(outcomes.refused[copy])
-        return Found(fault, changed, *_NOTHING, why, refused, illegal or refused, unordered)
+        return Found(fault, changed, *_NOTHING, why, refused, illegal or refused, unordered, summed)
     places, values = zip(*(_of_copy(outcomes, copy) for _, outcomes, copy in parts), strict=True)
-    return Found(fault, changed, np.concatenate(places), np.concatenate(values), 0, False, illegal, unordered)
+    return Found(fault, changed, np.concatenate(places), np.concatenate(values), 0, False, illegal, unordered, summed)
 
 
 def _of_copy(outcomes: Outcomes, copy: int) -> Changed:
