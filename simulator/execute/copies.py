@@ -42,6 +42,12 @@ def kept_in_l1(form: Form) -> bool:
     return not ordered and {"cg", "cv", "volatile"}.isdisjoint(form.qualifiers)
 
 
+def through_l1(form: Form) -> bool:
+    """Whether an instruction reads global memory through L1: a load that looks into it, or cp.async.ca."""
+    first, *rest = form.opcode.split(".")
+    return "ca" in rest if first == "cp" else first in ("ld", "ldu") and kept_in_l1(form)
+
+
 @prepares("ld.global")
 def load_global(instruction: Instruction, form: Form) -> Executor:
     """ld.global: PTX ISA 9.0, 9.7.9.8."""

@@ -20,11 +20,12 @@ from simulator.faults.element_kinds import Population
 from simulator.faults.group import ENDLESS, Group
 from simulator.faults.groups import equip, plain, read_groups, subject_tables, with_keys
 from simulator.faults.models import OWN, own_bits
-from simulator.faults.moments import aims, blocks_of, registers_that_weigh
+from simulator.faults.moments import aims, blocks_of, registers_that_weigh, resident_bits
 from simulator.faults.population import drawn, population
 from simulator.faults.sampling import sample, wanted
 from simulator.faults.spread import Site
 from simulator.faults.table import BLOCK, CHECK, COLUMNS, DEFAULTS, Faults
+from simulator.faults.targets.launches.caches import CACHES
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.subjects import PROGRAMS, make
@@ -157,7 +158,7 @@ class Campaign:
             {name: getattr(group, name) for name in ("name", "site", "kind", "where")}
             | {"faults": injected, "population": 0 if group.kind in ENDLESS else size}
             | plain(group, self.path)
-            | self._registers(group)
+            | self._weighed(group)
             for group, (injected, size) in zip(self.groups, counts, strict=True)
         ]
         return {
@@ -172,10 +173,12 @@ class Campaign:
             "faults": sum(injected for injected, _ in counts),
         }
 
-    def _registers(self, group: Group) -> dict[str, int]:
-        """How many registers of a thread, and how many bits in all, the weights of a group stand for, where they stand
-        for those of a chip."""
+    def _weighed(self, group: Group) -> dict[str, int]:
+        """How many bits the weights of a group stand for, where these are not those of its site: of the registers of a
+        chip, with how many a thread has, or of what is in a cache."""
         subject = self.subject
+        if group.site in CACHES and isinstance(subject, RunningTarget):
+            return {"bits": resident_bits(subject, group, self.path)}
         count = registers_that_weigh(subject, group) if isinstance(subject, RunningTarget) else 0
         return {"registers": count, "bits": count * 32 * WARP_SIZE * len(subject.numbers)} if count else {}
 

@@ -29,12 +29,14 @@ class Accessed(NamedTuple):
         clock: int64 [position]: the time of each position, ascending; the last is the end.
         strikes: gives for intervals, of which each begins behind one position (-1: at the start) and ends with another,
             the warp and the dynamic instruction of it before which a fault strikes.
+        filled: whether a word is there from its first access on, and never where it has none; else it always is.
     """
 
     cells: Positions
     positions: Positions
     clock: Positions
     strikes: Callable[[Positions, Positions], tuple[Positions, Positions]]
+    filled: bool = False
 
 
 def blocks_of_intervals(accessed: Accessed, site: Site) -> Iterator[Block]:
@@ -51,7 +53,7 @@ def blocks_of_intervals(accessed: Accessed, site: Site) -> Iterator[Block]:
         positions = ends[starts[members[0]] :][: counts[members[0]]]
         before = np.concatenate([[-1], positions[:-1]])
         lengths = accessed.clock[positions] - np.where(before < 0, 0, accessed.clock[before])
-        some = np.flatnonzero(lengths > 0)
+        some = np.flatnonzero((lengths > 0) & ((before >= 0) | (not accessed.filled)))
         warps, times = accessed.strikes(before[some], positions[some])
         for words, its_lanes in _rectangles(members, lanes):
             for warp in np.unique(warps).tolist():

@@ -15,13 +15,16 @@ from simulator.faults.group import STUCK, Group
 from simulator.faults.intervals import Accessed, blocks_of_intervals
 from simulator.faults.register_intervals import of_registers
 from simulator.faults.targets.launch import LaunchTarget
+from simulator.faults.targets.launches.caches import CACHES
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.register_sites import REGISTER_SITES
 from simulator.faults.targets.running import RunningTarget
 from simulator.faults.unit.mapping import SUB_CORES
 from simulator.faults.unit.sites import UNIT_SITES
 
-SHARED_SITES = ("shared", "tmem", "global")  # words that all warps of a CTA, or of the launch, share
+SHARED_SITES = ("shared", "tmem", "global", *CACHES)  # words that all warps of a CTA, or of the launch, share
+
+_OF_BUFFERS = ("global", *CACHES)  # whose words are those of buffers
 
 
 def aims(group: Group) -> bool:
@@ -44,7 +47,7 @@ def blocks_of(subject: RunningTarget, group: Group, path: str) -> list[Block]:
     warps = _warps(subject, group, path, selection)
     if group.at == "intervals":
         return _intervals(subject, group, warps, path, selection)
-    if group.site == "global" and selection.uses(("buffer",)):
+    if group.site in _OF_BUFFERS and selection.uses(("buffer",)):
         words = _words_of_buffers(subject, group, path, selection)
         return [Block(warp, _times(subject, group, warp, path, selection), words) for warp in warps]
     if aims(group):
@@ -80,12 +83,19 @@ def _check_times(group: Group, path: str, found: list[Block], end: int) -> None:
 def _check(group: Group, path: str, selection: Selection) -> None:
     """ConfigError for keys of a group that mean nothing for its site, or beside one another."""
     site, keys = group.site, (*OF_INSTRUCTIONS, "buffer")
-    legal = {"selector": ("op", "role", "line", "source"), "global": ("buffer",)}
+    legal = {"selector": ("op", "role", "line", "source"), **dict.fromkeys(_OF_BUFFERS, ("buffer",))}
     legal |= dict.fromkeys(REGISTER_SITES, OF_INSTRUCTIONS)
     legal |= dict.fromkeys(UNIT_SITES, ("op", "line", "source"))
     wrong = [key for key in selection.uses(keys) if key not in legal.get(site, ())]
     shown = ", ".join((*legal.get(site, ()), "words, lanes, bits, warps, ctas, time"))
     _need(path, group, not wrong, f"where has {wrong and wrong[0]}, which site {site} does not", shown)
+    _need(
+        path,
+        group,
+        site not in CACHES or group.at == "intervals",
+        f"site {site} with at = {group.at}",
+        "at = 'intervals', while a word is there",
+    )
     if group.at == "intervals":
         legal_sites = (*REGISTER_SITES, *SHARED_SITES)
         _need(path, group, site in legal_sites, f"at = 'intervals' of site {site}", ", ".join(legal_sites))
@@ -96,7 +106,9 @@ def _check(group: Group, path: str, selection: Selection) -> None:
     times = [time for time in np.atleast_1d(np.array(group.at)).tolist() if isinstance(time, int)]
     ended = group.until >= 0 and any(time > group.until for time in times)
     _need(path, group, not ended, f"until = {group.until}, before at = {max(times, default=0)}", "until behind at")
-    once = site == "global" or group.kind == "lost" or (group.kind not in STUCK and group.until < 0 and not group.hold)
+    once = (
+        site in _OF_BUFFERS or group.kind == "lost" or (group.kind not in STUCK and group.until < 0 and not group.hold)
+    )
     _need(path, group, not group.period or not once, "a period of a fault that strikes once",
           "stuck0 or stuck1, or until or hold; of registers, shared or tmem")  # fmt: skip
 
@@ -120,7 +132,7 @@ def _warps(subject: RunningTarget, group: Group, path: str, selection: Selection
         every = [warp for warp in every if warp % subject.warps_of_a_cta < SUB_CORES]  # one of each sub-core
     if group.site not in SHARED_SITES:
         return every
-    owners = [warp if group.site != "global" else 0 for warp in every]
+    owners = [warp if group.site not in ("global", "l2") else 0 for warp in every]
     by_cta = {warp // subject.warps_of_a_cta: warp for warp in reversed(owners)}
     if group.warps and len(by_cta) < len(group.warps):
         legal = "one warp of a CTA, whose instructions are counted"
@@ -175,7 +187,7 @@ def _intervals(subject: RunningTarget, group: Group, warps: list[int], path: str
         if group.clock == "cycle":
             accessed = accessed._replace(clock=_clock(subject, group, accessed, path))
         found += list(blocks_of_intervals(accessed, site))
-    if group.site == "global" and selection.uses(("buffer",)):
+    if group.site in _OF_BUFFERS and selection.uses(("buffer",)):
         named = set(_words_of_buffers(subject, group, path, selection))
         chosen_words = [(block, tuple(word for word in block.words or () if word in named)) for block in found]
         found = [block._replace(words=words) for block, words in chosen_words if words]
@@ -201,6 +213,18 @@ def _clock_of(subject: RunningTarget, group: Group, warp: int, path: str) -> NDA
         return np.arange(subject.instructions(warp) + 1)
     issued = _cycles(subject, group, warp, path)
     return np.append(issued, issued[-1:] + 1) if len(issued) else np.arange(subject.instructions(warp) + 1)
+
+
+def resident_bits(subject: RunningTarget, group: Group, path: str) -> int:
+    """How many bits of buffers are in L2, or in the L1 of all CTAs of a group together, on average over time."""
+    words = 0.0
+    for warp in _warps(subject, group, path, read_selection(group.where)):
+        accessed = subject.accessed(group.site, warp // subject.warps_of_a_cta)
+        end = len(accessed.clock) - 1
+        first = np.full(subject.sites[group.site].live.size, end)
+        np.minimum.at(first, accessed.cells, accessed.positions)
+        words += float((accessed.clock[-1] - accessed.clock[first]).sum()) / max(int(accessed.clock[-1]), 1)
+    return round(32 * words)
 
 
 def registers_that_weigh(subject: RunningTarget, group: Group) -> int:

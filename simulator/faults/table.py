@@ -36,7 +36,7 @@ SITES = (
     "a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared",
     "base_d", "base_a", "base_e", "registers", "tmem", "global",
     "multiplier", "term", "adder", "mux", "selector_input", "output",
-    "registers16", "predicates",
+    "registers16", "predicates", "l1", "l2",
 )  # fmt: skip
 FIELDS: tuple[tuple[str, str], ...] = (
     ("id", "i8"), ("group", "u2"), ("seed", "u8"), ("case", "u4"), ("model", "u1"), ("site", "u1"), ("word", "u4"),

@@ -34,12 +34,13 @@ from simulator.faults.outcomes import Results, reason
 from simulator.faults.spread import Site
 from simulator.faults.table import Faults
 from simulator.faults.targets.injection import FaultInjection, simple
-from simulator.faults.targets.launches.accessed import of_buffers, of_shared
+from simulator.faults.targets.launches.accessed import known, of_site
+from simulator.faults.targets.launches.caches import CACHES, CacheUses, in_memory
 from simulator.faults.targets.launches.golden import STEPS, TURNS, Golden, watched
 from simulator.faults.targets.launches.judging import Judging
 from simulator.faults.targets.launches.registers import allocated
 from simulator.faults.targets.launches.single import LONGER, SPARE, Ended, launched, sequences
-from simulator.faults.targets.launches.strikes import Codes, codes_read, read_registers
+from simulator.faults.targets.launches.strikes import Codes, codes_read, read_registers, statics_of
 from simulator.faults.targets.launches.together import Found, Together
 from simulator.faults.targets.launches.watched_sums import LaunchSums, launch_sums
 from simulator.faults.targets.launches.word_codes import check_words
@@ -49,7 +50,7 @@ from simulator.faults.targets.running import RunningTarget
 from simulator.faults.targets.target import DIGEST_CHARACTERS, refuse, word_site
 from simulator.layout import FormLayout, form_layout
 from simulator.program.capture import Capture, read_capture
-from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, link
+from simulator.program.kernel import Item, Kernel, Operation, link
 from simulator.simulation.launch.arguments import parameter_bytes
 from simulator.simulation.launch.batches import Setup
 from simulator.simulation.launch.captured import place
@@ -180,6 +181,7 @@ class LaunchTarget(RunningTarget):
         }
         words = self.setup().shared_bytes // 4
         sites |= {"shared": word_site("shared", words)} if words else {}
+        sites |= {name: word_site(name, len(sites["global"].live)) for name in CACHES}
         return sites | self.unit_sites
 
     @property
@@ -236,7 +238,8 @@ class LaunchTarget(RunningTarget):
         """A short SHA-256 of the kernel's text, its data, the chip, and the result without faults."""
         hasher = hashlib.sha256(f"{self.target or self.capture.target} {self.arithmetic}".encode())
         hasher.update("\n".join(item.text for item in self.kernel.items).encode())
-        for name, array in sorted((*self.capture.before.items(), *self._golden.arrays.items())):
+        arrays = (*self.capture.before.items(), *self._golden.arrays.items())
+        for name, array in sorted(arrays, key=lambda pair: pair[0]):
             hasher.update(name.encode() + np.ascontiguousarray(array).tobytes())
         return hasher.hexdigest()[:DIGEST_CHARACTERS]
 
@@ -262,13 +265,7 @@ class LaunchTarget(RunningTarget):
 
     def statics(self, warp: int) -> dict[int, Static]:
         """The instructions of the kernel by number of item; of branches and exits those with a guard."""
-        found = {}
-        for item in self.kernel.items:
-            if isinstance(item, Operation):
-                found[item.index] = Static(item.instruction, item.line, item.source)
-            elif isinstance(item, Branch | Exit) and item.guard is not None:
-                found[item.index] = Static(None, item.line, item.source, item.opcode, item.guard)
-        return found
+        return statics_of(self.kernel)
 
     def register_words(self, names: Iterable[str], site: str = "registers") -> tuple[int, ...]:
         """The words of a site of registers that these registers are; those of other sites are left out."""
@@ -276,13 +273,13 @@ class LaunchTarget(RunningTarget):
 
     def accessed(self, site: str, cta: int) -> Accessed:
         """When the words of the shared memory of a CTA, or of the buffers, are accessed."""
-        golden, found = self._watched, None
-        if golden is not None:
-            found = of_shared(golden, cta) if site == "shared" else of_buffers(golden, self._word_places)
-        if found is None:
-            reason = f"intervals of site {site} in a launch whose accesses are not all kept"
-            raise refuse("faults.at", reason, "a launch of which many faults run together, docs/faults_launches.md")
-        return found
+        golden = known(self._watched, site)
+        return of_site(golden, site, cta, self._word_places, lambda: self._caches)
+
+    @cached_property
+    def _caches(self) -> CacheUses:
+        """What L1 and L2 hold; ConfigError of a launch of which that is not known."""
+        return CacheUses(known(self._watched, "l1"))
 
     @cached_property
     def _word_places(self) -> NDArray[np.int64]:
@@ -308,7 +305,9 @@ class LaunchTarget(RunningTarget):
     def copies(self) -> Together | None:
         """What looks at many faults together; None if every fault needs a launch of its own."""
         golden = self._watched if self.together else None
-        return None if golden is None else Together(golden, self._code, self._codes_read, self.setup())
+        if golden is None:
+            return None
+        return Together(golden, self._code, self._codes_read, self.setup(), lambda: self._caches)
 
     @cached_property
     def _watched(self) -> Golden | None:
@@ -328,10 +327,12 @@ class LaunchTarget(RunningTarget):
         struck: list[tuple[int, FaultInjection, int]] = []
         for number, injection in enumerate(FaultInjection.all_of(faults, self.warps_of_a_cta, self)):
             timed = injection.site != "global" or int(injection.row["at"]) >= 0
-            if timed and injection.first > self.instructions(injection.warp):
+            if (timed and injection.first > self.instructions(injection.warp)) or (
+                injection.site in CACHES and not self._caches.resident(injection, self._word_places)
+            ):
                 results["reason"][number] = reason("unread")
             else:
-                struck.append((number, injection, self._place(injection)))
+                struck.append((number, in_memory(injection), self._place(injection)))
         alone = [number for number, _, _ in struck]
         if self.copies is not None:
             found = self.copies.run([one for one in struck if one[1].simple], self.metadata_sums())
@@ -351,7 +352,7 @@ class LaunchTarget(RunningTarget):
         return self._alone(fault)
 
     def _alone(self, fault: Any) -> tuple[Ended, FaultInjection]:
-        injection = FaultInjection.of(fault, self.setup().geometry.warps, self)
+        injection = in_memory(FaultInjection.of(fault, self.setup().geometry.warps, self))
         return self._launched(injection, LONGER * int(self._counts.sum()) + SPARE), injection
 
     def item(self, warp: int, index: int) -> Item | None:
@@ -370,16 +371,16 @@ class LaunchTarget(RunningTarget):
         """The checksums of metadata without faults."""
         return launch_sums(self.setup(), self._code, self._codes_read, bits)
 
-    def _word(self, memory: DeviceMemory, word: int) -> NDArray[np.uint32]:
+    def _word(self, memory: DeviceMemory, word: int) -> tuple[NDArray[np.uint32], int]:
         name, index = self.buffer_of(word)
-        return memory[name].storage.view(np.uint32)[index : index + 1]
+        return memory[name].storage.view(np.uint32)[index : index + 1], memory[name].address + 4 * index
 
     def _outputs(self, memory: DeviceMemory) -> dict[str, NDArray[Any]]:
         return {name: spec.array(memory[name].data).copy() for name, spec in self.capture.outputs.items()}
 
     def _place(self, injection: FaultInjection) -> int:
         """Where the word of a fault in a buffer lies in the array of all buffers; -1 for other faults."""
-        if injection.site != "global" or self._watched is None:
+        if injection.site not in ("global", *CACHES) or self._watched is None:
             return -1
         return int(self._word_places[injection.word])
 

@@ -21,7 +21,8 @@ from simulator.statistics.designs import Estimate
 from simulator.studies.faults.summary import Summary
 
 SINGLE_BITS = ("flip", "stuck0", "stuck1")  # kinds of fault with one fault for each bit
-_SHARED = ("shared", "tmem")  # sites that a CTA has once
+_SHARED = ("shared", "tmem", "l1")  # sites that a CTA has once
+_OF_BUFFERS = ("global", "l2")  # that the launch has once
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def bits_of(group: Mapping[str, Any], target: FaultTarget) -> int:
     if isinstance(group.get("bits"), int):
         return int(group["bits"])
     one = len(target.sites[group["site"]].bits(group["where"]))
-    if not isinstance(target, ProgramTarget | LaunchTarget) or group["site"] == "global":
+    if not isinstance(target, ProgramTarget | LaunchTarget) or group["site"] in _OF_BUFFERS:
         return one
     warps = len(target.numbers)
     return one * (max(1, warps // target.warps_of_a_cta) if group["site"] in _SHARED else warps)

@@ -12,7 +12,7 @@ from simulator.faults.targets.running import RunningTarget
 from simulator.state.registers import WARP_SIZE
 from simulator.tables import Table
 
-_NO_SITES = ("instruction words", "caches")
+_NO_SITES = ("instruction words",)
 _VIRTUAL = "registers are PTX's virtual ones, of which a kernel has more than ptxas gives a chip"
 _PHYSICAL = "of {}, PTX's registers are struck, and weights stand for {} registers of a thread, as the chip has them"
 
@@ -45,6 +45,6 @@ def _instructions(subject: RunningTarget) -> list[str]:
         read, written = (sum(bits * groups[group][side] for bits, groups in by_site) for side in (1, 2))
         rows.append((group, f"{times:,}", f"{read:,}", f"{written:,}"))
     table = Table(("op", "executed by warps", "bits read (role=source)", "bits written (role=destination)"), rows)
-    lacking = ("64-bit registers",) if isinstance(subject, ProgramTarget) else ()
+    lacking = ("64-bit registers", "caches") if isinstance(subject, ProgramTarget) else ("tags of caches",)
     said = f"not covered, since no site has them: {', '.join((*lacking, *_NO_SITES))}"
     return [*table.text("<>>>").splitlines(), said]

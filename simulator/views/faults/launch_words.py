@@ -6,6 +6,7 @@ from typing import Any
 
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launch import LaunchTarget
+from simulator.faults.targets.launches.caches import CACHES
 from simulator.faults.targets.register_sites import cell
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.views.faults.unit_words import struck
@@ -34,9 +35,10 @@ def explain_launch(target: LaunchTarget, fault: Any) -> dict[str, Any]:
 
 def _what(target: LaunchTarget, injection: FaultInjection) -> str:
     end = f", bits {injection.mask:#010x}: {injection.model}"
-    if injection.site == "global":
+    if injection.site in ("global", *CACHES):
         name, index = target.buffer_of(injection.word)
-        return f"buffer '{name}', bytes {4 * index} to {4 * index + 3}{end}"
+        cache = f"L1 of CTA {injection.cta}, " * (injection.site == "l1")
+        return f"{cache}buffer '{name}', bytes {4 * index} to {4 * index + 3}{end}"
     where = f"CTA {injection.cta}"
     if injection.site == "shared":
         return f"{where}, shared memory, bytes {4 * injection.word} to {4 * injection.word + 3}{end}"

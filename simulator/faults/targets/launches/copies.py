@@ -16,6 +16,7 @@ from simulator.execute.launch_state import LaunchState
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launches.casualties import ALONE, Casualties
 from simulator.faults.targets.launches.golden import Golden
+from simulator.faults.targets.launches.l1 import CachedWords
 from simulator.faults.targets.launches.memory import CopiedMemory
 from simulator.faults.targets.launches.ordered import OrderedRun
 from simulator.faults.targets.launches.strikes import Codes
@@ -199,7 +200,12 @@ def run_together(
     state = replace(setup, memory=memory, undefined="hardware").state(ctas)
     state.shared = CopiedShared(setup.shared_bytes, copies, warps, casualties)
     injections, words = [unit.injection for unit in units], np.array([unit.word for unit in units], np.int64)
-    struck = Struck(state, codes, injections, words, casualties, stops=setup.undefined == "raise")
+    cached = None
+    if any(injection.site == "l1" for injection in injections):
+        cached = _cached(memory, injections, words)
+        code = cached[0].code(code)
+    stops = setup.undefined == "raise"
+    struck = Struck(state, codes, injections, words, casualties, stops=stops, cached=cached)
     items = np.array([int(golden.items[golden.cta_rows(cta)].max()) for cta in ctas.tolist()])
     run = _CopyRun(code, state, struck, (LONG * items + FEW).astype(np.int64))
     own = golden.index_of[ctas]
@@ -217,6 +223,23 @@ def run_together(
         casualties.state, casualties.reason, casualties.refused, struck.illegal, struck.unordered, struck.summed,
         changes,
     )  # fmt: skip
+
+
+def _cached(
+    memory: CopiedMemory, injections: Sequence[FaultInjection], words: NDArray[np.int64]
+) -> tuple[CachedWords, dict[int, int]]:
+    """The words in L1 of copies whose faults strike one there, and by copy the number of its word."""
+    copies = [copy for copy, injection in enumerate(injections) if injection.site == "l1"]
+    at = np.array([memory.word_at(copy, int(words[copy])) for copy in copies], np.int64)
+
+    def put(some: NDArray[np.int64], values: NDArray[np.uint32]) -> None:
+        memory.own.view(np.uint32)[at[some]] = values
+
+    cached = CachedWords(
+        memory.warps, np.array(copies, np.int64), words[copies], memory.places.place,
+        lambda some: memory.own.view(np.uint32)[at[some]], put, apart=True,
+    )  # fmt: skip
+    return cached, {copy: number for number, copy in enumerate(copies)}
 
 
 def _release(state: LaunchState) -> None:

@@ -29,7 +29,8 @@ _OUTSIDE = 1 << 39  # the place of addresses in no buffer, whose lowest bits sta
 NOBODY = -1
 NEVER = (1 << 31) - 1
 MOST_ACCESSES = 1 << 22  # of words whose times are kept
-Access = tuple[NDArray[np.int64], int, bool]
+Access = tuple[NDArray[np.int64], int, int]
+READ, PARTLY, WHOLE = range(3)  # how an access concerns words: it reads them, writes them in part, or whole
 MOST_TOUCHED = 1 << 23  # CTAs times words whose first accesses are noted
 
 
@@ -122,8 +123,8 @@ class SeenMemory(TaggedMemory):
         touched: int32 [CTA, word]: the number of the event at which a CTA accesses a word for the first time; `NEVER`.
             None where that is too much to note.
         event: of what is executed now.
-        accesses: of the batch that runs: the words (`places` / 4) of an access, the event, and whether the words are
-            written; None if there were too many to keep.
+        accesses: of the batch that runs: the words (`places` / 4) of an access, each for a CTA (CTA * words + word),
+            the event, and `READ`, `PARTLY` or `WHOLE`; None if there were too many to keep.
         disputed: whether several CTAs write some byte, or anything was not as a launch without faults has it.
     """
 
@@ -146,7 +147,7 @@ class SeenMemory(TaggedMemory):
             return np.zeros((*addresses.shape, width), np.uint8)
         owner, places = self.owners(addresses)
         self.disputed |= self.places.inside(places, width) is not None
-        self._note(places, width, written=False)
+        self._note(self.ctas[owner], places, width, written=False)
         for offset in range(0, width, 4):
             words = np.minimum(places + offset, self.places.size - 1) // 4
             self.readers[self.ctas[owner], words] = True
@@ -159,7 +160,7 @@ class SeenMemory(TaggedMemory):
             return
         owner, places = self.owners(addresses)
         self.disputed |= self.places.inside(places, values.shape[-1]) is not None
-        self._note(places, values.shape[-1], written=True)
+        self._note(self.ctas[owner], places, values.shape[-1], written=True)
         cta = self.ctas[owner]
         for offset in range(values.shape[-1]):
             before = self.writer[places + offset]
@@ -169,11 +170,12 @@ class SeenMemory(TaggedMemory):
                 self._touch(cta, (places + offset) // 4)
         scatter(self.data, places, values)
 
-    def _note(self, places: Places, width: int, *, written: bool) -> None:
+    def _note(self, ctas: NDArray[np.int64], places: Places, width: int, *, written: bool) -> None:
         if self.accesses is None:
             return
-        words = np.unique(places[..., None] // 4 + np.arange(max(width // 4, 1)))
-        self.accesses.append((words, self.event(), written))
+        words = (ctas * (self.places.size // 4) + places // 4)[..., None] + np.arange(max(width // 4, 1))
+        words = np.unique(words)
+        self.accesses.append((words, self.event(), (WHOLE if width >= 4 else PARTLY) if written else READ))
         self._left -= len(words)
         if self._left < 0:
             self.accesses = None
@@ -272,12 +274,16 @@ class CopiedMemory(TaggedMemory):
         self._strays, self._stray_at = every[order], np.concatenate([self._stray_at, at])[order]
         self._apart[blocks] = True
 
-    def word(self, copy: int, place: int) -> NDArray[np.uint32]:
-        """The word at a place as a copy sees it, uint32 [1], to be written to."""
+    def word_at(self, copy: int, place: int) -> int:
+        """Where the word at a place lies as a copy sees it, among the words of `own`; made if it has none."""
         copies, places = np.array([copy]), np.array([place])
         if self._located(copies, places)[0] < 0:
             self._stray(copies, places)
-        at = int(self._located(copies, places)[0]) // 4
+        return int(self._located(copies, places)[0]) // 4
+
+    def word(self, copy: int, place: int) -> NDArray[np.uint32]:
+        """The word at a place as a copy sees it, uint32 [1], to be written to."""
+        at = self.word_at(copy, place)
         word: NDArray[np.uint32] = self.own.view(np.uint32)[at : at + 1]
         return word
 

@@ -88,7 +88,7 @@ class Noted:
         rows = np.concatenate([np.zeros(0, np.intp), *self.rows])
         return rows, np.repeat(np.arange(len(self.rows)), [len(part) for part in self.rows])
 
-    @property
+    @cached_property
     def executed(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """For each instruction of a row, in order: the row, the number of its event, and its own number in the row."""
         rows, events = self._executed

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from simulator.execute.cta_state import Outcome
 from simulator.faults.detectors.codes import METADATA_RULES
 from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.launches.l1 import of_launch
 from simulator.faults.targets.launches.strikes import Codes, Strikes, strike_word
 from simulator.faults.targets.launches.watched_sums import LaunchSums, rows_of
 from simulator.faults.unit.instruction import UnitFault
@@ -77,7 +78,7 @@ def launched(
     codes: dict[int, Codes],
     injection: FaultInjection | None,
     budget: int,
-    word: Callable[[DeviceMemory, int], NDArray[np.uint32]],
+    word: Callable[[DeviceMemory, int], tuple[NDArray[np.uint32], int]],
     outputs: Callable[[DeviceMemory], dict[str, NDArray[Any]]],
     sums: LaunchSums | None = None,
 ) -> Ended:
@@ -87,14 +88,16 @@ def launched(
         setup: the launch before its first instruction, whose buffers are written.
         codes: as `strikes.codes_read` gives them.
         budget: warp instructions after which it is given up.
-        word: gives a word of the buffers, uint32 [1], to be written to.
+        word: gives a word of the buffers, uint32 [1], to be written to, and its address.
         outputs: gives copies of the output buffers.
         sums: what checksums of metadata should be; None for no checksums.
     """
     buffers: list[NDArray[np.uint32]] = []
-    if injection is not None and injection.site == "global":
-        buffers = [word(setup.memory, place.word) for place in injection.places]
-        if int(injection.row["at"]) < 0:
+    starts: list[int] = []
+    if injection is not None and injection.site in ("global", "l1"):
+        found = [word(setup.memory, place.word) for place in injection.places]
+        buffers, starts = [array for array, _ in found], [address for _, address in found]
+        if injection.site == "global" and int(injection.row["at"]) < 0:
             for number, buffer in enumerate(buffers):
                 strike_word(buffer, 0, injection, number)
             injection = None
@@ -106,9 +109,13 @@ def launched(
             mine = injection if injection is not None and injection.cta in ctas else None
             row = int(np.flatnonzero(ctas == mine.cta)[0]) * state.warps + mine.local if mine is not None else -1
             watch = None if sums is None else sums.watch(rows_of(ctas, state.warps), codes)
-            strikes = Strikes(state, codes, mine, row, buffers, watch)
+            cached, ran = None, code
+            if mine is not None and mine.site == "l1":
+                cached = of_launch(state.warps, row // state.warps, starts, buffers)
+                ran = cached.code(code)
+            strikes = Strikes(state, codes, mine, row, buffers, watch, cached)
             unit = None if mine is None else unit_fault(mine, strikes, ctas, state.warps)
-            run = Run(code if unit is None else on_struck_unit(code, unit), state, budget, strikes)
+            run = Run(ran if unit is None else on_struck_unit(code, unit), state, budget, strikes)
             try:
                 run.run()
             finally:

@@ -19,10 +19,12 @@ from simulator.execute.cta_state import Outcome
 from simulator.execute.dispatch import guarded_lanes
 from simulator.execute.launch_state import LaunchState
 from simulator.execute.operands import reader
+from simulator.faults.aim.executed import Static
 from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.launches.l1 import CachedWords
 from simulator.faults.targets.register_sites import REGISTER_SITES, cell
 from simulator.faults.targets.single_run import metadata_checks
-from simulator.program.kernel import Item, Kernel, Operation, Switch
+from simulator.program.kernel import Branch, Exit, Item, Kernel, Operation, Switch
 from simulator.state.registers import Lanes, Warps
 
 Mask = NDArray[np.bool_]
@@ -32,6 +34,17 @@ def read_registers(kernel: Kernel) -> Iterator[str]:
     """The names of the registers that some item reads, guards of branches and exits included."""
     for item in kernel.items:
         yield from needed_by(item)
+
+
+def statics_of(kernel: Kernel) -> dict[int, Static]:
+    """The instructions of a kernel by number of item; of branches and exits those with a guard."""
+    found = {}
+    for item in kernel.items:
+        if isinstance(item, Operation):
+            found[item.index] = Static(item.instruction, item.line, item.source)
+        elif isinstance(item, Branch | Exit) and item.guard is not None:
+            found[item.index] = Static(None, item.line, item.source, item.opcode, item.guard)
+    return found
 
 
 def needed_by(item: Item) -> tuple[str, ...]:
@@ -125,6 +138,7 @@ class Strikes:
         row: int,
         buffers: Sequence[NDArray[np.uint32]],
         watch: SumWatch | None = None,
+        cached: CachedWords | None = None,
     ) -> None:
         """
         Args:
@@ -132,9 +146,10 @@ class Strikes:
             row: the row of its warp.
             buffers: the words of buffers that it strikes, each uint32 [1].
             watch: what compares checksums of metadata; None for nothing.
+            cached: those in L1.
         """
         self.counts = np.zeros(state.batch.rows, np.int64)
-        self.state, self.codes, self.buffers = state, codes, buffers
+        self.state, self.codes, self.buffers, self.cached = state, codes, buffers, cached
         self.injection, self.row, self.unordered = injection, row, False
         self.watch, self.summed = watch, False
         if injection is not None and injection.first == 0:
@@ -148,7 +163,7 @@ class Strikes:
         if injection is None:
             return
         now, own = int(self.counts[self.row]), bool((rows == self.row).any())
-        if injection.site == "global" and injection.model != "lost":
+        if injection.site in ("global", "l1") and injection.model != "lost":
             if own and now == injection.first:
                 self._apply(injection)
         elif injection.there(now) and (own or (injection.site == "shared" and injection.lasting)):
@@ -161,6 +176,9 @@ class Strikes:
             words, each = shared_words(self.state)
             for number, place in enumerate(injection.places):
                 strike_word(words, self.row // self.state.warps * each + place.word, injection, number)
+        elif self.cached is not None:
+            for number in range(len(injection.places)):
+                self.cached.strike(number, injection, number)
         else:
             for number, buffer in enumerate(self.buffers):
                 strike_word(buffer, 0, injection, number)

@@ -13,6 +13,7 @@ from simulator.execute.launch_state import LaunchState
 from simulator.faults.detectors.codes import METADATA_RULES
 from simulator.faults.targets.injection import FOREVER, FaultInjection
 from simulator.faults.targets.launches.casualties import Casualties
+from simulator.faults.targets.launches.l1 import CachedWords
 from simulator.faults.targets.launches.memory import CopiedMemory
 from simulator.faults.targets.launches.sparing import distinct
 from simulator.faults.targets.launches.strikes import Codes, SumWatch, shared_words, strike_register, strike_word
@@ -38,16 +39,18 @@ class Struck:
         casualties: Casualties,
         *,
         stops: bool,
+        cached: tuple[CachedWords, dict[int, int]] | None = None,
     ) -> None:
         """
         Args:
             injections: the fault of each copy.
             words: int64 [copy]: where in the array of all buffers the word of a fault lies that strikes one.
+            cached: the words in L1 that are struck, and by copy the number of its word.
             stops: whether a code that is not defined stops a copy.
         """
         copies = len(injections)
         self.state, self.codes, self.injections, self.words = state, codes, injections, words
-        self.casualties, self.stops = casualties, stops
+        self.casualties, self.stops, self.cached = casualties, stops, cached
         self.counts = np.zeros(copies * state.warps, np.int64)
         self.illegal, self.unordered, self.summed = (np.zeros(copies, np.bool_) for _ in range(3))
         self.watch: SumWatch | None = None
@@ -111,6 +114,8 @@ class Struck:
         injection = self.injections[copy]
         if injection.site in REGISTER_SITES:
             strike_register(self.state.registers, injection, int(self.row[copy]))
+        elif injection.site == "l1" and self.cached is not None:
+            self.cached[0].strike(self.cached[1][copy], injection)
         elif injection.site == "shared":
             words, each = shared_words(self.state)
             strike_word(words, copy * each + injection.word, injection)

@@ -3,7 +3,7 @@ these."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.faults.targets.injection import FaultInjection
+from simulator.faults.targets.launches.caches import CacheUses
 from simulator.faults.targets.launches.casualties import ALONE, STOPPED
 from simulator.faults.targets.launches.copies import Outcomes, Unit, run_parted
 from simulator.faults.targets.launches.golden import Golden
@@ -64,11 +65,14 @@ class Together:
         golden: the launch without faults.
         code, codes: what runs, and what checks the codes that it reads.
         setup: the launch, whose buffers stay as they are.
+        caches: gives what L1 and L2 hold, where that is asked for.
     """
 
-    def __init__(self, golden: Golden, code: Code, codes: dict[int, Codes], setup: Setup) -> None:
+    def __init__(
+        self, golden: Golden, code: Code, codes: dict[int, Codes], setup: Setup, caches: Callable[[], CacheUses]
+    ) -> None:
         self.golden, self.code, self.codes, self.setup = golden, spared(code), codes, setup
-        self.warps = setup.geometry.warps
+        self.warps, self._caches = setup.geometry.warps, caches
         row_bytes = 4 * WARP_SIZE * max(setup.kernel.numbering.words_each, 1)
         written = LONGEST * int(np.diff(golden.footprint.begins).max()) + 1
         self.most = max(min(min(ROWS, REGISTER_BYTES // row_bytes) // self.warps, WRITTEN_BYTES // written), 1)
@@ -108,6 +112,12 @@ class Together:
         """The copies that a fault needs; or what comes of it, or its number, if that is known."""
         if injection.site == "global":
             return self._needed_of_buffer(fault, injection, word)
+        if injection.site == "l1":
+            caches = self._caches()
+            struck = caches.struck(injection.cta, injection.local, injection.first)
+            if not caches.seen(injection.cta, word // 4, struck) and injection.model == "flip":
+                return Found(fault, injection.mask != 0, *_NOTHING)
+            return [Unit(fault, injection.cta, injection, word, max(self._struck(injection) - 1, 0))]
         if injection.site in REGISTER_SITES:
             changed = self._of_unread(injection)
             if changed is not None:
