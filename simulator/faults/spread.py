@@ -45,6 +45,32 @@ def concatenated(parts: Sequence[Places]) -> Places:
     return Places(*columns)
 
 
+class LaneBits:
+    """The places (word, lane, bit) of bits that are the same in all lanes, in the order of an array of them, which
+    would be large: a unit has millions.
+
+    Args:
+        bits: the bits of a lane (word, bit), int64 [n, 2], ascending.
+        lanes: how many lanes there are.
+    """
+
+    def __init__(self, bits: Indices, lanes: int) -> None:
+        self._bits, self._lanes = bits, lanes
+        words, self._counts = np.unique(bits[:, 0], return_counts=True)
+        self._first = np.searchsorted(bits[:, 0], words)  # the first bit of each word
+
+    def __len__(self) -> int:
+        return len(self._bits) * self._lanes
+
+    def __getitem__(self, index: Any) -> Indices:
+        """The places with these numbers, int64 [n, 3]."""
+        number = np.asarray(index)
+        word = np.searchsorted(self._first * self._lanes, number, side="right") - 1
+        lane, bit = np.divmod(number - self._first[word] * self._lanes, self._counts[word])
+        chosen = self._bits[self._first[word] + bit]
+        return np.stack([chosen[..., 0], lane, chosen[..., 1]], axis=-1)
+
+
 @dataclass(frozen=True)
 class Site:
     """Words that faults can hit.
@@ -58,6 +84,7 @@ class Site:
         operand: the operand whose elements they hold; None for words that belong to none.
         element: the type of these elements.
         size: how many bits of a word there are, the lowest ones.
+        alike: whether all lanes have the same bits.
     """
 
     name: str
@@ -67,19 +94,22 @@ class Site:
     operand: Operand | None = None
     element: ElementType | None = None
     size: int = 32
+    alike: bool = False
 
     @property
     def mask(self) -> int:
         """The bits of a word that there are."""
         return (1 << self.size) - 1
 
-    def bits(self, where: str) -> Indices:
+    def bits(self, where: str) -> Indices | LaneBits:
         """The place (word, lane, bit) of every bit, int64 [n, 3]: of the bits that are read ("live"), of the others
         ("dead"), or of all."""
-        there = np.uint32(self.mask)
-        masks = {"live": self.live, "dead": ~self.live & there, "all": np.full_like(self.live, there)}[where]
+        there, lanes = np.uint32(self.mask), self.live.shape[1]
+        live = self.live[:, :1] if self.alike else self.live
+        masks = {"live": live, "dead": ~live & there, "all": np.full_like(live, there)}[where]
         set_ = masks[..., None] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
-        return np.argwhere(set_ == 1)
+        found: Indices = np.argwhere(set_ == 1)
+        return LaneBits(found[:, [0, 2]], lanes) if self.alike else found
 
     def words(self, where: str) -> Indices:
         """The place (word, lane) of every word, int64 [n, 2]; a word is `live` if any of its bits is read."""

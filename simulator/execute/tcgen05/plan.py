@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sized
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from isa.tensor_memory.scales import TmemScales, tmem_scales
 from isa.types import ELEMENT_TYPES, SCALE_TYPES, ElementType
 from simulator.arithmetic import Sum, SumRow, find_row
 from simulator.execute.dynamic_info import MmaFacts
-from simulator.execute.tcgen05.fetch import Cta, instruction_descriptor
+from simulator.execute.tcgen05.fetch import instruction_descriptor
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,9 @@ def row_of(kind: str, sparse: bool, target: Target) -> SumRow | None:
     return find_row("tcgen05", target, ELEMENT_TYPES[element], sparse=sparse, kind=scaled)
 
 
-def plan_of(call: Call, target: Target, ctas: Sequence[Cta]) -> Plan:
-    """The plan of a call; IsaError for descriptors or addresses that no such instruction can have."""
+def plan_of(call: Call, target: Target, ctas: Sized) -> Plan:
+    """The plan of a call that these CTAs execute; IsaError for descriptors or addresses that no such instruction can
+    have."""
     form = call.form
     idesc = instruction_descriptor(call.idesc, form.kind)
     group = form.cta_group

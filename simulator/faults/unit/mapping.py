@@ -4,7 +4,8 @@ All of it is assumed. NVIDIA does not publish which physical multiplier computes
 observed.
 
 - Each element of D of an instruction has a dot-product unit of its own: position row * N + column. An instruction with
-  fewer elements leaves the others idle.
+  fewer elements leaves the others idle. D of a `tcgen05.mma` is that of one CTA: each CTA of a pair has units of its
+  own, and the parts of N that layouts with 64 or 32 rows have are columns beside one another.
 - The unit adds the products of one step of the sum rule at once (`SumRule.steps`; integers: all stored columns). The
   product of the k-th column of a step is that of multiplier k in every step, and of every instruction.
 - Each code of metadata drives the multiplexers of each position by lines of its own.

@@ -45,12 +45,14 @@ def unit_sites(how: Sum, selectors: int) -> dict[str, Site]:
         "adder": _halves(anatomy.node_widths()),
         "output": np.full(len(RESULTS), how.d_type.mask, np.uint32),
     }
-    sites = {name: Site(name, _everywhere(live, positions), models=UNIT_MODELS) for name, live in words.items()}
+    sites = {
+        name: Site(name, _everywhere(live, positions), models=UNIT_MODELS, alike=True) for name, live in words.items()
+    }
     if how.sparsity is not None:
         live = np.full(anatomy.code_places, (1 << how.sparsity.code_bits) - 1, np.uint32)
         place, code = np.indices((positions, len(live)))
         codes = np.stack([code, place, np.zeros_like(code)], axis=-1)[:, :, None]
-        sites["mux"] = Site("mux", _everywhere(live, positions), codes, UNIT_MODELS)
+        sites["mux"] = Site("mux", _everywhere(live, positions), codes, UNIT_MODELS, alike=True)
     if selectors > 1:
         live = np.array([selectors - 1], np.uint32)
         sites["selector_input"] = Site("selector_input", _everywhere(live, 1), models=UNIT_MODELS)

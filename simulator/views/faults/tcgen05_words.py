@@ -10,8 +10,12 @@ from isa.descriptors.instruction import InstructionDescriptor
 from isa.shared_memory.descriptor import SharedMemoryDescriptor
 from isa.tensor_memory.address import COLUMNS, TMEM_LANES, TmemAddress
 from simulator.execute.tcgen05.example import COLUMN
+from simulator.faults.models import Edits
 from simulator.faults.table import MODELS, SITES
+from simulator.faults.targets.executed import Executed
 from simulator.faults.targets.tcgen05 import Tcgen05Target
+from simulator.faults.unit.sites import UNIT_SITES
+from simulator.views.faults import unit_words
 
 
 def explain_tcgen05(target: Tcgen05Target, fault: Any) -> dict[str, Any]:
@@ -21,17 +25,32 @@ def explain_tcgen05(target: Tcgen05Target, fault: Any) -> dict[str, Any]:
     edits, site = target.edits(np.array([fault])).rows(0), SITES[int(fault["site"])]
     done, changes = target.executed(fault, edits), edits.changes()
     shape = f"M = {target.m}, N = {target.n}, layout {target.layout.layout}"
+    if site in UNIT_SITES:
+        return _of_unit(target, fault, edits, shape) | _results(target, fault, done)
     return {
         "what": f"{MODELS[int(fault['model'])]} in {site} of {target.form.opcode}, {shape}",
         "changes": [
             (_place(target, site, word, lane), f"{now:#010x}", f"{new:#010x}") for word, lane, now, new in changes
         ],
         "held": [text for change in changes for text in _held(target, site, *change)],
-        "error": done.said,
-        "got": done.d,
-        "golden": target.golden[int(fault["case"])],
-        "width": target.result.bits // 4,
-    }
+    } | _results(target, fault, done)
+
+
+def _results(target: Tcgen05Target, fault: Any, done: Executed) -> dict[str, Any]:
+    golden = target.golden[int(fault["case"])]
+    return {"error": done.said, "got": done.d, "golden": golden, "width": target.result.bits // 4}
+
+
+def _of_unit(target: Tcgen05Target, fault: Any, edits: Edits, shape: str) -> dict[str, Any]:
+    """The description of a part of the unit that does not work as it should."""
+    where = f"{target.form.opcode}, {shape}"
+    shown = {"what": f"{MODELS[int(fault['model'])]} in {SITES[int(fault['site'])]} of {where}"}
+    struck = unit_words.struck(fault, target.sum)
+    if SITES[int(fault["site"])] == "selector_input":
+        ((_, _, before, after),) = edits.changes()
+        selector = target.selector ^ before ^ after
+        return shown | {"held": [struck, f"the unit takes the metadata of selector {selector}"]}
+    return shown | {"held": [struck, *unit_words.computes(fault, target.sum, target.codes(fault))]}
 
 
 def _place(target: Tcgen05Target, site: str, word: int, lane: int) -> str:

@@ -14,6 +14,7 @@ from simulator.faults.outcomes import DETECTORS, OUTCOMES
 from simulator.faults.own import OwnModel
 from simulator.faults.table import ALONG, MODELS, SITES, Faults, empty
 from simulator.faults.targets.tcgen05 import Tcgen05Target
+from simulator.faults.unit.sites import UNIT_SITES
 
 SHAPES: dict[str, dict[str, Any]] = {
     "f16": {"opcode": "tcgen05.mma.sp.cta_group::1.kind::f16", "m": 128, "n": 32},
@@ -58,7 +59,8 @@ def drawn(it: Tcgen05Target, site: str, count: int, rng: np.random.Generator) ->
     )
     faults["mask2"] = 15 << 4 * rng.integers(8, size=count)
     faults["value"] = rng.integers(1 << 32, size=count)
-    still = ~moves(faults) & (rng.random(count) < 0.3)
+    still = ~moves(faults) & (rng.random(count) < 0.3) & (site not in UNIT_SITES)
+    faults["lane2"] = np.where(site in UNIT_SITES, -1, faults["lane2"])
     axes = ("words", "lanes", *["rows", "columns"] * (known.operand is not None))
     faults["along"] = np.where(still, [ALONG.index(name) for name in rng.choice(axes, count)], 0)
     faults["span"] = np.where(still, rng.integers(1, 4, size=count), 1)

@@ -112,7 +112,7 @@ def change_of(row: Any, halved: bool) -> Callable[[int], int]:
     return lambda word: word & ~mask | (int(model.becomes(word >> shift, value, 0)) << shift & mask)
 
 
-def in_python(target: MmaTarget, row: Any) -> int:
+def in_python(target: Any, row: Any) -> int:
     """The element of D of a fault."""
     how, site, word = target.sum, SITES[int(row["site"])], int(row["word"])
     halved = site in ("term", "adder")

@@ -7,13 +7,34 @@ numpy's own order, down a column one row after another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.faults.detectors.checksums import Checksums, Mask, Reals, fits
+from simulator.execute.tcgen05.fetch import Cta
+from simulator.execute.tcgen05.multiply import matrices
+from simulator.execute.tcgen05.plan import Call
+from simulator.faults.detectors.checksums import (
+    Checksums,
+    Mask,
+    Predicted,
+    Reals,
+    fits,
+    predicted,
+    real_operands,
+)
 
 Integers = NDArray[np.int64]
 _DENSE = 1 << 20  # elements of D that are in memory at once, where whole rows have to be summed
+
+
+def predicted_by(call: Call, ctas: Sequence[Cta], target: str) -> Predicted:
+    """The checksums of one case, predicted from its operands; those of the columns are over both CTAs of a pair."""
+    found = [predicted(*real_operands(*one)) for one in matrices(call, ctas, target)]
+    rows = np.concatenate([one.rows.sum(axis=0) for one in found])  # of the parts of N
+    columns = np.sum([one.columns.reshape(-1) for one in found], axis=0)
+    return Predicted(rows[None], columns[None])
 
 
 class Sums:

@@ -1,5 +1,5 @@
 """A fault target that is one `tcgen05.mma` or `tcgen05.mma.sp` instruction: faults in its operands, its descriptors and
-its addresses.
+its addresses, and in the units that compute its D.
 
     site                       word, lane
     a, d, e, scale_a, scale_b  column from the operand's address on, lane of Tensor Memory (of the even CTA of a pair)
@@ -7,6 +7,7 @@ its addresses.
     idesc, a_desc, b_desc      0 (of the 64-bit ones 0 and 1), 0
     selector                   bits 0 and 1 of the instruction descriptor
     base_d, base_a, base_e     0, 0: the address, lane in bits 31 to 16, column below; `align` sets the lane to `value`
+    multiplier, term, ...      those of `simulator.faults.unit.sites`; position is row * N + column of D of the even CTA
 
 Addresses that break an alignment rule (`isa.tensor_memory.datapath.violations`) fault, as seen on sm_110 (published);
 the outcome is due, misaligned-address. With misaligned = "follow" they are followed instead: the operand is read (D:
@@ -30,10 +31,10 @@ from numpy.typing import NDArray
 
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.types import Bits, ElementType
+from simulator.arithmetic import Sum
 from simulator.arithmetic.check_bits import parity, secded
-from simulator.execute.tcgen05.example import COLUMN, SHARED_BYTES, Shape, fill, form_of, shape_of
+from simulator.execute.tcgen05.example import COLUMN, Shape, fill, form_of, shape_of
 from simulator.execute.tcgen05.fetch import Cta
-from simulator.execute.tcgen05.multiply import matrices
 from simulator.faults import outcomes
 from simulator.faults.detectors.checksums import (
     Checksums,
@@ -41,33 +42,34 @@ from simulator.faults.detectors.checksums import (
     Predicted,
     Reals,
     joined,
-    predicted,
-    real_operands,
 )
 from simulator.faults.detectors.corrected import by_checksums, by_words
 from simulator.faults.models import Edits
 from simulator.faults.outcomes import Observed, Results, flag, judge, numbers, reason
-from simulator.faults.spread import WORD_MODELS, Site
+from simulator.faults.spread import Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.executed import Executed
 from simulator.faults.targets.target import (
     DIGEST_CHARACTERS,
     MOST_CASES,
     OTHERS,
-    SELECTOR,
     FaultTarget,
-    operand_site,
-    word_site,
 )
+from simulator.faults.targets.tcgen05 import struck
 from simulator.faults.targets.tcgen05.execution import FOLLOWED, Execution
 from simulator.faults.targets.tcgen05.operands import Matrices
+from simulator.faults.targets.tcgen05.sites import memory_sites
+from simulator.faults.targets.tcgen05.struck import StruckElements
+from simulator.faults.targets.tcgen05.sums import predicted_by
 from simulator.faults.targets.tcgen05.together import FAULTS, Together
+from simulator.faults.unit.rows import of_unit
+from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import Choice, FormLayout, form_layout
 
 MISALIGNED = ("fault", "follow")
 IMMEDIATE = {
     "idesc": "idesc", "selector": "idesc", "a_desc": "a", "b_desc": "b", "base_d": "d", "base_a": "a",
-    "base_e": "sp_meta",
+    "base_e": "sp_meta", "selector_input": "idesc",
 }  # sites that are words of the instruction: which field of a `Call`  # fmt: skip
 _CALIBRATION, _FRESH = 16, 64  # as in `checksums`; memories take long to fill, and have more sums
 _TOGETHER = 32  # faults that are executed one by one and judged together
@@ -163,33 +165,14 @@ class Tcgen05Target(FaultTarget):
 
     @cached_property
     def sites(self) -> dict[str, Site]:
-        """Operands, shared memory, descriptors and addresses; for a sparse instruction also the selector."""
-        sites: dict[str, Site] = {}
-        for name, operand in self.layout.operands.items():
-            used, kind = (1 << operand.bits) - 1, None
-            if name in "ad":
-                kind = self.shape.element("a") if name == "a" else self.result
-                used = kind.mask & ~((1 << kind.padding) - 1)
-            if name != "a" or self.a_in_tmem:
-                sites[name] = operand_site(name, operand, used, kind)
-        sparse, base = self.form.sparse, (*WORD_MODELS, "align")
-        sites["shared"] = Site("shared", self._shared_live[:, None], models=WORD_MODELS)
-        sites |= {"idesc": word_site("idesc"), "b_desc": word_site("b_desc", 2)}
-        bases = ["base_d", *["base_a"] * self.a_in_tmem, *["base_e"] * sparse]
-        sites |= {} if self.a_in_tmem else {"a_desc": word_site("a_desc", 2)}
-        sites |= {name: word_site(name, models=base) for name in bases}
-        return sites | ({"selector": SELECTOR} if sparse and not self.form.kind.startswith("mx") else {})
+        """Operands, shared memory, descriptors and addresses; for a sparse instruction also the selector; and the parts
+        of the units."""
+        return memory_sites(self.shape, self.layout) | struck.sites_of(self.shape, self.sum)
 
-    @property
-    def _shared_live(self) -> Bits:
-        """The bits of shared memory that belong to elements, uint32 [word]."""
-        live = np.zeros(SHARED_BYTES * 8, np.bool_)
-        for operand in "b" if self.a_in_tmem else "ab":
-            element, first = self.shape.smem(operand).element, self.shape.shared_bits(operand)
-            width = {"e2m1": 4, "e2m3": 6, "e3m2": 6}.get(element.name, element.bits)
-            for bit in range(element.padding if element.bits == 32 else 0, width):
-                live[first + bit] = True
-        return np.packbits(live, bitorder="little").view("<u4").astype(np.uint32)
+    @cached_property
+    def sum(self) -> Sum:
+        """How a CTA adds, all of its D."""
+        return struck.sum_of_cta(self.shape, self.target, self.arithmetic)
 
     # Without faults
 
@@ -208,7 +191,9 @@ class Tcgen05Target(FaultTarget):
         if site in IMMEDIATE:
             value = np.uint64(getattr(self.shape.call, IMMEDIATE[site]))
             return (value >> np.asarray(32 * word, np.uint64)).astype(np.uint32)
-        values = np.empty(len(word), np.uint32)
+        values = np.zeros(len(word), np.uint32)
+        if site in UNIT_SITES:  # words that nothing stores
+            return values
         for number in np.unique(case).tolist():
             mine = case == number
             values[mine] = self.cells(site, number)[word[mine], lane[mine]]
@@ -232,13 +217,6 @@ class Tcgen05Target(FaultTarget):
         hasher.update(np.ascontiguousarray(self.golden, "<u4").tobytes())
         return hasher.hexdigest()[:DIGEST_CHARACTERS]
 
-    def _predicted(self, ctas: list[Cta]) -> Predicted:
-        """The checksums of one case, predicted from its operands; those of the columns are over both CTAs of a pair."""
-        found = [predicted(*real_operands(*one)) for one in matrices(self.shape.call, ctas, self.target)]
-        rows = np.concatenate([one.rows.sum(axis=0) for one in found])  # of the parts of N
-        columns = np.sum([one.columns.reshape(-1) for one in found], axis=0)
-        return Predicted(rows[None], columns[None])
-
     def _others(self, first: int, cases: int) -> tuple[Reals, Predicted]:
         """Other products of the same kind without faults, drawn from numbers that no case of a campaign has: D [case,
         row, column], and what its sums should be."""
@@ -246,7 +224,7 @@ class Tcgen05Target(FaultTarget):
         should: list[Predicted] = []
         for case in range(MOST_CASES + first, MOST_CASES + first + cases):
             ctas = fill(self.shape, self.seed, case, valid=True)
-            should.append(self._predicted(ctas))
+            should.append(predicted_by(self.shape.call, ctas, self.target))
             done = self.execution.run(ctas, self.shape.call).d
             assert done is not None
             d.append(done)
@@ -255,15 +233,16 @@ class Tcgen05Target(FaultTarget):
     @cached_property
     def checksums(self) -> Checksums:
         """The checksums of the cases, with tolerances from other products."""
-        return Checksums(joined(map(self._predicted, self.memory)), self._others(0, _CALIBRATION))
+        should = [predicted_by(self.shape.call, ctas, self.target) for ctas in self.memory]
+        return Checksums(joined(should), self._others(0, _CALIBRATION))
 
     def right(self, case: int) -> tuple[Bits, ElementType | None]:
         """D of a case without faults, and its type."""
         return self.golden[case], self.result
 
     def apart(self, faults: Faults) -> NDArray[np.bool_]:
-        """A second execution reads the same memory and words."""
-        return np.zeros(len(faults), np.bool_)
+        """A second execution on other units reads the same memory and words."""
+        return of_unit(faults)
 
     @cached_property
     def largest(self) -> float | None:
@@ -295,7 +274,15 @@ class Tcgen05Target(FaultTarget):
         if site in IMMEDIATE:
             name = IMMEDIATE[site]
             change = sum((before ^ after) << 32 * word for word, _, before, after in one.changes())
-            return self.execution.run(ctas, replace(call, **{name: getattr(call, name) ^ change}))
+            call = replace(call, **{name: getattr(call, name) ^ change})
+            if site != "selector_input":
+                return self.execution.run(ctas, call)
+            with struck.selected_apart(self.shape, ctas, self.shape.idesc.selector ^ change):
+                return self.execution.run(ctas, call)
+        if site in UNIT_SITES:
+            (row, column, pattern, _), d = self.struck(np.array([fault])), self.golden[int(fault["case"])].copy()
+            d[row, column] = pattern
+            return Executed(d, unordered=self._of_case(int(fault["case"])).unordered)
         cells, changes = self.cells(site, int(fault["case"])), one.changes()
         try:
             for word, lane, _, after in changes:
@@ -324,7 +311,9 @@ class Tcgen05Target(FaultTarget):
         which many rows of a list share, each is executed once."""
         self.check(faults)
         results = outcomes.empty(faults["id"])
+        elements = self.struck(faults)
         changes = self.edits(faults)
+        struck.amend(changes, faults, elements.changed)
         results["reason"] = np.where(changes.changed, reason("unread"), reason("same"))
         results["detectors"] = np.where(self._alarms[faults["case"]], flag("abft"), 0)  # where nothing is read
         results["corrections"] = self._spoilt[faults["case"]]
@@ -338,10 +327,21 @@ class Tcgen05Target(FaultTarget):
                 self._run_distinct(results, faults, changes, apart)
             for first in range(0, len(mine), FAULTS):
                 some = mine[first : first + FAULTS]
-                part = results[some]
-                self._of_case(case).judge(part, SITES[number], changes.rows(some))
+                part, together = results[some], self._of_case(case)
+                if SITES[number] in UNIT_SITES:
+                    together.judge_elements(part, elements.some(some), changes.rows(some))
+                else:
+                    together.judge(part, SITES[number], changes.rows(some))
                 results[some] = part
         return results
+
+    def struck(self, faults: Faults) -> StruckElements:
+        """The elements of D that faults of units strike, and what they make of them; zeros for other faults."""
+        return struck.all_elements(self.sum, lambda case: self._of_case(case).operands, faults)
+
+    def codes(self, fault: Any) -> Bits | None:
+        """The metadata uint32 [row, chunk] of the part of D that the struck unit computes; None if dense."""
+        return struck.codes_of(self._of_case(int(fault["case"])).operands, self.n, fault)
 
     def _apart(self, site: str) -> bool:
         """Whether faults of a site are executed one by one: all where that is asked for; those in descriptors and

@@ -20,6 +20,7 @@ from simulator.faults.outcomes import SDC, Observed, Results, Whole, judge, numb
 from simulator.faults.targets.policies import saturated
 from simulator.faults.targets.tcgen05.operands import NAMES, Lines, Matrices
 from simulator.faults.targets.tcgen05.places import Hits, Places, places
+from simulator.faults.targets.tcgen05.struck import StruckElements
 from simulator.faults.targets.tcgen05.sums import Sums
 
 Integers = NDArray[np.int64]
@@ -70,6 +71,11 @@ class Together:
             first = [own.codes[0] for own in operands.ctas if own.codes is not None]
             self._unordered = self._descends(np.concatenate(first))
 
+    @property
+    def unordered(self) -> bool:
+        """Whether a code does not ascend without faults."""
+        return bool(self._unordered.any())
+
     def judge(self, results: Results, site: str, changes: Edits) -> None:
         """Fills in the outcomes of faults of one site, which change bits that are read."""
         if site not in self._places:
@@ -102,29 +108,46 @@ class Together:
             else self.operands.rows_of_d(Lines(lines.line, values))
         )
         table, right, got = self._compact(len(mine), lines.fault, lines.line, d, columns=columns)
-        real = numbers(got, self.shape.result)
-        changes = changes.rows(mine)
-        stored = changes.stored if operand == "e" else np.zeros_like(changes.stored)
+        stored = changes.rows(mine).stored if operand == "e" else None
+        part = results[mine]
+        self._compared(part, changes.rows(mine), (table, right, got), codes, stored, columns=columns)
+        results[mine] = part
+
+    def judge_elements(self, results: Results, struck: StruckElements, changes: Edits) -> None:
+        """Fills in the outcomes of faults of units, each of which changes one element of D."""
+        right = self.golden[struck.row][:, None]
+        got = right.copy()
+        got[np.arange(len(got)), 0, struck.column] = struck.patterns
+        lines = struck.row[:, None], right, got
+        self._compared(results, changes, lines, self._without(len(got)), None, columns=False)
+
+    def _compared(
+        self, results: Results, changes: Edits, lines: tuple[Integers, Bits, Bits], codes: _Codes, stored: Bits | None,
+        *, columns: bool,
+    ) -> None:  # fmt: skip
+        """Fills in outcomes from rows or columns of D, as `_compact` gives them. `stored` is what changes in words with
+        check bits."""
+        table, right, got = lines
+        real, none = numbers(got, self.shape.result), np.zeros(len(got), np.bool_)
+        stored = np.zeros_like(changes.stored) if stored is None else stored
         seen: dict[str, Any] = {
             "legality": codes.illegal,
             "ordered": codes.unordered,
-            "alignment": np.zeros(len(mine), np.bool_),
+            "alignment": none,
             "parity": parity(stored),
             "secded": secded(stored),
             "abft": self._sums.columns_fail(table, real) if columns else self._sums.rows_fail(table, real),
         }
         if columns:
             right, got = right.transpose(0, 2, 1), got.transpose(0, 2, 1)
-        part = results[mine]
-        observed = Observed(got, seen, np.zeros(len(mine), np.uint8), codes.illegal)
+        observed = Observed(got, seen, np.zeros(len(got), np.uint8), codes.illegal)
         whole = Whole(table, self.golden, columns)
-        judge(part, changes, observed, right, self.shape.result, self.policy, whole)
-        corrupt = np.flatnonzero(part["outcome"] == SDC)
+        judge(results, changes, observed, right, self.shape.result, self.policy, whole)
+        corrupt = np.flatnonzero(results["outcome"] == SDC)
         field = "first_column" if columns else "first_row"
-        part[field][corrupt] = table[corrupt, part[field][corrupt]]
-        part["corrections"] = by_words(stored)
-        self._correct(part, table, right, got, columns=columns)
-        results[mine] = part
+        results[field][corrupt] = table[corrupt, results[field][corrupt]]
+        results["corrections"] = by_words(stored)
+        self._correct(results, table, right, got, columns=columns)
 
     def _correct(self, results: Results, table: Integers, right: Bits, got: Bits, *, columns: bool) -> None:
         """Adds what checksums of D correct; lines are rows of `right` and `got` [fault, row, column], or columns."""
@@ -171,7 +194,7 @@ class Together:
 
     def _without(self, faults: int) -> _Codes:
         """Faults that change no code."""
-        return _Codes(np.zeros(faults, np.bool_), np.full(faults, bool(self._unordered.any())))
+        return _Codes(np.zeros(faults, np.bool_), np.full(faults, self.unordered))
 
     def _descends(self, codes: Bits) -> Mask:
         """Whether the indices of any code of a row [row, chunk] do not ascend."""
