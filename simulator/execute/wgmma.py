@@ -59,10 +59,28 @@ def order_products(instruction: Instruction, form: Form) -> Executor:
     return run
 
 
+class TensorCores:
+    """What the tensor cores of the four warps of each warpgroup do with operands, in order. What else they may do, such
+    as a fault makes of it, is a class derived from this one."""
+
+    def codes(self, form: WgmmaForm, warps: Warps, words: Bits, selector: int) -> Bits:
+        """The codes [warpgroup, row, chunk] in words of metadata [warpgroup, lane of 128]."""
+        return form.metadata.gather(words, selector)
+
+    def add(self, warps: Warps, how: Sum, operands: Operands) -> Bits:
+        """D [warpgroup, row, column] of operands with a case for each warpgroup."""
+        return add(how, operands)
+
+
 @prepares("wgmma.mma_async")
 def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
     """wgmma.mma_async and its sparse form, of warps of which each four are a warpgroup. PTX ISA 9.0, 9.7.15.5.2,
     9.7.15.6.3."""
+    return multiplied_by(TensorCores(), instruction, form)
+
+
+def multiplied_by(cores: TensorCores, instruction: Instruction, form: Form) -> Executor:
+    """The same on given tensor cores; a guard of the instruction is for the caller to apply."""
     assert is_wgmma(form)
     (locate_a, read_a), (locate_b, read_b) = _a(instruction, form), _b(instruction, form)
     accumulators, write = reader(instruction["d"]), writer(instruction["d"])
@@ -82,7 +100,7 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
             a = a ^ np.uint32(1 << (form.a_type.bits - 1))
         c = form.d.gather(_words(before))
         c = np.where(kept[:, None, None], c, np.uint32(0))
-        d = add(sum_of(form, machine.target, machine.arithmetic), Operands(a, b, c, codes))
+        d = cores.add(warps, sum_of(form, machine.target, machine.arithmetic), Operands(a, b, c, codes))
         return _registers(form.d.scatter(d))
 
     def run(machine: CtaState, warps: Warps) -> Outcome:
@@ -92,7 +110,7 @@ def multiply_matrices(instruction: Instruction, form: Form) -> Executor:
         kept = _uniform(machine, form, accumulates(machine, warps), warps)
         given: tuple[NDArray[Any], ...] = (*at, kept)
         if metadata is not None:
-            codes = form.metadata.gather(_words(metadata(machine, warps))[:, 0], selector)
+            codes = cores.codes(form, warps, _words(metadata(machine, warps))[:, 0], selector)
             _note_undefined(machine, form, codes, selector)
             given = (*given, codes)
         if machine.completion is None:

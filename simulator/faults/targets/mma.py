@@ -44,7 +44,8 @@ from simulator.faults.spread import Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.policies import multiply
 from simulator.faults.targets.target import MOST_CASES, OTHERS, SELECTOR, FaultTarget, operand_site, refuse
-from simulator.faults.unit.instruction import form_sites, put
+from simulator.faults.unit.forms import form_sites
+from simulator.faults.unit.instruction import put
 from simulator.faults.unit.rows import disturbance, of_unit
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.floating_point import guarded

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.forms.mma import MmaForm, is_mma
+from isa.forms.mma import MmaForm
 from isa.forms.record import Form
+from isa.forms.wgmma import WgmmaForm
 from isa.targets import Target
 from isa.types import Bits, ElementType
 from simulator.applications.stored import Stored
 from simulator.arithmetic import Sum
-from simulator.execute.mma import sum_of
 from simulator.faults.aim.executed import Static
 from simulator.faults.detectors.asked import Asked, asked
 from simulator.faults.detectors.checksums import FalseAlarms
@@ -29,7 +29,7 @@ from simulator.faults.outcomes import Results, Whole
 from simulator.faults.spread import Site
 from simulator.faults.table import SITES, Faults
 from simulator.faults.targets.target import FaultTarget
-from simulator.faults.unit.instruction import form_sites, has_unit
+from simulator.faults.unit.forms import form_sites, has_unit, unit_sum
 
 
 class RunningTarget(FaultTarget):
@@ -101,13 +101,13 @@ class RunningTarget(FaultTarget):
             forms = {
                 item: one.instruction.form for item, one in self.statics(warp).items() if one.instruction is not None
             }
-            self._on_units[warp] = frozenset(item for item, form in forms.items() if is_mma(form) and has_unit(form))
+            self._on_units[warp] = frozenset(item for item, form in forms.items() if has_unit(form))
         return index < self.instructions(warp) and int(self.executed(warp)[index]) in self._on_units[warp]
 
     @cached_property
-    def _unit_form(self) -> MmaForm | None:
+    def _unit_form(self) -> MmaForm | WgmmaForm | None:
         """The form of the first matrix instruction that faults of the unit can strike, if there is one."""
-        return next((form for form in self.forms if is_mma(form) and has_unit(form)), None)
+        return next((form for form in self.forms if has_unit(form)), None)
 
     @property
     def unit_sites(self) -> dict[str, Site]:
@@ -118,7 +118,7 @@ class RunningTarget(FaultTarget):
     def unit_sum(self) -> Sum:
         """How that instruction adds, which says what the words of its unit are."""
         assert self._unit_form is not None
-        return sum_of(self._unit_form, self.chip, self.arithmetic)
+        return unit_sum(self._unit_form, self.chip, self.arithmetic)
 
     # Checksums of what is stored
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from isa.forms.mma import MmaForm, is_mma
 from isa.ptx.instruction import Immediate, Instruction
-from isa.targets import Target
-from isa.types import F64, Bits
+from isa.types import Bits
 from simulator.arithmetic import Operands
 from simulator.arithmetic.anatomy import sums_on_unit
 from simulator.arithmetic.disturbance import Disturbance, disturbed
@@ -21,13 +20,11 @@ from simulator.execute.dispatch import executor, guarded
 from simulator.execute.matrix import scale_reader
 from simulator.execute.mma import Scales, execute_mma, matrices, sum_of
 from simulator.execute.operands import reader, writer
-from simulator.faults.spread import Site
-from simulator.faults.table import SITES
-from simulator.faults.unit.rows import disturbance, selectors
-from simulator.faults.unit.sites import unit_sites
+from simulator.execute.wgmma import multiplied_by
+from simulator.faults.unit.forms import has_unit
+from simulator.faults.unit.rows import SELECTOR_INPUT, disturbance, selectors
+from simulator.faults.unit.warpgroup import StruckCores
 from simulator.state.registers import Warps
-
-SELECTOR_INPUT = SITES.index("selector_input")
 
 
 def put(form: MmaForm, d: Bits, what: Disturbance, patterns: Bits) -> None:
@@ -37,18 +34,6 @@ def put(form: MmaForm, d: Bits, what: Disturbance, patterns: Bits) -> None:
     low = (form.d_type.bits * element).astype(np.uint32)
     kept = d[what.case, register, lane] & ~(np.uint32(form.d_type.mask) << low)
     d[what.case, register, lane] = kept | patterns << low
-
-
-def has_unit(form: MmaForm) -> bool:
-    """Whether faults of the unit strike a form: all but f64, and m8n8k4 of f16, which has several products."""
-    return form.a_type is not F64 and form.blocks == 1
-
-
-def form_sites(form: MmaForm, target: Target, arithmetic: str) -> dict[str, Site]:
-    """The sites of the units that execute a form on a chip, by name; none under the exact arithmetic of floats."""
-    if not has_unit(form):
-        return {}
-    return unit_sites(sum_of(form, target, arithmetic), form.metadata.selectors if form.sparse else 0)
 
 
 @dataclass
@@ -68,11 +53,14 @@ class UnitFault:
 
     def executor(self, instruction: Instruction) -> Executor | None:
         """What executes a matrix instruction in place of its own executor; None for one that the fault cannot strike.
-        It reads operands, calls `execute_mma`, and writes D of the struck warps once more."""
+        For `mma` it reads operands, calls `execute_mma`, and writes D of the struck warps once more."""
         form = instruction.form
-        if not is_mma(form) or not has_unit(form):
+        if not has_unit(form):
             return None
-        if int(self.row["site"]) == SELECTOR_INPUT:
+        run: Executor | None
+        if not is_mma(form):
+            run = multiplied_by(StruckCores(self), instruction, form)
+        elif int(self.row["site"]) == SELECTOR_INPUT:
             run = self._other_selector(instruction, form)
         else:
             run = self._disturbed(instruction, form)

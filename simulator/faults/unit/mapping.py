@@ -9,6 +9,8 @@ observed.
 - The unit adds the products of one step of the sum rule at once (`SumRule.steps`; integers: all stored columns). The
   product of the k-th column of a step is that of multiplier k in every step, and of every instruction.
 - Each code of metadata drives the multiplexers of each position by lines of its own.
+- Each warp of a warpgroup computes its 16 rows of D of a `wgmma` on its own sub-core: position is row of these * N +
+  column.
 - The warps w with the same w % 4 of a CTA share a sub-core, and the CTA has its SM for itself.
 """
 
@@ -28,6 +30,11 @@ WORD_BITS = 32
 def position(lane: Any, n: int) -> tuple[Any, Any]:
     """Row and column of D that the unit of this number computes, of an instruction with N = n."""
     return np.divmod(lane, n)
+
+
+def rows_of_warp(m: int, warps: int) -> int:
+    """How many of M rows of D the tensor core of one sub-core computes, of an instruction of so many warps."""
+    return m // warps
 
 
 def shares_sub_core(warps: NDArray[np.intp], warp: int) -> NDArray[np.bool_]:

@@ -14,13 +14,14 @@ from simulator.faults.unit.mapping import HALVES, WORD_BITS, position
 from simulator.faults.unit.sites import RESULTS, UNIT_SITES
 
 UNIT_NUMBERS = tuple(SITES.index(name) for name in UNIT_SITES)
+SELECTOR_INPUT = SITES.index("selector_input")
 _HALVED = tuple(SITES.index(name) for name in ("term", "adder"))
 _EVERY = np.uint64((1 << 64) - 1)
 
 
 def of_unit(faults: Faults) -> NDArray[np.bool_]:
     """Which faults strike a part of a position's unit; a selector's input is none."""
-    return np.asarray(np.isin(faults["site"], UNIT_NUMBERS) & (faults["site"] != SITES.index("selector_input")))
+    return np.asarray(np.isin(faults["site"], UNIT_NUMBERS) & (faults["site"] != SELECTOR_INPUT))
 
 
 def disturbance(faults: Faults, how: Sum, case: NDArray[np.intp]) -> Disturbance:

@@ -16,7 +16,8 @@ from simulator.faults.campaign import read_campaign
 from simulator.faults.outcomes import SDC
 from simulator.faults.table import MODELS, SITES, empty
 from simulator.faults.targets.launch import LaunchTarget
-from simulator.faults.unit.instruction import UnitFault, has_unit
+from simulator.faults.unit.forms import has_unit
+from simulator.faults.unit.instruction import UnitFault
 from simulator.faults.unit.kernel import on_struck_unit, rows_on_sub_core
 from simulator.layout import form_layout
 from simulator.program.kernel import Operation
