@@ -1,5 +1,5 @@
 """Kinds of fault that are about whole elements: zeros, constants, NaN, infinities, random numbers of a range, models of
-one's own, patterns of several elements, and lost writes."""
+one's own, patterns of several elements, lost and doubled writes."""
 
 from __future__ import annotations
 
@@ -176,6 +176,22 @@ def _lost(group: Group, site: Site, _: FormLayout) -> Population:
     return Population(len(words), make)
 
 
+def _doubled(group: Group, site: Site, _: FormLayout) -> Population:
+    """Every word that is written lands in a second one too, whose number differs in one bit: one line of the address
+    is wrong in a second write."""
+    words, count = site.words(group.which), site.live.shape[0]
+    bits = 1 << np.arange(max(count - 1, 0).bit_length())
+    pairs = np.argwhere(words[:, :1] ^ bits < count)
+
+    def make(index: Indices) -> Faults:
+        place, which = pairs[index].T
+        word, lane = words[place].T
+        return rows_of("doubled", len(index), word=word, lane=lane, mask=0xFFFFFFFF, word2=word ^ bits[which],
+                       lane2=lane, mask2=0xFFFFFFFF)  # fmt: skip
+
+    return Population(len(pairs), make)
+
+
 ELEMENT_KINDS: dict[str, Callable[[Group, Site, FormLayout], Population]] = {
     "zero": _zeros,
     "constant": _constants,
@@ -185,4 +201,5 @@ ELEMENT_KINDS: dict[str, Callable[[Group, Site, FormLayout], Population]] = {
     "own": _own,
     "pattern": _patterns,
     "lost": _lost,
+    "doubled": _doubled,
 }

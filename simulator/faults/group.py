@@ -12,12 +12,13 @@ from simulator.toml_tables import Between, Choice
 
 KIND_NAMES = (
     "flip", "stuck0", "stuck1", "flips", "byte", "nibble", "code", "lane", "swap", "word", "selector", "align",
-    "zero", "constant", "nan", "infinity", "random", "own", "pattern", "lost",
+    "zero", "constant", "nan", "infinity", "random", "own", "pattern", "lost", "doubled",
 )  # fmt: skip
 CODES = ("undefined", "descending", "equal", "unordered", "all")
 WHERE = ("live", "dead", "all")
 TYPES = ("f16", "bf16", "tf32", "f32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "s8", "u8", "s4", "u4", "s32")
 ENDLESS = ("word", "random", "pattern")  # kinds whose faults a seed decides, so that there are any number
+WRITES = ("lost", "doubled")  # kinds of a word that an instruction writes
 STUCK = ("stuck0", "stuck1")  # kinds that hold to the end where no `until` is given
 HOLD = ("", "instruction", "warp", "kernel")
 _Time = Annotated[int, Between(-1, 1 << 62)]

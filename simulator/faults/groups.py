@@ -11,7 +11,7 @@ from isa import IsaError
 from simulator.errors import ConfigError, Error
 from simulator.faults.aim.executed import has
 from simulator.faults.aim.selection import OF_INSTRUCTIONS, OF_PROGRAMS, Selection, begins, read_selection
-from simulator.faults.group import ENDLESS, STUCK, Group
+from simulator.faults.group import ENDLESS, STUCK, WRITES, Group
 from simulator.faults.moments import need_config
 from simulator.faults.own import OwnModel
 from simulator.faults.patterns import Pattern, listed, read_patterns
@@ -123,7 +123,7 @@ def _group(tables: Tables, place: str, row: Mapping[str, Any], target: FaultTarg
         return group
     if group.hold:
         tables.known(place, {key: 1 for key in row if key == "until"}, ())
-        lasts = group.hold != "instruction" and group.kind not in (*STUCK, "selector", "lost")
+        lasts = group.hold != "instruction" and group.kind not in (*STUCK, *WRITES, "selector")
         group = replace(group, until=_END if lasts and group.site not in ("global", *UNIT_SITES) else -1)
     if group.clock == "cycle":
         need_config(tables.path, target)

@@ -35,7 +35,7 @@ class Model(NamedTuple):
         mask: the bits that the model concerns; 0 for those of the row's mask.
         other: which word is the other word: "" for none, "lane" for the same word of `lane2`, "swap" for `word2` of
             `lane2`, whose bits under `mask2` become those of this word in turn, "before" for the word as it was before
-            the instruction that writes it.
+            the instruction that writes it; "double": the row's word is the other word, and `word2` of `lane2` changes.
     """
 
     becomes: Callable[[Any, Any, Any], Any]
@@ -56,12 +56,13 @@ BY_NAME = MappingProxyType(
         "align": Model(lambda now, value, other: value << 16, 0xFFFF0000),
         "own": Model(lambda now, value, other: other),
         "lost": Model(lambda now, value, other: other, 0xFFFFFFFF, "before"),
+        "doubled": Model(lambda now, value, other: other, 0xFFFFFFFF, "double"),
     }
 )
 assert tuple(BY_NAME) == MODELS
-OWN, LOST = MODELS.index("own"), MODELS.index("lost")
+OWN, LOST, DOUBLED = (MODELS.index(name) for name in ("own", "lost", "doubled"))
 _MASKS = np.array([model.mask for model in BY_NAME.values()], np.uint32)
-_MOVES = np.array([model.other in ("lane", "swap") for model in BY_NAME.values()])
+_MOVES = np.array([model.other in ("lane", "swap", "double") for model in BY_NAME.values()])
 _SWAPS = np.array([model.other == "swap" for model in BY_NAME.values()])
 
 
@@ -157,8 +158,9 @@ def edits(faults: Faults, read: Reader, site: Site, own: OwnModels, patterns: Se
         site: the site.
         own, patterns: the models of one's own, and the patterns of places.
     """
-    first = Places(np.arange(len(faults)), faults["word"].astype(np.int64), faults["lane"].astype(np.int64),
-                   bits_of(faults))  # fmt: skip
+    doubled = faults["model"] == DOUBLED
+    word, lane = (np.where(doubled, faults[f"{name}2"], faults[name]).astype(np.int64) for name in ("word", "lane"))
+    first = Places(np.arange(len(faults)), word, lane, bits_of(faults))
     all_places = places(faults, first, site, patterns)
     parts = [_struck(faults, all_places, read, own)]
     swap = np.flatnonzero(_SWAPS[faults["model"]])
@@ -172,8 +174,9 @@ def _struck(faults: Faults, at: Places, read: Reader, own: OwnModels) -> tuple[A
     """What the models make of the words at their places: fault, word, lane, before, invert."""
     rows = faults[at.fault]
     model, mask, first = rows["model"], at.mask, bits_of(rows)
-    swap = _SWAPS[model]
+    swap, doubled = _SWAPS[model], model == DOUBLED
     word2, lane2 = np.where(swap, rows["word2"], at.word), np.where(_MOVES[model], rows["lane2"], at.lane)
+    word2, lane2 = np.where(doubled, rows["word"], word2), np.where(doubled, rows["lane"], lane2)
     before, other = read(at.fault, at.word, at.lane), read(at.fault, word2, lane2)
     other = np.where(swap, moved(other, rows["mask2"], mask), other)
     lost = np.flatnonzero(model == LOST)

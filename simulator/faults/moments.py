@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simulator.errors import ConfigError
 from simulator.faults.aim.executed import Block, blocks, chosen, selected_warps, selects_nothing
 from simulator.faults.aim.selection import OF_INSTRUCTIONS, Selection, read_selection
-from simulator.faults.group import STUCK, Group
+from simulator.faults.group import STUCK, WRITES, Group
 from simulator.faults.intervals import Accessed, blocks_of_intervals
 from simulator.faults.register_intervals import of_registers
 from simulator.faults.targets.launch import LaunchTarget
@@ -54,7 +54,11 @@ def blocks_of(subject: RunningTarget, group: Group, path: str) -> list[Block]:
         _need(path, group, group.at in (-1, "any"), f"at = {group.at} beside instructions that `where` selects",
               "leave it out: they strike where these instructions are; time=FIRST..LAST narrows it")  # fmt: skip
         clocks = {warp: _cycles(subject, group, warp, path) for warp in warps} if group.clock == "cycle" else {}
-        found = list(blocks(selection, subject, group.site, warps, clocks))
+        writes = group.kind in WRITES
+        found = list(blocks(selection, subject, group.site, warps, clocks, only_written=writes))
+        reads = writes and not found and any(blocks(selection, subject, group.site, warps, clocks))
+        _need(path, group, not reads, f"kind {group.kind} of registers that the selected instructions read",
+              "role=destination, or another that is written")  # fmt: skip
         if not found:
             reason = selects_nothing(selection, subject, group.site, subject.numbers)
             raise ConfigError(path, f"faults.{group.name}.where", *reason)
@@ -106,9 +110,8 @@ def _check(group: Group, path: str, selection: Selection) -> None:
     times = [time for time in np.atleast_1d(np.array(group.at)).tolist() if isinstance(time, int)]
     ended = group.until >= 0 and any(time > group.until for time in times)
     _need(path, group, not ended, f"until = {group.until}, before at = {max(times, default=0)}", "until behind at")
-    once = (
-        site in _OF_BUFFERS or group.kind == "lost" or (group.kind not in STUCK and group.until < 0 and not group.hold)
-    )
+    strikes_once = group.kind not in STUCK and group.until < 0 and not group.hold
+    once = site in _OF_BUFFERS or group.kind in WRITES or strikes_once
     _need(path, group, not group.period or not once, "a period of a fault that strikes once",
           "stuck0 or stuck1, or until or hold; of registers, shared or tmem")  # fmt: skip
 

@@ -31,7 +31,9 @@ from simulator.errors import TraceError
 from simulator.faults.head import check_head
 from simulator.inputs import InputError, input_path
 
-MODELS = ("flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector", "align", "own", "lost")
+MODELS = (
+    "flip", "stuck0", "stuck1", "set", "word", "lane", "swap", "selector", "align", "own", "lost", "doubled",
+)  # fmt: skip
 SITES = (
     "a", "b", "c", "d", "e", "scale_a", "scale_b", "selector", "idesc", "a_desc", "b_desc", "shared",
     "base_d", "base_a", "base_e", "registers", "tmem", "global",

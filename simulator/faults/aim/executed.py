@@ -164,7 +164,13 @@ def struck(
 
 
 def blocks(
-    selection: Selection, program: Program, site: str, warps: Sequence[int], clocks: dict[int, Times]
+    selection: Selection,
+    program: Program,
+    site: str,
+    warps: Sequence[int],
+    clocks: dict[int, Times],
+    *,
+    only_written: bool = False,
 ) -> Iterator[Block]:
     """Where faults in registers strike: before an instruction that reads the selected registers, behind one that writes
     them.
@@ -173,6 +179,7 @@ def blocks(
         site: of registers.
         warps: the warps that may be struck.
         clocks: by warp, the time of each of its dynamic instructions where `time` does not count these.
+        only_written: leaves out what is read.
     """
     found: dict[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]]] = {}
     for warp in selected_warps(selection, program, warps):
@@ -187,7 +194,7 @@ def blocks(
                 found[key] = struck(selection, static, program, site)
             times = np.flatnonzero((order == item) & in_time)
             for words, later in zip(found[key], (0, 1), strict=True):
-                if words and len(times):
+                if words and len(times) and later >= only_written:
                     yield Block(warp, times + later, words)
 
 

@@ -4,6 +4,8 @@ flip, set, word, own  strike once, before dynamic instruction `at`; with `until`
                       new value up to there
 stuck0, stuck1        hold from `at` to before `until`, or to the end (-1): they are applied again before every
                       instruction
+doubled               before instruction `at` a second word gets what a word holds, which the instruction in front of
+                      that has written
 lost                  before instruction `at` a word gets back what it held before the instruction in front of that
 
 A value of `at` below 0 is the start of the run. A fault in registers counts the dynamic instructions of its own warp;
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from isa.types import Bits
 from simulator.execute.cta_state import CtaState
 from simulator.faults.group import STUCK
-from simulator.faults.models import BY_NAME, LOST, OWN, Model, OwnModels, bits_of, own_bits
+from simulator.faults.models import BY_NAME, DOUBLED, LOST, OWN, Model, OwnModels, bits_of, own_bits
 from simulator.faults.patterns import Pattern
 from simulator.faults.spread import Places, Site, places
 from simulator.faults.table import MODELS, SITES, Faults
@@ -46,7 +48,7 @@ def simple(faults: Faults) -> NDArray[np.bool_]:
 
 def steady(faults: Faults) -> NDArray[np.bool_]:
     """Whether faults have one place each, and are there all the time from their first instruction to their last."""
-    return np.asarray((faults["along"] == 0) & (faults["period"] == 0) & (faults["model"] != LOST))
+    return np.asarray((faults["along"] == 0) & (faults["period"] == 0) & ~np.isin(faults["model"], [LOST, DOUBLED]))
 
 
 class Target(Protocol):
@@ -124,6 +126,8 @@ class FaultInjection:
             of = dict(zip(names, numbers, strict=True))
             at: tuple[Place, ...] = (Place(of["word"], of["lane"], of["mask"]),)
             site, model = SITES[int(row["site"])], MODELS[int(row["model"])]
+            if model == "doubled":
+                at += (Place(int(row["word2"]), int(row["lane2"]), of["mask"]),)
             if target is not None and row["along"]:
                 at = _places(row, at[0], target.sites[site], target.patterns)
             found.append(cls(row, site, model, value=int(row["value"]), places=at, own=own, **of))
@@ -145,10 +149,19 @@ class FaultInjection:
 
     def applied(self, now: int, number: int = 0) -> int:
         """The word at one of the places with the fault in it. The first call decides what the bits of a flip become; of
-        a lost write it notes what the second restores."""
+        a lost write it notes what the second restores. Of a doubled one the first place is the word that is written."""
         if self.model == "lost" and number not in self._before:
             self._before[number] = now
             return now
+        if self.model == "doubled":
+            if number == 0:
+                self.target = now
+                return now
+            assert self.target is not None
+            self.was = now
+            self.struck[number] = now ^ self.target
+            self.changed |= now != self.target
+            return self.target
         mask, target = self.places[number].mask, self.target if number == 0 else self._more.get(number)
         if target is None:
             target = self._becomes(now, mask, number) & 0xFFFFFFFF
@@ -218,7 +231,7 @@ class Injections(NamedTuple):
         whole = (np.isin(faults["model"], _STRETCHED) | np.isin(faults["site"], _UNITS)) & (at < 0)
         held = np.isin(faults["model"], _HELD) | whole
         last = np.where(until >= 0, np.maximum(until, first + 1), np.where(held, FOREVER, first + 1))
-        last = np.where(lost, np.maximum(at, 0) + 1, last)
+        last = np.where(lost | (faults["model"] == DOUBLED), np.maximum(at, 0) + 1, last)
         site, word, lane = (faults[name].astype(np.int64) for name in ("site", "word", "lane"))
         return cls(faults, site, warp, *np.divmod(warp, warps), word, lane, bits_of(faults), first, last,
                    np.zeros(len(faults), np.uint32), own)  # fmt: skip

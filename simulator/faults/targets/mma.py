@@ -38,6 +38,7 @@ from simulator.faults.detectors.checksums import (
 )
 from simulator.faults.detectors.codes import code_checks
 from simulator.faults.detectors.corrected import by_checksums, by_words
+from simulator.faults.group import WRITES
 from simulator.faults.models import Edits, bits_of
 from simulator.faults.outcomes import Observed, Results, judge, reason
 from simulator.faults.spread import Site
@@ -122,7 +123,7 @@ class MmaTarget(FaultTarget):
                 used = (2 << fragment.type.sign_bit) - (1 << fragment.type.padding)
             kind = getattr(getattr(self.form, name, None), "type", None)
             site = operand_site(name, operand, used, kind)
-            sites[name] = replace(site, models=(*site.models, *["lost"] * (name == "d")))
+            sites[name] = replace(site, models=(*site.models, *WRITES * (name == "d")))
         sites |= {"selector": SELECTOR} if self.form.sparse else {}
         return sites | form_sites(self.form, parse_target(self.target), self.arithmetic)
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.faults.group import WRITES
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.state.registers import WARP_SIZE, Numbering, Sort, register_place
 
@@ -77,7 +78,7 @@ def register_sites(numbering: Numbering, read: Iterable[str]) -> dict[str, Site]
         live[list(words_of(numbering, names, name))] = (1 << bits) - 1
         models = WORD_MODELS if bits == _WORD_BITS else _MODELS
         if name == "registers" or len(live):
-            sites[name] = Site(name, live, models=(*models, "lost"), size=bits)
+            sites[name] = Site(name, live, models=(*models, *WRITES), size=bits)
     return sites
 
 

@@ -23,7 +23,7 @@ from simulator.errors import ConfigError, did_you_mean
 from simulator.execute.mma import Arithmetic
 from simulator.faults.detectors.asked import Asked
 from simulator.faults.detectors.checksums import FalseAlarms
-from simulator.faults.models import LOST, OWN, Edits, Mask, OwnModels, bits_of, edits, moves
+from simulator.faults.models import DOUBLED, LOST, OWN, Edits, Mask, OwnModels, bits_of, edits, moves
 from simulator.faults.outcomes import Results
 from simulator.faults.patterns import Pattern
 from simulator.faults.spread import PATTERN, WORD_MODELS, Site
@@ -187,11 +187,16 @@ class FaultTarget(ABC):
             ):
                 wrong = (faults[field] < 0) | (faults[field] >= size)
                 _refuse(faults, rows & wrong, field, _span(range(size)))
-            lost = mine & (faults["model"] == LOST)
+            lost, doubled = (mine & (faults["model"] == number) for number in (LOST, DOUBLED))
             absent = bits_of(faults) & ~np.uint32(site.mask) != 0
-            _refuse(faults, mine & ~lost & absent, "mask", f"bits of {site.mask:#x}")
+            _refuse(faults, mine & ~lost & ~doubled & absent, "mask", f"bits of {site.mask:#x}")
             if self.when:
-                _refuse(faults, lost & (faults["at"] < 1), "at", "1 or later, behind the instruction that writes")
+                _refuse(
+                    faults,
+                    (lost | doubled) & (faults["at"] < 1),
+                    "at",
+                    "1 or later, behind the instruction that writes",
+                )
             elif not self.former(name):
                 _refuse(faults, lost, "model", [model for model in site.models if model != "lost"])
             pattern = mine & (faults["along"] == PATTERN)

@@ -45,11 +45,17 @@ def _what(target: LaunchTarget, injection: FaultInjection) -> str:
     if injection.site in UNIT_SITES:
         warps = f"the sub-core of warp {injection.local}" if injection.lasting else f"warp {injection.local}"
         return f"CTA {injection.cta}, {warps}: {struck(injection.row, target.unit_sum)}"
-    sort, number, low = cell(target.kernel.numbering, injection.site, injection.word)
+    if injection.model == "doubled":
+        end += f", to {_name(target, injection, injection.places[1].word)} too"
+    return f"{where}, warp {injection.local}, lane {injection.lane}, {_name(target, injection, injection.word)}{end}"
+
+
+def _name(target: LaunchTarget, injection: FaultInjection, word: int) -> str:
+    """What the PTX calls a word of registers."""
+    sort, number, low = cell(target.kernel.numbering, injection.site, word)
     name = f"{sort.prefix}{number}"
     half = f" bits {low} to {low + 31}" if sort.bits > 32 else ""
-    names = target.kernel.names.get(name, (name,))
-    return f"{where}, warp {injection.local}, lane {injection.lane}, {names[0]}{half}{end}"
+    return f"{target.kernel.names.get(name, (name,))[0]}{half}"
 
 
 def _when(target: LaunchTarget, injection: FaultInjection) -> str:

@@ -46,8 +46,12 @@ def _what(target: ProgramTarget, injection: FaultInjection) -> str:
     cta = f"CTA {injection.cta}, " * (target.session.program.ctas > 1)
     end = f", bits {injection.mask:#010x}: {injection.model}"
     if injection.site in REGISTER_SITES:
-        name = target.session.program.numbering.name(target.first_register(injection.site) + injection.word)
-        return f"{cta}warp {injection.local}, lane {injection.lane}, {name}{end}"
+        names = [
+            target.session.program.numbering.name(target.first_register(injection.site) + place.word)
+            for place in injection.places
+        ]
+        second = f", to {names[1]} too" if injection.model == "doubled" else ""
+        return f"{cta}warp {injection.local}, lane {injection.lane}, {names[0]}{end}{second}"
     if injection.site == "shared":
         return f"{cta}shared[{4 * injection.word}] to [{4 * injection.word + 3}]{end}"
     if injection.site == "tmem":

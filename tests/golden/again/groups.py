@@ -44,7 +44,8 @@ def of_instruction(selectors: int, scaled: bool, is_float: bool, nan: bool, infi
     if is_float:
         found.append({"site": "c", "kind": "nan"})
     if lost:
-        found += [{"site": "d", "kind": "lost"}, {"site": "d", "kind": "lost", "along": "lanes", "span": 3}]
+        found += [{"site": "d", "kind": "lost"}, {"site": "d", "kind": "lost", "along": "lanes", "span": 3},
+                  {"site": "d", "kind": "doubled"}]  # fmt: skip
     if scaled:
         seven = "bits=0..6,8..14,16..22,24..30"  # whether the highest bit of a ue4m3 is read is a question of its own
         for site in ("scale_a", "scale_b"):

@@ -63,7 +63,7 @@ def some(rows: Rows, index: Any) -> Rows:
 
 def struck_bits(rows: Rows) -> Any:
     """The bits that each row concerns: those of its mask, but of models that are about whole words."""
-    fixed = {"word": FULL, "lane": FULL, "lost": FULL, "selector": 3, "align": 0xFFFF0000}
+    fixed = {"word": FULL, "lane": FULL, "lost": FULL, "doubled": FULL, "selector": 3, "align": 0xFFFF0000}
     return np.array([fixed.get(model, mask) for model, mask in zip(rows["model"], rows["mask"], strict=True)], np.int64)
 
 
@@ -79,7 +79,9 @@ def _shift(values: Any, by: Any) -> Any:
 def changes(rows: Rows, read: Reader, place: Place, models: Mapping[int, str], patterns: Sequence[Any]) -> Changes:
     """What rows of one site change; `read` gives the words of rows (by number) at words and lanes, with `former` what
     those held before they were written."""
-    first = struck_bits(rows)
+    first, doubled = struck_bits(rows), rows["model"] == "doubled"
+    written = rows["word"], rows["lane"]
+    rows = dict(rows) | {name: np.where(doubled, rows[f"{name}2"], rows[name]) for name in ("word", "lane")}
     row, word, lane, mask, shift = _places(rows, first, place, patterns)
     before = read(row, word, lane).astype(np.int64)
     model, value = rows["model"][row], _shift(rows["value"][row], shift)
@@ -97,6 +99,7 @@ def changes(rows: Rows, read: Reader, place: Place, models: Mapping[int, str], p
             "align": lambda mine, _: value[mine] << 16,
             "lane": lambda mine, rows_: read(rows_, word[mine], rows["lane2"][rows_]),
             "lost": lambda mine, rows_: read(rows_, word[mine], lane[mine], True),
+            "doubled": lambda mine, rows_: read(rows_, written[0][rows_], written[1][rows_]),
             "swap": lambda mine, rows_: _moved(
                 read(rows_, rows["word2"][rows_], rows["lane2"][rows_]), rows["mask2"][rows_], mask[mine]
             ),

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from isa.types import Bits
+from simulator.errors import ConfigError
 from simulator.faults.campaign import read_campaign
+from simulator.faults.table import MODELS
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
 from simulator.program.capture import read_capture
@@ -120,6 +122,26 @@ def test_a_lost_write_in_a_trace(tmp_path: Path) -> None:
         assert (found == expected).all()
 
 
+def test_a_doubled_write_in_a_trace(tmp_path: Path) -> None:
+    """The loaded word, of register 22, lands in 20 too, which is added four times; 23 is written behind it, and the sum
+    reads no other."""
+    rows, sums = _struck(tmp_path, kind="doubled", where="register=%r22 role=destination")
+    assert set(rows["at"].tolist()) == {LD + 1}
+    assert sorted(rows["word2"][rows["lane"] == 5].tolist()) == [6, 18, 20, 23]
+    for row, found in zip(rows, sums, strict=True):
+        expected, lane = _words() + 4 * LANES, int(row["lane"])
+        if row["word2"] == 20:
+            expected[lane] = 5 * _words()[lane]
+        assert (found == expected).all()
+
+
+@pytest.mark.parametrize("kind", ["lost", "doubled"])
+def test_kinds_of_writes_need_a_destination(tmp_path: Path, kind: str) -> None:
+    words = f"kind {kind} of registers that the selected instructions read; legal: role=destination"
+    with pytest.raises(ConfigError, match=words):
+        _struck(tmp_path, kind=kind, where="register=%r23 role=source")
+
+
 def test_a_model_of_shared_memory(tmp_path: Path) -> None:
     """Each half of a word of shared memory becomes three times the half, right before the load, and not behind it."""
     keys = {"site": "shared", "model": "bits * 3 + bit", "type": "u8", "where": "words=5,9"}
@@ -183,6 +205,24 @@ def test_a_lost_write_in_a_launch() -> None:
         lost, flipped = target.alone(row)[0].arrays["D"], target.alone(by_hand)[0].arrays["D"]
         assert (lost.view(np.uint32) == flipped.view(np.uint32)).all()
     assert changed > 1, "the others leave the word as it was"
+
+
+def test_a_doubled_write_in_a_launch() -> None:
+    """Behind an mma.sp a second register gets the word of D: the same as setting it by hand."""
+    target, rows = _launched(kind="doubled", where="op=mma.sp role=destination ctas=1", count=8)
+    outcomes = set()
+    for row in rows:
+        written = row.copy()
+        written["model"], written["mask"] = 0, 1
+        value = target.alone(written)[1].was
+        by_hand = row.copy()
+        by_hand["model"], by_hand["word"], by_hand["value"] = MODELS.index("set"), row["word2"], value
+        one, other = target.alone(row)[0], target.alone(by_hand)[0]
+        assert one.reason == other.reason
+        outcomes.add(one.reason or bool((one.arrays["D"] != target.stored.golden["D"]).any()))
+        for name, array in one.arrays.items():
+            assert (array.view(np.uint32) == other.arrays[name].view(np.uint32)).all()
+    assert len(outcomes) > 1
 
 
 @pytest.mark.parametrize("second", [0x80, 0])

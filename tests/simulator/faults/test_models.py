@@ -241,6 +241,25 @@ def test_a_lost_write_leaves_c() -> None:
         read_campaign(OPCODE, {"site": "a", "kind": "lost"}).counts()
 
 
+def test_a_doubled_write_of_d_reaches_registers_one_address_line_away() -> None:
+    target, rows, edits = _drawn(OPCODE, site="d", kind="doubled")
+    d = target.golden["d"][0]
+    assert len(rows) == d.size * 2
+    for number in range(0, len(rows), 7):
+        (word, lane, before, after), *more = edits.rows(number).changes()
+        row = rows[number]
+        assert not more
+        assert (word ^ int(row["word"])).bit_count() == 1
+        assert (lane, before, after) == (int(row["lane"]), int(d[word, lane]), int(d[row["word"], lane]))
+    results = target.run(rows)
+    assert (results["elements"] == 1).all()
+    rows["along"], rows["span"] = 1, 2
+    with pytest.raises(ConfigError, match="along words of site d"):
+        target.run(rows)
+    with pytest.raises(ConfigError, match="model doubled of site a"):
+        read_campaign(OPCODE, {"site": "a", "kind": "doubled"}).counts()
+
+
 def test_intervals_weigh_the_time_of_each_word() -> None:
     """The weights of a warp's words add up to its time; a fault strikes alike anywhere in its interval."""
     campaign = read_campaign("digits/f16", {"site": "registers", "at": "intervals", "where": "warps=2 lanes=5 bits=9"})
