@@ -70,6 +70,12 @@ class ElementType:
         return self.padding + self.fraction + self.exponent
 
     @property
+    def read(self) -> int:
+        """The bits of a float that its value depends on: not its padding, and of a type without a sign not what would
+        be that (ue4m3: bit 7 is ignored)."""
+        return (1 << self.sign_bit + self.signed) - (1 << self.padding)
+
+    @property
     def is_float(self) -> bool:
         """Whether the type is a floating-point type."""
         return self.kind is Kind.FLOAT

@@ -92,9 +92,7 @@ def _decode_fields(patterns: Bits, element: ElementType) -> Decoded:
     heads = _heads(element)
     kept = patterns >> np.uint32(element.padding)
     if not element.signed:
-        kept = kept & np.uint32(
-            (1 << (element.exponent + element.fraction)) - 1
-        )  # ue4m3: what would be the sign is not looked at
+        kept = kept & np.uint32(element.read >> element.padding)
     head = (kept >> np.uint32(element.fraction)) & np.uint32((2 << element.exponent) - 1)
     fraction = kept & np.uint32((1 << element.fraction) - 1)
     significand = fraction | heads.hidden[head]

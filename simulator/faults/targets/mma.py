@@ -117,11 +117,8 @@ class MmaTarget(FaultTarget):
         """The operands, and for a sparse instruction the selector."""
         sites = {}
         for name, operand in self.layout.operands.items():
-            fragment = getattr(self.form, name, None) if name in "abcd" else None
-            used = (1 << operand.bits) - 1
-            if fragment is not None and fragment.type.is_float:
-                used = (2 << fragment.type.sign_bit) - (1 << fragment.type.padding)
             kind = getattr(getattr(self.form, name, None), "type", None)
+            used = (1 << operand.bits) - 1 if kind is None or not kind.is_float else kind.read
             site = operand_site(name, operand, used, kind)
             sites[name] = replace(site, models=(*site.models, *WRITES * (name == "d")))
         sites |= {"selector": SELECTOR} if self.form.sparse else {}

@@ -47,9 +47,8 @@ def of_instruction(selectors: int, scaled: bool, is_float: bool, nan: bool, infi
         found += [{"site": "d", "kind": "lost"}, {"site": "d", "kind": "lost", "along": "lanes", "span": 3},
                   {"site": "d", "kind": "doubled"}]  # fmt: skip
     if scaled:
-        seven = "bits=0..6,8..14,16..22,24..30"  # whether the highest bit of a ue4m3 is read is a question of its own
         for site in ("scale_a", "scale_b"):
-            found += [{"site": site, "kind": "flip", "where": seven}, {"site": site, "kind": "word"}]
+            found += [{"site": site, "kind": "flip"}, {"site": site, "kind": "word"}]
             found.append({"site": site, "model": "bits ^ (1 << (bit % 7))"})
     dead = [{"site": "e", "kind": "flip", "where": "dead"}] * (selectors > 1)  # with one every bit is read
     return found + (dead + _of_metadata() if selectors else [])

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from simulator.errors import ConfigError
+from simulator.faults import Group, MmaTarget, every_fault
 from simulator.faults.campaign import read_campaign
 from simulator.faults.targets.program import ProgramTarget
+from simulator.faults.targets.tcgen05 import Tcgen05Target
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -111,3 +113,19 @@ def test_a_full_disk_is_no_missing_folder(tcsim: Tcsim, tmp_path: Path) -> None:
 def test_what_strikes_nothing_is_named(keys: dict[str, object], reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         list(read_campaign("digits/f16", keys).faults())
+
+
+def test_the_highest_bit_of_a_ue4m3_scale_factor_is_not_read() -> None:
+    """The sum of no factor changes with it; of ue8m0 every bit is read."""
+    opcode = "mma.sp::ordered_metadata.m16n8k128.kind::{}.block_scale.scale_vec::{}.f32.e2m1.e2m1.f32.{}"
+    target = MmaTarget(opcode.format("mxf4nvf4", "4X", "ue4m3"), "sm_120a")
+    other = MmaTarget(opcode.format("mxf4", "2X", "ue8m0"), "sm_120a")
+    tensor = Tcgen05Target("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.scale_vec::4X", n=16)
+    for name in ("scale_a", "scale_b"):
+        assert set(np.unique(target.sites[name].live).tolist()) <= {0, 0x7F7F7F7F}
+        assert set(np.unique(tensor.sites[name].live).tolist()) <= {0, 0x7F7F7F7F}
+        assert (other.sites[name].live & 0x80808080).any()
+        group = Group("g", name, "flip", where="dead bits=7,15,23,31")
+        faults = every_fault(group, target.sites[name], target.layout, 1, 0)
+        words, _ = target.faulty(faults[::5])
+        assert (target.execute(words, faults[::5]) == target.golden["d"]).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isa.types import Bits
+from isa.types import SCALE_TYPES, Bits
 from simulator.execute.tcgen05.example import SHARED_BYTES, Shape
 from simulator.faults.spread import WORD_MODELS, Site
 from simulator.faults.targets.target import SELECTOR, operand_site, word_site
@@ -21,6 +21,8 @@ def memory_sites(shape: Shape, layout: FormLayout) -> dict[str, Site]:
         if name in "ad":
             kind = shape.element("a") if name == "a" else shape.result
             used = kind.mask & ~((1 << kind.padding) - 1)
+        elif name.startswith("scale"):
+            used = SCALE_TYPES[str(shape.idesc.scale_type)].read
         if name != "a" or in_tmem:
             sites[name] = operand_site(name, operand, used, kind)
     sites["shared"] = Site("shared", _shared_live(shape)[:, None], models=WORD_MODELS)
