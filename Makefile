@@ -65,7 +65,7 @@ exhaustive: $(VENV)/test.stamp
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not hardware" --durations 25
 
 fuzz: $(VENV)/test.stamp
-	TCSIM_FUZZ_SEEDS=120 $(BIN)/python -m pytest $(PYTEST_FLAGS) -m exhaustive -k test_many tests/whole/test_fuzz.py tests/whole/test_fuzz_files.py
+	TCSIM_FUZZ_SEEDS=120 $(BIN)/python -m pytest $(PYTEST_FLAGS) -m exhaustive -k "test_many or test_two_processes" tests/whole/test_fuzz.py tests/whole/test_fuzz_files.py
 
 check: lint types exhaustive
 	$(BIN)/python -m tests.house

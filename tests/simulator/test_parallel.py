@@ -14,7 +14,7 @@ import pytest
 
 from simulator import parallel
 from simulator.parallel import undisturbed
-from tests.support.cases import examples
+from tests.support.cases import examples, exhaustive
 from tests.support.paths import ROOT
 
 _WORKED = """
@@ -125,6 +125,7 @@ def _fails_late(key: str, block: int) -> bytes:
     return bytes(1 << 20)
 
 
+@exhaustive
 @pytest.mark.skipif(parallel.ALONE, reason="there are no other processes")
 def test_a_pool_whose_processes_end_in_the_middle_of_a_result_does_not_wait_for_the_rest() -> None:
     for _ in range(examples(30, 10)):

@@ -123,8 +123,10 @@ def _rates(summary: Summary, asked: Asked) -> list[Rate]:
 
 def detector_table(summary: Summary) -> list[list[str]]:
     """For each detector, the share that it sees of the faults that are not masked, and the share of the masked ones
-    (false alarms)."""
+    (false alarms); no rows where none saw anything."""
     used = [name for name in DETECTORS if summary.total[f"seen_{name}"] or summary.total[f"alarm_{name}"]]
+    if not used:
+        return []
     lines = [["faults of", *used]]
     for counts in summary.groups:
         (tally,) = counts.tallies
@@ -201,8 +203,8 @@ def as_text(summary: Summary, asked: Asked = PLAIN) -> str:
         parts += ["", "where the wrong elements lie", "", *aligned(where, "<>")]
     if found:
         parts += ["", "failures in 10^9 hours", "", *aligned(rate_table(found), "<>")]
-    parts += ["", "seen by a detector: of faults that are not masked / of masked ones", ""]
-    parts += aligned(detector_table(summary), "<>")
+    if seen := detector_table(summary):
+        parts += ["", "seen by a detector: of faults that are not masked / of masked ones", "", *aligned(seen, "<>")]
     if len(mended := correction_table(summary)) > 1:
         parts += ["", "what detectors would have corrected, of faults that are not masked", ""]
         parts += aligned(mended, "<<>")
@@ -213,8 +215,8 @@ def _tables(summary: Summary, asked: Asked) -> list[list[list[str]]]:
     """The tables, but for those without a row."""
     found = _rates(summary, asked)
     tables = [outcome_table(summary, asked), pattern_table(summary), *([rate_table(found)] if found else [])]
-    mended = correction_table(summary)
-    return [*(table for table in tables if len(table) > 1), *[mended] * (len(mended) > 1), detector_table(summary)]
+    tables += [correction_table(summary), detector_table(summary)]
+    return [table for table in tables if len(table) > 1]
 
 
 def as_markdown(summary: Summary, asked: Asked = PLAIN) -> str:
@@ -322,7 +324,8 @@ figure { margin: 1rem 0; }
 
 def as_html(summary: Summary, asked: Asked = PLAIN) -> str:
     """One self-contained page: what was done, tables, bars and heat maps."""
-    outcomes, *others, detectors = _tables(summary, asked)
+    outcomes, *others = _tables(summary, asked)
+    detectors = [others.pop()] if detector_table(summary) else []
     title = escape(summary.about["campaign"])
     head = f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
     parts = [
@@ -331,9 +334,8 @@ def as_html(summary: Summary, asked: Asked = PLAIN) -> str:
         f"<h2>Outcomes</h2><figure>{outcome_bars(summary).svg}</figure>",
         *map(_html_table, [outcomes, *others]),
         f"<p>Intervals are Wilson's at {asked.confidence * 100:g} %; without one, every fault was injected.</p>",
-        "<h2>Detectors</h2>",
-        "<p>Seen of the faults that are not masked / of the masked ones.</p>",
-        _html_table(detectors),
+        *["<h2>Detectors</h2>", "<p>Seen of the faults that are not masked / of the masked ones.</p>"] * len(detectors),
+        *map(_html_table, detectors),
         "<h2>Where</h2>",
         *(f"<figure>{heat_map(counts).svg}</figure>" for counts in summary.groups if len(counts.heat) > 1),
         "</body></html>",

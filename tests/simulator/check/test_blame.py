@@ -15,7 +15,7 @@ from simulator.check.expected import wrong, wrong_elements
 from simulator.check.launch_finding import LaunchFinding
 from simulator.check.launches import check_launch
 from simulator.program.capture import write_capture
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 from tests.support.paths import GOLDEN
 
 LAUNCHES, PLANTED = GOLDEN / "launches", GOLDEN / "planted"
@@ -77,6 +77,7 @@ def test_one_of_many_alike_is_named_and_no_other(tmp_path: Path) -> None:
 TWO, THREE = LAUNCHES / "direct_one_warp.json", LAUNCHES / "e4m3_one_cta.json"
 
 
+@exhaustive
 @over("capture, line, change, named, words", [
     (TWO, 176, ("mma.sp", "// mma.sp"), {243}, "a product is missing here"),
     (THREE, 797, ("mma.sp", "// mma.sp"), {794, 797, 800}, "added to the sums of line 864"),
@@ -99,6 +100,7 @@ def test_a_product_that_is_added_twice(tmp_path: Path) -> None:
     assert "leave it out" in finding.fix
 
 
+@exhaustive
 def test_operands_of_two_products_exchanged(tmp_path: Path) -> None:
     one, two = "{%r383,%r384,%r385,%r386}", "{%r396,%r397,%r398,%r399}"
     finding = blamed(mutated(tmp_path, THREE, {791: (one, two), 806: (two, one)}))
@@ -106,6 +108,7 @@ def test_operands_of_two_products_exchanged(tmp_path: Path) -> None:
     assert "operand a of the products in lines 791 and 806 is exchanged" in finding.what.lower()
 
 
+@exhaustive
 def test_a_product_of_a_pair_of_ctas(tmp_path: Path) -> None:
     """tcgen05 of two CTAs: no trial of it came to its end."""
     capture = GOLDEN / "tcgen05" / "c2_f16_sp_m128_l0.json"
@@ -131,6 +134,7 @@ def test_a_broken_progression_is_restored() -> None:
     assert expected[3].get(("r", 13), 0.0) < expected[3]["r", 16]
 
 
+@exhaustive
 @over("bug, lines", [(1, (1052, 1071, 1090, 1109)), (7, (1041, 1053, 1062, 1072, 1081, 1091, 1100, 1110))])
 def test_a_mistake_of_an_unrolled_loop_is_one_finding(bug: int, lines: tuple[int, ...]) -> None:
     finding = blamed(PLANTED / f"bug{bug}.json")

@@ -13,7 +13,7 @@ import pytest
 
 from simulator.check.launch_finding import LaunchCheck
 from simulator.check.launches import check_launch
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 from tests.support.paths import GOLDEN
 
 KERNELS = GOLDEN / "tcgen05"
@@ -72,6 +72,7 @@ PLANTED: dict[str, tuple[Sequence[tuple[str, int | None, str]], str, str]] = {  
 }  # fmt: skip
 
 
+@exhaustive
 @over("rule", sorted(PLANTED))
 def test_each_rule_is_named_with_both_lines(rule: str, tmp_path: Path) -> None:
     changes, later, earlier = PLANTED[rule]
@@ -137,6 +138,7 @@ def test_a_copy_over_what_a_product_reads_needs_its_end(tmp_path: Path) -> None:
             assert all("line 469" in each.what or "line 470" in each.what for each in check.findings if each.serious)
 
 
+@exhaustive
 @pytest.mark.parametrize(("stored", "rule"), [(0, "undefined-metadata-of-zeros"), (0x3C, "undefined-metadata")])
 def test_codes_of_zeros_are_notes(stored: int, rule: str, tmp_path: Path) -> None:
     """0b0000, which CUTLASS's compressor writes for a chunk of zeros, on stored zeros and on a number."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import simulator
 from simulator.check.launches import check_launch
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -33,6 +33,7 @@ def test_the_kernel_without_bugs_is_clean_and_gives_the_bytes_of_the_chip(tcsim:
     assert not simulator.launch(PLANTED / "bug0.json").differences
 
 
+@exhaustive
 @over("bug", sorted(BUGS), distinct=lambda bug: BUGS[bug][0])
 def test_planted_bugs_are_named_with_their_line(bug: int) -> None:
     found = check_launch(PLANTED / f"bug{bug}.json")

@@ -20,7 +20,7 @@ from simulator.cli.main import main
 from simulator.cli.verbs import VERBS
 from simulator.resources import folder
 from simulator.version import __version__
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -123,6 +123,7 @@ def test_a_file_without_instructions_is_no_ptx(tcsim: Tcsim, tmp_path: Path) -> 
         assert "empty.ptx: has no PTX instruction; legal: " in err
 
 
+@exhaustive
 @over(
     ("arguments", "about"),
     [

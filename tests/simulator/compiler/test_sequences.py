@@ -18,7 +18,7 @@ from simulator.studies.validation.programs import cycles
 from simulator.timing.recorder import Recorder
 from simulator.timing.result import Timing
 from simulator.timing.run import simulate
-from tests.support.cases import alike, examples, over
+from tests.support.cases import alike, examples, exhaustive, over
 
 H100 = load_config("h100_sxm")
 RULES = H100.sequences
@@ -117,6 +117,7 @@ def test_expansion_of_dense_8_bit_floats_by_hand() -> None:
     assert alone.cycles == 2 * 5 + 7 + 16 + 16 + 3 + 4
 
 
+@exhaustive
 @over("form", [DENSE, CALLED, SPARSE], ids=lambda form: form.opcode)
 @over("warps", [6, 1], distinct=alike)
 @over("fresh", ["none", "all"])

@@ -15,7 +15,7 @@ import isa
 import simulator
 from isa.ptx.instruction import Declared
 from tests.golden.make_ptxas_registers import DECLARATIONS, TABLE, TYPES, VERSION, written
-from tests.support.cases import step
+from tests.support.cases import exhaustive, step
 
 DECLARED = {f"%{kind}_{number}": kind for kind in TYPES for number in range(256)}
 WIDE = "b128"  # registers that are not executed: modules that use one are refused as a whole
@@ -62,6 +62,7 @@ def slips(row: Operand) -> set[str]:
     return ({"f16x2"} if "pred" in row.types else set()) | ({"pred"} if "b32" in row.types else set())
 
 
+@exhaustive
 def test_types_of_registers_as_ptxas_has_them() -> None:
     """51,635 verdicts, in both directions; by default those of each fourth row."""
     wrong = [
@@ -171,6 +172,7 @@ def extended(row: Operand, low: int, bits: int) -> int:
     return (low | -1 << own) & (1 << bits) - 1 if negative else low
 
 
+@exhaustive
 def test_registers_of_unlike_widths_give_the_same_result() -> None:
     rows = compared()
     cases = [(row, kind) for row in rows for kind in row.types if kind not in {*slips(row), WIDE}]

@@ -16,6 +16,7 @@ from simulator.faults.campaign import Campaign, read_campaign
 from simulator.faults.table import Faults
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
+from tests.support.cases import exhaustive
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -60,6 +61,7 @@ def test_destinations_are_struck_behind_the_instruction() -> None:
         assert int(row["word"]) in operation.writes
 
 
+@exhaustive
 def test_terms_narrow_one_another() -> None:
     def count(where: str) -> int:
         return len(_rows(read_campaign(BUG0, {"where": where, "site": "registers"})))

@@ -43,7 +43,7 @@ from simulator.faults.table import to_frame as table_frame
 from simulator.faults.targets.policies import saturated
 from simulator.layout import Choice
 from simulator.studies.faults.summary import summarise
-from tests.support.cases import alike, examples, over
+from tests.support.cases import alike, examples, exhaustive, over
 from tests.support.forms import by_metadata
 from tests.support.paths import ROOT
 
@@ -712,6 +712,7 @@ def test_replay_in_words(tmp_path: Path, tcsim: Tcsim) -> None:
 # Other subjects
 
 
+@exhaustive
 def test_campaigns_on_traces(tmp_path: Path, tcsim: Tcsim) -> None:
     """A trace through the same files: two workers give the same bytes, classes of the digits are counted, one fault in
     words."""

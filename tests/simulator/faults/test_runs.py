@@ -23,6 +23,7 @@ from simulator.files import OverwriteError
 from simulator.progress import Progress
 from simulator.resources import folder
 from simulator.studies.faults import forms
+from tests.support.cases import exhaustive
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -164,6 +165,7 @@ def test_a_killed_run_goes_on(listed: Path, tmp_path: Path, tcsim: Tcsim) -> Non
     assert not parts.exists()
 
 
+@exhaustive
 def test_a_killed_run_of_slow_faults_loses_a_few(tmp_path: Path, tcsim: Tcsim) -> None:
     """Faults of the unit are a run of the trace each: what was done of their part is kept; the rows are the same."""
     (tmp_path / "slow.toml").write_text(

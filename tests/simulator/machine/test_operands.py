@@ -18,7 +18,7 @@ from simulator.compiler.register_banks import set_banks
 from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation import pieces, registers
 from tests.support import reading, straight_code
-from tests.support.cases import examples, step
+from tests.support.cases import examples, exhaustive, step
 from tests.support.paths import ROOT
 
 H100 = load_config("h100_sxm")
@@ -55,6 +55,7 @@ def test_sequences_take_the_cycles_of_the_chip() -> None:
     assert sum(off == 0 for _, off in found) >= 0.995 * len(found)
 
 
+@exhaustive
 def test_results_are_read_when_the_chip_reads_them() -> None:
     """Sequences that read what others write, and whose matrix instructions have no C
     (measurements/measure_result_forwarding.py): all but a few of those in which an instruction names a register
@@ -215,6 +216,7 @@ def test_like_a_plain_model() -> None:
         assert_alike(sequence(source, forms, keeps=len(forms) == 1))
 
 
+@exhaustive
 def test_like_a_plain_model_with_forms_of_all_kinds() -> None:
     source = random.Random(8)
     for _ in range(examples(5000, 150)):

@@ -7,7 +7,7 @@ import pytest
 
 from simulator.chip.config import load_config
 from simulator.studies.validation import pieces
-from tests.support.cases import examples, step
+from tests.support.cases import examples, exhaustive, step
 
 H100 = load_config("h100_sxm")
 WRONG = {"value": 18, "registers": 8, "issue": 2}  # sequences that are a cycle to four off
@@ -36,6 +36,7 @@ def test_registers_of_a_store_are_read_as_much_later_as_on_the_chip() -> None:
     assert sum(error != 0 for _, error in found) <= WRONG["registers"] / step(2)
 
 
+@exhaustive
 def test_what_instructions_cost_each_other() -> None:
     """Sequences of two to eight, of which all but two are exact."""
     assert sum(error != 0 for _, error in off("issue")) <= WRONG["issue"]

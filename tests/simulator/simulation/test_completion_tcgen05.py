@@ -16,11 +16,12 @@ from simulator.check.watching import watch_once
 from simulator.simulation.launch import launching
 from simulator.simulation.launch.batches import Executed, Setup, execute
 from tests.simulator.check.test_launch_order import COMMIT, KERNELS, ONE, PLANTED, planted
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 
 MODES = ("earliest", "latest", "seed:0", "seed:1")
 
 
+@exhaustive
 @over("path", sorted(KERNELS.glob("*.json")), ids=lambda path: path.stem, distinct=lambda path: path.stem[:2])
 def test_golden_kernels_do_not_notice(path: Path) -> None:
     for mode in MODES[1:3]:
@@ -181,6 +182,7 @@ def test_asynchronous_stores_come_by_their_mbarrier(name: str) -> None:
 # The digits layer: tensor maps, products and loads
 
 
+@exhaustive
 def test_the_digits_layer_is_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
     """No finding of `tcsim check`; without the wait for the copies there is one, and the digits differ."""
     found: list[LaunchFinding] = []

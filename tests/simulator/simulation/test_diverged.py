@@ -11,7 +11,7 @@ import pytest
 
 import simulator
 from measurements.diverged import CTAS, THREADS, digest, text
-from tests.support.cases import examples
+from tests.support.cases import examples, exhaustive
 from tests.support.diverged_lanes import expected
 from tests.support.paths import GOLDEN
 
@@ -25,6 +25,7 @@ def launched(seed: int) -> list[int]:
     return [int(word) for word in out]
 
 
+@exhaustive
 def test_drawn_kernels_give_what_single_lanes_give() -> None:
     for seed in range(examples(400, 10)):
         assert launched(seed) == expected(seed, order=seed), seed

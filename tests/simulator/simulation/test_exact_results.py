@@ -24,7 +24,7 @@ from tests.golden import reference
 from tests.simulator.arithmetic.test_exact import draw
 from tests.simulator.execute.test_tcgen05 import WIDE, Scene, any_bits, scene
 from tests.support import tcgen05_reference as ref
-from tests.support.cases import examples, over
+from tests.support.cases import examples, exhaustive, over
 from tests.support.small_traces import program, save
 from tests.support.tcgen05_reference import Case
 
@@ -461,6 +461,7 @@ CASES = [
 ]
 
 
+@exhaustive
 @over("case", CASES, ids=str, distinct=lambda case: (case.kind, case.d, case.saturate))
 def test_a_chain_in_tensor_memory(case: Case) -> None:
     """Every kind, dense and sparse, of one CTA and of a pair: every cell, with numbers of any size."""

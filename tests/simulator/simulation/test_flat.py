@@ -92,6 +92,7 @@ def _trace(body: str, *, warps: int = 2, shared: int = 4096, outside: int = 0, t
     )
 
 
+@exhaustive
 def test_random_programs() -> None:
     """Programs of random loops, guards, barriers and strides give the same, whatever is left out; of some something
     is."""

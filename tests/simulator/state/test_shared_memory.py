@@ -18,7 +18,7 @@ from simulator.machine.front.wavefronts import TAKEN, Wavefronts
 from simulator.studies.validation.group import Row
 from simulator.studies.validation.measured_loops import Loop
 from simulator.studies.validation.shared_memory import GROUPS, _loops
-from tests.support.cases import examples, over
+from tests.support.cases import examples, exhaustive, over
 
 H100, A100 = load_config("h100_sxm"), load_config("a100")
 NAMED = {group.name: group for groups in GROUPS.values() for group in groups}
@@ -57,12 +57,14 @@ def test_streams_of_loads_and_stores() -> None:
     assert np.median([abs(row.error) for row in rows]) < 0.002
 
 
+@exhaustive
 def test_steps_with_matrix_instructions() -> None:
     rows = NAMED["steps"].rows(H100, True)
     assert {dict(row.keys)["kind"] for row in rows} == {"gemm", "beside", "random", "held out"}
     assert mean(rows) < 0.08
 
 
+@exhaustive
 @over(
     ("name", "warps"),
     [

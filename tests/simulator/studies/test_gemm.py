@@ -24,7 +24,7 @@ from simulator.studies.gemm.held import dram_bytes
 from simulator.studies.gemm.layout import layout
 from simulator.studies.gemm.tile import instructions
 from simulator.studies.validation import gemm
-from tests.support.cases import alike, examples, over
+from tests.support.cases import alike, examples, exhaustive, over
 from tests.support.paths import ROOT
 from tests.support.scattered import scattered
 
@@ -261,6 +261,7 @@ def test_long_main_loops_are_taken_from_short_ones(monkeypatch: pytest.MonkeyPat
         assert abs(short / whole - 1) <= off, (config, text)
 
 
+@exhaustive
 def test_ctas_are_spread_over_sms_and_follow_each_other_in_places() -> None:
     tile = parse_tile("64x64", "f16", stages=4)
     grids = ((1, 1), (11, 12), (22, 24), (32, 33))
@@ -385,6 +386,7 @@ def test_blocks_of_ctas_bring_less_from_device_memory_than_rows() -> None:
     assert dram_bytes(tile, *small, chip, rows=True) == dram_bytes(tile, *small, chip)
 
 
+@exhaustive
 def test_the_ctas_of_an_sm_wait_for_l2_together() -> None:
     """A chip without a least time of a loop: places begin an equal part of a CTA later, not four of them, so that no
     kernel reads much more from L2 than L2 gives (more than twice as much it was)."""

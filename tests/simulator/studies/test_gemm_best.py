@@ -83,6 +83,7 @@ def test_stages_that_are_given_are_kept() -> None:
         fastest("f16", 256, 256, 256, stages=9)
 
 
+@exhaustive
 def test_a_sweep_names_the_kernel_that_it_found() -> None:
     frame = run({"tile": "best", "m": 1024, "n": 512, "k": [256], "sparse": False}, workers=1)
     for row in frame.to_dict("records"):

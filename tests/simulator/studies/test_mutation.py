@@ -20,6 +20,7 @@ from simulator.studies.mutation.outcome import with_junk
 from simulator.studies.mutation.proof import behaviour, changed, proven
 from simulator.studies.mutation.text import ModuleText
 from simulator.studies.mutation.trace import trace
+from tests.support.cases import exhaustive
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SPMM = GOLDEN / "planted" / "bug0.json"
@@ -129,6 +130,7 @@ def test_a_copy_that_nobody_waits_for_is_out_of_order(tmp_path: Path) -> None:
     assert readers <= {second for what, _, second in found if what == "copy not waited for"}
 
 
+@exhaustive
 def test_what_nothing_has_written_shows_in_a_run_with_junk(tmp_path: Path) -> None:
     subject = Subject(read_capture(SPMM))
     right = behaviour(subject.capture)
@@ -188,6 +190,7 @@ def test_a_check_that_does_not_end_is_no_answer(monkeypatch: pytest.MonkeyPatch)
     assert judging.judged(mutant, {1}, read_capture(ONE_WARP), 1000, set(), 0.2).line == "no answer"
 
 
+@exhaustive
 def test_a_study_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     first, second = (study([ONE_WARP], 4, seed=7, workers=workers) for workers in (1, 2))
     rows = [{**asdict(row), "seconds": 0} for row in first.rows]

@@ -132,6 +132,7 @@ def test_shipped_traces_stay_below_their_roofs(shipped: dict[str, Report], trace
             assert point.limit == min(point.tensor_limit, point.memory_limit)
 
 
+@exhaustive
 @given(engine.programs(20), st.sampled_from([1, 4]))
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_program_is_above_its_roof(folder: Path, text: str, sub_cores: int) -> None:

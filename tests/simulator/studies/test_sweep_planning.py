@@ -13,7 +13,7 @@ from simulator.simulation.launch.module import Function
 from simulator.simulation.session import Session
 from simulator.studies.sweep import forecast, read_spec, run
 from simulator.studies.sweep.planning import _all_runs
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 
 Tcsim = Callable[..., tuple[int, str, str]]
 
@@ -66,6 +66,7 @@ SWEEPS: dict[str, dict[str, Any]] = {
 }
 
 
+@exhaustive
 @over("name", list(SWEEPS))
 def test_a_sweep_makes_as_many_simulations_as_it_was_told_to(name: str, simulations: Counter[str]) -> None:
     simulations.clear()

@@ -16,6 +16,7 @@ from simulator.timing import lengths as both
 from simulator.timing import run
 from simulator.timing.apart import Part, parts
 from simulator.timing.run import simulate
+from tests.support.cases import exhaustive
 
 H100 = load_config("h100_sxm")
 TRACE = """
@@ -59,6 +60,7 @@ def loops() -> list[tuple[Loop, dict[str, list[int]]]]:
     return [(Loop.of(H100, tuple(each["body"])), each.get("begins", {})) for each in found]
 
 
+@exhaustive
 @pytest.mark.parametrize("warps", [5, 12, 32])
 def test_whole_and_apart(warps: int) -> None:
     for loop, begins in loops():

@@ -8,6 +8,7 @@ from simulator.chip.config import load_config
 from simulator.compiler.timed_code import TimedOperation
 from simulator.studies.validation.machine_code import STARTED, emulated, loops, machine_loop, timed
 from simulator.studies.validation.programs import iteration
+from tests.support.cases import exhaustive
 
 H100 = load_config("h100_sxm")
 
@@ -29,6 +30,7 @@ def test_measured_machine_code(name: str, alone: float, full: float) -> None:
     assert abs(iteration(loop, most) / entry["cycles"][str(most)] - 1) < full
 
 
+@exhaustive
 def test_behind_a_known_start() -> None:
     """Where begins and counts are known, one loop on all numbers of warps within 2 %, but for two warps of a sub-core,
     whose rhythm on the chip follows from the fetching of code, which is not modelled."""
@@ -48,6 +50,7 @@ def test_each_number_of_warps_is_once_among_the_rows() -> None:
     assert len(places) == len({*places})
 
 
+@exhaustive
 def test_packed_additions_take_the_half_of_products() -> None:
     """Two HADD2 behind each matrix instruction issue as often as on the chip; with either half of the FMA pipe to
     choose from, 4 % more often."""

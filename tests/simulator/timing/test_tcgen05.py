@@ -41,7 +41,7 @@ from simulator.program.blocks import Block, Step
 from simulator.program.lowering import linearise
 from simulator.timing.result import Timing
 from simulator.timing.run import simulate
-from tests.support.cases import examples
+from tests.support.cases import examples, exhaustive
 from tests.support.serving import UNKNOWN, Access, Server
 
 B200 = load_config("b200")
@@ -937,6 +937,7 @@ def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:
     assert list(found.tmem_busy) == reference.tmem
 
 
+@exhaustive
 @given(programs(80), VARIANTS)
 @settings(QUIET, max_examples=examples(120))
 def test_skipping_changes_nothing(made: Programs, variant: Variant) -> None:

@@ -27,7 +27,7 @@ from simulator.views.timeline import Timeline, gantt
 from simulator.views.timeline.gantt_style import CAUSES, KINDS, PALETTES, palette
 from tests.simulator.timing import test_engine as engine
 from tests.simulator.views.test_timelines import recorded
-from tests.support.cases import examples, over
+from tests.support.cases import examples, exhaustive, over
 from tests.support.paths import ROOT
 from tests.support.timeline_formats import check_chrome
 
@@ -197,6 +197,7 @@ SPARSE = (
 )
 
 
+@exhaustive
 @given(engine.programs(6), engine.VARIANTS, st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 300))
 @example(  # two instructions of the upkeep in one cycle
     f"{engine.HEAD}.warps 1\n.warp 0-0 {{ .repeat 2 {{ {SPARSE} bar.sync 0; }} }}\n",

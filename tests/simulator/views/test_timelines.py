@@ -35,7 +35,7 @@ from simulator.views.timeline import Timeline, chrome, kanata
 from simulator.views.timeline.stalls import CAUSES, VIEWS
 from tests.simulator.timing import test_engine as engine
 from tests.simulator.timing import test_tcgen05 as tcgen05
-from tests.support.cases import examples, over
+from tests.support.cases import examples, exhaustive, over
 from tests.support.timeline_formats import check_chrome, check_kanata
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -165,6 +165,7 @@ def recorded(
     return timing
 
 
+@exhaustive
 @given(engine.programs(60), engine.VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
 @settings(engine.QUIET, max_examples=examples(15, 2))
 def test_stalls_of_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool) -> None:
