@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from isa.errors import IsaError
 from isa.ptx.module import Module, parse_module
 from simulator.program.kernel import link
-from tests.support.cases import examples
+from tests.support.cases import examples, exhaustive
 from tests.support.paths import GOLDEN
 
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
@@ -201,6 +201,7 @@ PIECES = [
 ]  # fmt: skip
 
 
+@exhaustive
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=6), max_size=30))
 @settings(max_examples=examples(2000, 150), deadline=None)
 def test_nothing_but_errors_comes_out(parts: list[str]) -> None:

@@ -12,6 +12,7 @@ import simulator
 from simulator.check.launch_finding import LaunchFinding
 from simulator.check.launches import check_launch
 from simulator.program.capture import write_capture
+from tests.support.cases import exhaustive
 
 CAPTURES = Path(__file__).parents[2] / "golden" / "sanitizer" / "captures"
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 D)\n{\n"
@@ -181,6 +182,7 @@ def test_all_groups_that_wait_are_named_with_what_they_wait_for() -> None:
 LOOP = "L: {look}\nsetp.eq.u32 %p3, %r4, {value};\n@%p3 bra L;\n"
 
 
+@exhaustive
 @pytest.mark.parametrize(
     ("look", "value"),
     [

@@ -13,7 +13,7 @@ from simulator.chip.config import config_names
 from simulator.chip.entries import entries, select
 from simulator.resources import folder
 from simulator.tables import read_rows
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 
 CYCLES = {  # L2 reads, L2 writes, device memory in bytes a cycle at the config's clock; device memory's latency
     "a100": (5120, 1333, 998, 267),
@@ -53,6 +53,7 @@ def test_rates_in_cycles_follow_the_sm_clock(name: str) -> None:
             assert size * factor == pytest.approx(before, abs=factor)
 
 
+@exhaustive
 def test_time_of_a_memory_bound_gemm_does_not_depend_on_the_sm_clock() -> None:
     """Few columns: 470 MB of A are read once. It took half the time at twice the clock: 5,893 GB/s of HBM3."""
     sizes = 28672, 64, 2048

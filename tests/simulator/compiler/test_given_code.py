@@ -22,6 +22,7 @@ from simulator.simulation.launch.captured import launch, place
 from simulator.simulation.launch.launching import Options, prepare
 from simulator.simulation.launch.module import Module
 from simulator.simulation.launch.timing import lost_share, machine_instructions
+from tests.support.cases import exhaustive
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -56,6 +57,7 @@ def test_counts_of_machine_instructions_are_those_of_the_chip(name: str) -> None
     assert lost_share(code, recordings) == 0
 
 
+@exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_cycles_of_machine_code_are_near_those_of_the_chip(name: str) -> None:
     capture = read_capture(LAUNCHES / f"{name}.json")

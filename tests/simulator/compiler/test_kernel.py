@@ -167,6 +167,7 @@ def test_last_ctas_grow_with_the_rest_of_the_grid() -> None:
     assert last_ctas(1, 1, 1) == 1
 
 
+@exhaustive
 def test_cold_data_and_more_ctas_take_longer(tmp_path: Path) -> None:
     bug0 = GOLDEN / "planted" / "bug0.json"
     warm, cold = (simulator.launch(bug0, "h100_sxm", cold=cold).timing for cold in (False, True))

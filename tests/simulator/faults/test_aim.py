@@ -130,6 +130,7 @@ _SELECTED = [
 ]
 
 
+@exhaustive
 @pytest.mark.parametrize(("keys", "words"), _SELECTED)
 def test_keys_that_mean_nothing_together(keys: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -16,6 +16,7 @@ from simulator.faults.detectors.asked import Asked, read_asked
 from simulator.faults.outcomes import MASKED, SDC, flag
 from simulator.faults.targets.mma import MmaTarget
 from simulator.faults.targets.program import ProgramTarget
+from tests.support.cases import exhaustive
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -89,6 +90,7 @@ def test_checksums_of_metadata_miss_what_cancels() -> None:
     assert _sees(results, "checksum").all()
 
 
+@exhaustive
 @pytest.mark.parametrize("subject", ["digits/f16", GOLDEN / "planted" / "bug0.json"])
 def test_codes_beside_the_words_of_programs(subject: Any) -> None:
     """A flip in a word that is read is seen, two in one word by the Hsiao code alone; a word that is not read, not."""

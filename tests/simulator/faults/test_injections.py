@@ -19,6 +19,7 @@ from simulator.program.capture import read_capture
 from simulator.program.kernel import Operation
 from tests.simulator.faults.test_launch_target import CAPTURE
 from tests.simulator.faults.test_program_target import write
+from tests.support.cases import exhaustive
 
 LANES = np.arange(32, dtype=np.uint32)
 SUM = """
@@ -225,6 +226,7 @@ def test_a_doubled_write_in_a_launch() -> None:
     assert len(outcomes) > 1
 
 
+@exhaustive
 @pytest.mark.parametrize("second", [0x80, 0])
 def test_a_pattern_on_words_of_a_launch(tmp_path: Path, second: int) -> None:
     """Bits of two neighbouring words of a buffer, or of one, against a launch of a capture with the patched words."""

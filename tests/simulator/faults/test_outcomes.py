@@ -21,6 +21,7 @@ from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.targets.program import ProgramTarget
 from simulator.faults.targets.target import FaultTarget
 from simulator.studies.faults.summary import summarise
+from tests.support.cases import exhaustive
 from tests.support.paths import ROOT, TESTS
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -142,6 +143,7 @@ def _targets() -> dict[str, Any]:
     }
 
 
+@exhaustive
 @pytest.mark.parametrize("name", ["mma", "tcgen05", "program", "launch"])
 def test_a_function_judges_whole_results_of_every_target(tmp_path: Path, name: str) -> None:
     given = _targets()[name]

@@ -136,6 +136,7 @@ def test_policies_in_python(tmp_path: Path, tcsim: Tcsim) -> None:
 # Killed runs, and two at once
 
 
+@exhaustive
 def test_a_killed_run_goes_on(listed: Path, tmp_path: Path, tcsim: Tcsim) -> None:
     """While it stands still nobody else writes its output; killed, it blocks nobody; a damaged part is done again."""
     run_list(read_head(listed), tmp_path / "whole.csv")

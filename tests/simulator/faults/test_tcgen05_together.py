@@ -15,6 +15,7 @@ from simulator.faults.own import OwnModel
 from simulator.faults.table import ALONG, MODELS, SITES, Faults, empty
 from simulator.faults.targets.tcgen05 import Tcgen05Target
 from simulator.faults.unit.sites import UNIT_SITES
+from tests.support.cases import exhaustive
 
 SHAPES: dict[str, dict[str, Any]] = {
     "f16": {"opcode": "tcgen05.mma.sp.cta_group::1.kind::f16", "m": 128, "n": 32},
@@ -82,6 +83,7 @@ def both(it: Tcgen05Target, faults: Faults) -> Any:
     return fast
 
 
+@exhaustive
 @pytest.mark.parametrize(
     ("name", "policy"),
     [

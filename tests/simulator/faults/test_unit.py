@@ -32,6 +32,7 @@ from simulator.faults.unit.mapping import position
 from simulator.faults.unit.sites import UNIT_SITES
 from simulator.layout import Choice
 from tests.simulator.faults import unit_reference
+from tests.support.cases import exhaustive
 
 F16 = "mma.sp::ordered_metadata.m16n8k32.f32.f16.f16.f32"
 SCALED = "mma.sp::ordered_metadata.m16n8k64.kind::mxf8f6f4.block_scale.scale_vec::1X.f32.e4m3.e2m3.f32.ue8m0"
@@ -142,6 +143,7 @@ def in_python(target: Any, row: Any) -> int:
     return unit.floats(a, b, c, scales, exponents)
 
 
+@exhaustive
 @pytest.mark.parametrize(("opcode", "chip"), KINDS_OF_SUM)
 def test_products_terms_sums_and_results_as_in_python(opcode: str, chip: str) -> None:
     target = target_of(opcode, chip)

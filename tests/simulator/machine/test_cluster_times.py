@@ -12,6 +12,7 @@ from measurements.hopper.compare import cycles, measured
 from measurements.hopper.kernels import HEADER
 from measurements.hopper.measure import all_kernels
 from simulator.errors import ConfigError
+from tests.support.cases import exhaustive
 
 KERNELS = {kernel.name: kernel for _, kernel in all_kernels()}
 MEASURED = measured()
@@ -33,6 +34,7 @@ def _error(name: str) -> float:
     return abs(cycles(KERNELS[name]) / MEASURED[name] - 1)
 
 
+@exhaustive
 @pytest.mark.parametrize(
     "name",
     [

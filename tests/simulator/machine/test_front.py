@@ -153,6 +153,7 @@ def test_a_trace_of_each_kind(name: str) -> None:
     check(Session(data_folder("traces") / name, "b200" if "tcgen05" in name else "h100_sxm", arithmetic="none"))
 
 
+@exhaustive
 @pytest.mark.parametrize(("name", "sms"), [("h100_sxm", 132), ("a100", 108), ("h100_sxm", 1)])
 def test_copies(name: str, sms: int) -> None:
     """Two CTAs of a GEMM wait for copies of 16 bytes, and of 4 bytes of metadata."""
@@ -255,6 +256,7 @@ STREAM = f"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {ACCUMULATORS}, {{%r
 LONG = f".warp 1-4 {{ .repeat 20000 {{ {STREAM} }} bar.sync 0; bar.sync 0; }}"
 
 
+@exhaustive
 @pytest.mark.parametrize(
     "body",
     [

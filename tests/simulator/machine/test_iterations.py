@@ -14,6 +14,7 @@ import pytest
 from isa.forms.record import Unit
 from simulator.studies.validation import pieces
 from simulator.tables import read_rows
+from tests.support.cases import exhaustive
 from tests.support.paths import ROOT
 from tests.support.straight_code import KNOWN, Step, clocks_of, is_access, steps
 
@@ -65,6 +66,7 @@ def error(row: Row) -> float:
     return float(np.mean([abs(ours / (own[-1] - own[first]) - 1) for ours, own in zip(ours, row.clocks, strict=True)]))
 
 
+@exhaustive
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_iterations_take_as_long_as_on_the_chip(every: int) -> None:
     """Loads alone within 1.3 % on average, stores alone within 3 %; loads among matrix instructions, where warps keep

@@ -249,6 +249,7 @@ def test_the_plain_model_has_accesses_as_the_chip() -> None:
     assert sum(plain(events) != measured for events, _, measured in some) <= 1
 
 
+@exhaustive
 def test_the_plain_model_is_that_of_the_chip() -> None:
     """What the engine is compared with: 99.5 % exact itself."""
     some = registers.sequences()[:: STEP * step(4)]

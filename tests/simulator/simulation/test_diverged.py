@@ -31,6 +31,7 @@ def test_drawn_kernels_give_what_single_lanes_give() -> None:
         assert launched(seed) == expected(seed, order=seed), seed
 
 
+@exhaustive
 @pytest.mark.skipif(not MEASURED.exists(), reason="nothing is recorded")
 def test_drawn_kernels_give_what_a_gpu_gave() -> None:
     rows = json.loads(gzip.decompress(MEASURED.read_bytes()))

@@ -19,6 +19,7 @@ from simulator.simulation.energy import over_limit
 from simulator.simulation.energy_values import activity
 from simulator.studies.gemm import estimate, parse_tile
 from simulator.studies.gemm.wgmma import parse_wgmma_tile
+from tests.support.cases import exhaustive
 
 H100 = load_config("h100_sxm")
 TRACE = """.trace 1
@@ -113,6 +114,7 @@ def test_gemms_by_wgmma_have_the_energy_of_their_products_and_bytes() -> None:
     assert zeros.cycles == found.cycles
 
 
+@exhaustive
 def test_large_random_gemms_by_wgmma_meet_the_power_limit() -> None:
     found = estimate(DENSE, 8192, 8192, 8192)
     assert found.power_w is not None

@@ -133,6 +133,7 @@ BODIES = {
 }
 
 
+@exhaustive
 @pytest.mark.parametrize("name", BODIES)
 def test_loops(name: str) -> None:
     """Loops of each kind are found to repeat, alone and within another loop."""
@@ -351,6 +352,7 @@ AFFINE = [
 ]  # fmt: skip
 
 
+@exhaustive
 @pytest.mark.parametrize("text", AFFINE)
 def test_affine_rules(text: str) -> None:
     """What a rule foretells is what the instruction gives in each turn for which it says so."""

@@ -25,7 +25,7 @@ from simulator.studies.gemm.tcgen05.operands import places
 from simulator.studies.gemm.tcgen05.tile import Tcgen05Tile, parse_tcgen05_tile
 from simulator.studies.gemm.tcgen05.trace import tcgen05_trace
 from tests.simulator.simulation.test_launch_tcgen05 import MODULE, allocate, free
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 from tests.support.paths import GOLDEN
 from tests.support.ptx_of_trace import ptx_of_trace
 from tests.support.timeline_formats import check_chrome
@@ -55,6 +55,7 @@ TILES = [  # tile, type, sparse, kind, cycles of an iteration of one SM by the p
 ]
 
 
+@exhaustive
 @over(("shape", "type", "sparse", "kind", "interval"), TILES, ids=str, distinct=lambda *case: case[2])
 def test_a_kernel_takes_the_time_of_its_trace(shape: str, type: str, sparse: bool, kind: str, interval: int) -> None:
     """Warps that copy, multiply and store, over two numbers of iterations: what each further one takes is the same, and
@@ -99,6 +100,7 @@ def test_copies_by_tensor_maps_feed_the_unit() -> None:
     assert cycles[1] - cycles[0] == 8 * 512
 
 
+@exhaustive
 @over("path", ALONE, ids=lambda path: path.stem, distinct=lambda path: path.stem.split("_")[0])
 def test_kernels_of_one_cta_have_a_time(path: Path) -> None:
     report = simulator.launch(path, "b200", workers=1)

@@ -35,6 +35,7 @@ def loop(name: str) -> Loop:
 # Against silicon
 
 
+@exhaustive
 @pytest.mark.parametrize(
     ("name", "short", "rows", "limit"),
     [

@@ -14,6 +14,7 @@ from simulator.studies.gemm.layout import layout
 from simulator.studies.gemm.tile import parse_tile
 from simulator.studies.gemm.trace import kernel_trace
 from tests.simulator.studies.test_gemm import _operands
+from tests.support.cases import exhaustive
 
 TILE = parse_tile("64x64", "f16", stages=2)
 DEPTH = 4 * TILE.bk
@@ -33,6 +34,7 @@ def _ran(name: str, folder: Path, flipped: int = 0) -> dict[str, Any]:
     return simulator.run(folder / "x.trace", None, compare=0).arrays
 
 
+@exhaustive
 @pytest.mark.parametrize("name", DETECTORS)
 def test_the_product_stays(tmp_path: Path, name: str) -> None:
     plain, ran = _ran("none", tmp_path), _ran(name, tmp_path)

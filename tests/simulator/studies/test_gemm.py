@@ -153,6 +153,7 @@ def test_products_with_block_scales(
     _check(parse_tile(size, type_name, stages=stages, sparse=sparse, kind=kind), 4, tmp_path)
 
 
+@exhaustive
 def test_fp4_is_packed_where_scales_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """Without them e2m1 takes the time of FP8, and the output says so."""
     arguments = ["gemm", "--config", "rtx5090", *(f"--{size}=512" for size in "mnk"), "--tile", "64x64"]
@@ -339,6 +340,7 @@ def test_default_stages_fit() -> None:
     assert tile_for("", "f16", sparse=True, stages=4, config="rtx5090").stages == 4
 
 
+@exhaustive
 def test_types_take_the_time_of_their_own_instructions() -> None:
     """On an RTX 4090 f32 accumulators halve the rate of f16; on an H100 4 bits and FP8 are sequences, and slow."""
 

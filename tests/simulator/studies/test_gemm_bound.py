@@ -13,7 +13,7 @@ from simulator.studies.gemm import Estimate, estimate, parse_tile, tile_for
 from simulator.studies.gemm.shares import ISSUE, LATENCY
 from simulator.studies.roofline import roofline
 from simulator.studies.sweep import run
-from tests.support.cases import over
+from tests.support.cases import exhaustive, over
 
 SLOWED = {
     "tensor": ["tensor.*.interval=x8"],
@@ -44,6 +44,7 @@ def found(sets: list[str], tile: str = "64x64") -> Estimate:
     return estimate(parse_tile(tile, "f16", stages=3), 512, 1024, 512, load_config("h100_sxm", sets))
 
 
+@exhaustive
 @pytest.mark.parametrize("name", SLOWED)
 def test_a_product_is_bound_by_what_alone_is_slow(name: str) -> None:
     answer = found(SLOWED[name])
@@ -52,6 +53,7 @@ def test_a_product_is_bound_by_what_alone_is_slow(name: str) -> None:
     assert all(share <= 1.02 for share in answer.shares.values())
 
 
+@exhaustive
 def test_a_product_whose_units_are_all_fast_is_bound_by_issue() -> None:
     """No unit's: one sub-core issues for all warps, beside pipes and memories that hold nothing up."""
     fast = ["tensor.*.interval=1", "alu.interval=1", "shared.wavefronts=16", "l2.read_bytes=x16", "hbm.bytes=x16"]

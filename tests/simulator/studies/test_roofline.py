@@ -97,6 +97,7 @@ def test_peaks_of_the_h100(folder: Path) -> None:
     assert 0.95 < point.share <= 1
 
 
+@exhaustive
 def test_tcgen05_operands_count(shipped: dict[str, Report]) -> None:
     """f16, M = 128, N = 192, K = 32, sparse: 8 of them read 64 bytes of a row of A and B's rows, beside the loads and
     the copied metadata."""

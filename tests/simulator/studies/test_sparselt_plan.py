@@ -12,6 +12,7 @@ from simulator.studies.sparselt.descriptors import MatmulDescriptor, MatrixDescr
 from simulator.studies.sparselt.multiply import matmul
 from simulator.studies.sparselt.plan import AlgorithmSelection, Plan, search
 from simulator.studies.sparselt.pruning import prune
+from tests.support.cases import exhaustive
 
 RNG = np.random.default_rng(15)
 
@@ -99,6 +100,7 @@ def test_time_has_its_parts_and_the_best_tile_is_found() -> None:
         search("e2m1", 128, 128, 128)
 
 
+@exhaustive
 def test_a_product_is_timed_with_the_instructions_of_its_type() -> None:
     a, b = (RNG.integers(-2, 3, (32, 64)).astype(np.float32) for _ in range(2))
     shapes = {}

@@ -36,6 +36,7 @@ from simulator.studies.sweep import (
     write_tornado,
 )
 from simulator.studies.sweep.shapes import read_layers
+from tests.support.cases import exhaustive
 from tests.support.paths import ROOT
 
 Tcsim = Callable[..., tuple[int, str, str]]
@@ -47,6 +48,7 @@ SIZES = {"m": 64, "n": 64, "k": 64}
 # What a point is
 
 
+@exhaustive
 def test_rows_are_what_the_gemm_model_says_in_the_order_of_the_axes() -> None:
     frame = run(GEMM | {"relative": {"sparse": False}}, workers=1)
     assert len(frame) == 8
@@ -71,6 +73,7 @@ def test_traces_give_the_time_of_a_run_of_their_own() -> None:
         assert twice == pytest.approx(2 * once)
 
 
+@exhaustive
 def test_what_the_engine_remembers_differs_where_the_engine_sees_a_difference() -> None:
     spec = {
         "m": 64,

@@ -44,6 +44,7 @@ def interval(config: Config, form: tuple[bool, int], warps: int = 16, chains: in
     return report.cycles / (TURNS * chains * max(warps // 4, 1))
 
 
+@exhaustive
 @over(
     ("overrides", "wanted"),
     [

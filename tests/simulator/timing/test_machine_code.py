@@ -13,6 +13,7 @@ from tests.support.cases import exhaustive
 H100 = load_config("h100_sxm")
 
 
+@exhaustive
 @pytest.mark.parametrize(
     ("name", "alone", "full"),
     [

@@ -907,6 +907,7 @@ def contended(codes: list[TimedCode], warps: int) -> bool:
     return len({cta for cta, _ in facts}) > 1 and any(getattr(fact, "cta_group", 1) == 2 for _, fact in facts)
 
 
+@exhaustive
 @given(programs(5), VARIANTS)
 @settings(QUIET, max_examples=examples(120))
 def test_against_cycle_by_cycle(made: Programs, variant: Variant) -> None:

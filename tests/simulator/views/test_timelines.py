@@ -180,6 +180,7 @@ def test_stalls_of_random_programs(folder: Path, text: str, variant: engine.Vari
     assert found[0] == found[1]
 
 
+@exhaustive
 @given(engine.programs(6), engine.VARIANTS, st.integers(0, 2**32 - 1), st.booleans())
 @settings(engine.QUIET, max_examples=examples(40, 3))
 def test_timelines_of_random_programs(folder: Path, text: str, variant: engine.Variant, seed: int, vary: bool) -> None:
@@ -191,6 +192,7 @@ def test_timelines_of_random_programs(folder: Path, text: str, variant: engine.V
         check_stalls(timeline)
 
 
+@exhaustive
 @given(engine.programs(10), engine.VARIANTS, st.integers(0, 2**32 - 1), st.integers(0, 300), st.integers(1, 300))
 @settings(engine.QUIET, max_examples=examples(20, 2))
 def test_windows_of_random_programs(
@@ -216,6 +218,7 @@ def test_windows_of_random_programs(
     assert {(issue.warp, issue.cycle) for issue in part.recorder.issues if issue.cycle < first + length} == issued
 
 
+@exhaustive
 @given(tcgen05.programs(80), tcgen05.VARIANTS)
 @settings(tcgen05.QUIET, max_examples=examples(50))
 def test_stalls_of_random_tcgen05_programs(made: tcgen05.Programs, variant: tcgen05.Variant) -> None:
