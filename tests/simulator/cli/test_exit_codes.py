@@ -109,7 +109,10 @@ def test_exceptions_that_cannot_be_sent() -> None:
     assert "Stubborn: size 3" in told
 
 
-LOOP = "import sys; from simulator.cli.main import command; sys.exit(command())"
+LOOP = (  # a job in the background would ignore Ctrl-C
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from simulator.cli.main import command; sys.exit(command())"
+)
 
 
 @pytest.mark.skipif(ALONE or not hasattr(os, "killpg"), reason="there are no other processes")

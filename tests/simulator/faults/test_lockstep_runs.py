@@ -91,10 +91,11 @@ def exchange(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(2, 8))])
 def test_together_is_what_one_by_one_gives(exchange: Path, seed: int) -> None:
-    rows = random_faults(ProgramTarget(exchange), 500, seed)
+    rows = random_faults(ProgramTarget(exchange), 900, seed)
     rng, astray = np.random.default_rng(seed), np.flatnonzero(rows["site"] == SITES.index("registers"))[:200]
     rows["word"][astray] = rng.choice([0, 1, 3, 4, 14, 15], len(astray))  # addresses
     rows["mask"][astray] = np.uint32(1) << rng.integers(2, 11, size=len(astray)).astype(np.uint32)
+    rows["word"][astray[::4]], rows["mask"][astray[::4]] = 14, 4  # in the middle of eight bytes
     own = rng.random(len(rows)) < 0.1
     rows["model"] = np.where(own, MODELS.index("own"), rows["model"])
     rows["seed"] = rng.integers(1 << 63, size=len(rows))

@@ -30,16 +30,18 @@ async function run() {
   then(() => set(document.querySelector("[data-word]"), "0x4444EEEE"));
   then(() => set(document.getElementById("palette"), "bw"));
   then(() => set(document.querySelector("[data-word]"), "zz"));
+  const travel = async (go) => {
+    const gone = new Promise((done) => addEventListener("popstate", done, { once: true }));
+    go();
+    await gone;
+    await wait();
+  };
   for (let i = 0; i < 4; i++) {
-    history.back();
-    await wait();
-    await wait();
+    await travel(() => history.back());
   }
   steps.push(shot());
   for (let i = 0; i < 4; i++) {
-    history.forward();
-    await wait();
-    await wait();
+    await travel(() => history.forward());
   }
   steps.push(shot());
   then(() => click(document.querySelector("[data-action=random]")));
