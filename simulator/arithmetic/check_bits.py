@@ -60,6 +60,11 @@ class Decoded(NamedTuple):
     corrected: Mask
     miscorrected: Mask
 
+    @property
+    def handled(self) -> Mask:
+        """In every word the change is noticed or corrected, and no word is left wrong unnoticed or made worse."""
+        return self.noticed | self.corrected
+
 
 def decoded(changed: Bits) -> Decoded:
     """What a SECDED code makes of changes uint32 [case, word]. A word that is seen to be beyond correction stops the
@@ -77,7 +82,5 @@ def decoded(changed: Bits) -> Decoded:
 
 
 def secded(changed: Bits) -> Mask:
-    """Whether a SECDED code handles the faults of [case, word]: in every word the change is noticed or corrected, and
-    no word is left wrong unnoticed or made worse."""
-    found = decoded(changed)
-    return found.noticed | found.corrected
+    """Whether a SECDED code handles the faults of [case, word], see `Decoded.handled`."""
+    return decoded(changed).handled

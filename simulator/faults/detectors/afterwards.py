@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.types import Bits, ElementType
-from simulator.arithmetic.check_bits import parity, secded
+from simulator.arithmetic.check_bits import parity
 from simulator.errors import ConfigError
 from simulator.faults.detectors.asked import OF_RESULTS, Asked, asked
 from simulator.faults.detectors.corrected import by_words
@@ -98,10 +98,11 @@ def look_at_words(results: Results, index: Any, inverts: Sequence[Sequence[int]]
     stored = np.zeros((len(inverts), most), np.uint32)
     for number, one in enumerate(inverts):
         stored[number, : np.size(one)] = one
-    checks = {"parity": parity, "secded": secded}
-    results["detectors"][index] |= flags(**{name: checks[name](stored) for name in names})
+    handled, corrections = by_words(stored)
+    seen = {"parity": parity(stored), "secded": handled}
+    results["detectors"][index] |= flags(**{name: seen[name] for name in names})
     if "secded" in names:
-        results["corrections"][index] |= by_words(stored)
+        results["corrections"][index] |= corrections
 
 
 def check_asked(detectors: Asked, runs: bool) -> None:

@@ -109,10 +109,6 @@ class Checksums:
         found.row_tolerance, found.column_tolerance = rows, columns
         return found
 
-    def sees(self, d: Reals, case: NDArray[np.integer]) -> Mask:
-        """Whether D [fault, row, column] of these cases fails the row check or the column check."""
-        return self.fails(d, Predicted(self.should.rows[case], self.should.columns[case]))
-
     def fails(self, d: Reals, should: Predicted) -> Mask:
         """Whether D [product, row, column] fails a check. A sum that is predicted to be infinite or NaN must be so."""
         rows, columns = self._bad(d, should)
@@ -130,9 +126,13 @@ class Checksums:
         """Whether the sum of a row, whose tolerance is not the larger one, says what a wrong element should be."""
         return self.row_tolerance <= self.column_tolerance
 
-    def locates(self, d: Reals, case: NDArray[np.integer]) -> Located:
-        """The elements of D [fault, row, column] of these cases that the checks locate, and what they should be: the
-        predicted sum less the other elements of the row, or of the column."""
+    def sees(self, d: Reals, case: NDArray[np.integer]) -> Mask:
+        """Whether D [fault, row, column] of these cases fails the row check or the column check."""
+        return self.fails(d, Predicted(self.should.rows[case], self.should.columns[case]))
+
+    def look(self, d: Reals, case: NDArray[np.integer]) -> tuple[Mask, Located]:
+        """What `sees` gives, and the elements that the checks locate, with what they should be: the predicted sum less
+        the other elements of the row, or of the column."""
         should = Predicted(self.should.rows[case], self.should.columns[case])
         rows, columns = self._bad(d, should)
         fault = np.flatnonzero((rows.sum(axis=1) == 1) & (columns.sum(axis=1) == 1))
@@ -142,7 +142,7 @@ class Checksums:
         line[one, column if self.by_rows else row] = 0
         sums = should.rows[fault, row] if self.by_rows else should.columns[fault, column]
         found = Located(fault, row, column, sums - line.sum(axis=1))
-        return found.some(np.isfinite(found.value))
+        return np.asarray(rows.any(axis=1) | columns.any(axis=1)), found.some(np.isfinite(found.value))
 
 
 def _largest(sums: Reals, exact: Reals) -> float:

@@ -42,14 +42,16 @@ class Located(NamedTuple):
         return Located(self.fault[mask], self.row[mask], self.column[mask], self.value[mask])
 
 
-def by_words(changed: Bits) -> NDArray[np.uint8]:
-    """The field `corrections` of faults that change words that are read, as SECDED has it.
+def by_words(changed: Bits) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
+    """Whether SECDED handles faults that change words that are read (`check_bits.secded`), bool [fault], and their
+    field `corrections`.
 
     Args:
         changed: uint32 [fault, word]: the bits that change.
     """
     found = decoded(changed)
-    return corrections.field("secded", np.select([found.corrected, found.miscorrected], [EXACT, WRONG], NONE))
+    how = np.select([found.corrected, found.miscorrected], [EXACT, WRONG], NONE)
+    return found.handled, corrections.field("secded", how)
 
 
 def by_checksums(

@@ -21,7 +21,7 @@ from isa import MmaForm, parse_target
 from isa.forms.mma import is_mma
 from isa.types import Bits, ElementType
 from simulator.arithmetic import Operands, Sum
-from simulator.arithmetic.check_bits import parity, secded
+from simulator.arithmetic.check_bits import parity
 from simulator.arithmetic.disturbance import disturbed
 from simulator.arithmetic.random_operands import random_patterns, random_scales, random_sparse
 from simulator.arithmetic.rows import sum_row
@@ -271,26 +271,23 @@ class MmaTarget(FaultTarget):
             if self.form.sparse:
                 beyond = words["selector"][:, 0, 0] >= self.form.metadata.selectors
                 stopped[beyond] = reason("illegal-instruction")
-            observed = Observed(matrix, self._seen(part, words, changes, matrix), stopped)
+            failed, at = self.checksums.look(outcomes.numbers(matrix, self.form.d.type), part["case"])
+            seen, corrections = self._seen(part, words, changes)
             golden = self.golden_matrix[part["case"]]
-            found = results[first : first + BATCH]
+            found, places = results[first : first + BATCH], (at.fault, at.row, at.column)
+            observed = Observed(matrix, seen | {"abft": failed}, stopped)
             judge(found, changes, observed, golden, self.form.d.type, self.policy)
-            self._correct(found, part, changes, matrix)
+            found["corrections"] = corrections
+            by_checksums(found, at, matrix[places], golden[places], self.form.d.type)
         return results
 
-    def _correct(self, results: Results, faults: Faults, changes: Edits, matrix: Bits) -> None:
-        """Adds what SECDED beside metadata, and checksums of D, correct."""
-        if self.form.sparse:
-            results["corrections"] = by_words(changes.stored_at(faults["site"] == SITES.index("e")))
-        at = self.checksums.locates(outcomes.numbers(matrix, self.form.d.type), faults["case"])
-        golden = self.golden_matrix[faults["case"][at.fault], at.row, at.column]
-        by_checksums(results, at, matrix[at.fault, at.row, at.column], golden, self.form.d.type)
-
-    def _seen(self, faults: Faults, words: dict[str, Bits], changes: Edits, matrix: Bits) -> dict[str, Any]:
-        """What each detector says about each fault, by the detector's name."""
-        seen = {"abft": self.checksums.sees(outcomes.numbers(matrix, self.form.d.type), faults["case"])}
+    def _seen(
+        self, faults: Faults, words: dict[str, Bits], changes: Edits
+    ) -> tuple[dict[str, Any], NDArray[np.uint8] | int]:
+        """What each detector of metadata says about each fault, by the detector's name, and the field
+        `corrections`."""
         if not self.form.sparse:
-            return seen
+            return {}, 0
         metadata, selectors = self.form.metadata, words["selector"][:, 0, 0]
         codes = np.empty((len(faults), *metadata.shape), np.uint32)
         for value in np.unique(selectors).tolist():
@@ -299,7 +296,9 @@ class MmaTarget(FaultTarget):
         illegal, unordered = code_checks(codes, metadata.legal(codes), metadata.sparsity)
         stored = changes.stored_at(faults["site"] == SITES.index("e"))
         illegal |= selectors >= metadata.selectors
-        return seen | {"legality": illegal, "ordered": unordered, "parity": parity(stored), "secded": secded(stored)}
+        handled, corrections = by_words(stored)
+        seen = {"legality": illegal, "ordered": unordered, "parity": parity(stored), "secded": handled}
+        return seen, corrections
 
     @cached_property
     def golden_matrix(self) -> Bits:

@@ -156,6 +156,11 @@ def shared_copy(memory: DeviceMemory) -> DeviceMemory:
     return other
 
 
+def rows_of(ctas: NDArray[np.integer], warps: int) -> NDArray[np.int64]:
+    """The warps that are the rows of a batch of CTAs, of so many warps each: int64 [row]."""
+    return np.asarray((ctas[:, None] * warps + np.arange(warps)).ravel(), np.int64)
+
+
 def batches(setup: Setup, ctas: NDArray[np.int64] | None = None) -> list[NDArray[np.int64]]:
     """CTAs of a launch (None: all) in the portions that run in lock step: int64 [CTA] each, whole clusters together,
     and all CTAs of a cooperative launch.

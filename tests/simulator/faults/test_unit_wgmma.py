@@ -17,7 +17,7 @@ from simulator.arithmetic.convert import to_float64
 from simulator.execute import wgmma
 from simulator.faults.campaign import read_campaign
 from simulator.faults.outcomes import SDC
-from simulator.faults.table import MODELS, SITES, Faults, empty
+from simulator.faults.table import empty
 from simulator.faults.targets.launch import LaunchTarget
 from simulator.faults.unit import warpgroup
 from simulator.faults.unit.instruction import UnitFault
@@ -26,20 +26,13 @@ from simulator.simulation.launch.batches import batches
 from simulator.simulation.launch.run import Run
 from simulator.state.registers import Warps
 from tests.simulator.faults.test_unit import in_python
+from tests.simulator.faults.test_unit_programs import fault
 from tests.support.paths import GOLDEN
 
 Tcsim = Callable[..., tuple[int, str, str]]
 LAUNCHES = GOLDEN / "launches"
 CTA, QUARTER = 7, 2
 DEFINED = (0b0100, 0b1110)  # codes of 1:2
-
-
-def fault(site: str, model: str, **columns: int) -> Faults:
-    rows = empty(1)
-    rows["site"], rows["model"] = SITES.index(site), MODELS.index(model)
-    for name, value in columns.items():
-        rows[name] = value
-    return rows
 
 
 def struck(target: LaunchTarget, row: Any, ctas_struck: Any, lasting: bool = True) -> None:

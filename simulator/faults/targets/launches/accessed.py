@@ -53,18 +53,8 @@ def of_site(
 
 def of_shared(golden: Golden, cta: int) -> Accessed:
     """When words of the shared memory of a CTA are accessed."""
-    portion, index = int(golden.portion_of[cta]), int(golden.index_of[cta])
-    uses, noted = golden.shared[portion], golden.noted[portion]
-    rows, events, numbers = noted.executed
-    warps = golden.warps
-    mine = np.flatnonzero(rows // warps == index)
-    own, first = np.unique(events[mine], return_index=True)
-    chosen = mine[first]
-    words, accessed = uses.accesses(index)
-    return Accessed(
-        words, np.searchsorted(own, accessed), np.arange(len(own) + 1),
-        _Behind(cta * warps + rows[chosen] % warps, numbers[chosen] + 1, (cta * warps, 0)),
-    )  # fmt: skip
+    words, events = golden.shared[int(golden.portion_of[cta])].accesses(int(golden.index_of[cta]))
+    return _of_cta(golden, cta, words, events)
 
 
 def of_buffers(golden: Golden, places: NDArray[np.int64], caches: CacheUses | None = None) -> Accessed:
@@ -104,11 +94,6 @@ def of_l1(golden: Golden, cta: int, places: NDArray[np.int64], caches: CacheUses
     Args:
         places: as in `of_site`.
     """
-    portion, index, warps = int(golden.portion_of[cta]), int(golden.index_of[cta]), golden.warps
-    rows, events, numbers = golden.noted[portion].executed
-    mine = np.flatnonzero(rows // warps == index)
-    own, first = np.unique(events[mine], return_index=True)
-    chosen = mine[first]
     used, fills = caches.of_l1(cta), caches.l1_fills(cta)[places // 4]
     word_at = np.full(caches.words, -1, np.int64)
     word_at[places // 4] = np.arange(len(places))
@@ -116,10 +101,19 @@ def of_l1(golden: Golden, cta: int, places: NDArray[np.int64], caches: CacheUses
     cells, positions = word_at[used.word], used.position
     there = (cells >= 0) & (positions > fills[np.maximum(cells, 0)])  # a store before the fill finds nothing
     cells, positions = np.append(cells[there], filled), np.append(positions[there], fills[filled])
-    return Accessed(
-        cells, np.searchsorted(own, positions - int(caches.starts[portion])), np.arange(len(own) + 1),
-        _Behind(cta * warps + rows[chosen] % warps, numbers[chosen] + 1, (cta * warps, 0)), True,
-    )  # fmt: skip
+    begun = int(caches.starts[int(golden.portion_of[cta])])
+    return _of_cta(golden, cta, cells, positions - begun)._replace(filled=True)
+
+
+def _of_cta(golden: Golden, cta: int, cells: Positions, events: Positions) -> Accessed:
+    """Accesses at events of the batch of a CTA, by the instructions that the CTA executes."""
+    warps = golden.warps
+    rows, every, numbers = golden.noted[int(golden.portion_of[cta])].executed
+    mine = np.flatnonzero(rows // warps == int(golden.index_of[cta]))
+    own, first = np.unique(every[mine], return_index=True)
+    chosen = mine[first]
+    strikes = _Behind(cta * warps + rows[chosen] % warps, numbers[chosen] + 1, (cta * warps, 0))
+    return Accessed(cells, np.searchsorted(own, events), np.arange(len(own) + 1), strikes)
 
 
 class _Behind:

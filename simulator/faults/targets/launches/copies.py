@@ -21,10 +21,10 @@ from simulator.faults.targets.launches.memory import CopiedMemory
 from simulator.faults.targets.launches.ordered import OrderedRun
 from simulator.faults.targets.launches.strikes import Codes
 from simulator.faults.targets.launches.struck import Struck
-from simulator.faults.targets.launches.watched_sums import LaunchSums, rows_of
+from simulator.faults.targets.launches.watched_sums import LaunchSums
 from simulator.program.kernel import Item, Operation
 from simulator.simulation.launch.barriers import EVERY
-from simulator.simulation.launch.batches import Setup
+from simulator.simulation.launch.batches import Setup, rows_of
 from simulator.simulation.launch.run import Code
 from simulator.simulation.launch.threads import Group, all_lanes
 from simulator.state.columns import LaunchShared

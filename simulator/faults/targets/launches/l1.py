@@ -61,7 +61,7 @@ class CachedWords:
 
     def code(self, code: Code) -> Code:
         """The kernel whose loads through L1 see these words, and whose stores end them."""
-        steps, meets = list(code.steps), dict(code.meets)
+        steps = list(code.steps)
         for place, item in enumerate(code.kernel.items):
             if not isinstance(item, Operation):
                 continue
@@ -72,7 +72,7 @@ class CachedWords:
                 execute = self._storing(item)
             if execute is not None:
                 steps[place] = step_of(item, execute)
-        return code._replace(steps=steps, meets=meets)
+        return code._replace(steps=steps)
 
     @contextmanager
     def _exchanged(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from isa.errors import Error
 from simulator.execute.launch_state import LaunchState
 from simulator.program.kernel import Item
+from simulator.simulation.launch.batches import rows_of
 from simulator.simulation.launch.blame import blamed
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.run import Code, Note, Run
@@ -122,7 +123,7 @@ class OrderedRun(Run):
     def resume(self, moment: Moment, ctas: NDArray[np.intp]) -> None:
         """Begins at a moment of a batch, each CTA of this one as that of number `ctas` [CTA] there."""
         state, warps = self.state, self.state.warps
-        rows = (ctas[:, None] * warps + np.arange(warps)).ravel()
+        rows = rows_of(ctas, warps)
         registers, shared = cast(Any, state.registers), cast(Any, state.shared)
         spread: dict[int, NDArray[Any]] = {}
         for columns, before in zip(registers.columns, moment.columns, strict=True):

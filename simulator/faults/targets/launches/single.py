@@ -16,11 +16,11 @@ from simulator.faults.detectors.codes import METADATA_RULES
 from simulator.faults.targets.injection import FaultInjection
 from simulator.faults.targets.launches.l1 import of_launch
 from simulator.faults.targets.launches.strikes import Codes, Strikes, strike_word
-from simulator.faults.targets.launches.watched_sums import LaunchSums, rows_of
+from simulator.faults.targets.launches.watched_sums import LaunchSums
 from simulator.faults.unit.instruction import UnitFault
 from simulator.faults.unit.kernel import on_struck_unit, rows_on_sub_core
 from simulator.faults.unit.sites import UNIT_SITES
-from simulator.simulation.launch.batches import Setup, batches
+from simulator.simulation.launch.batches import Setup, batches, rows_of
 from simulator.simulation.launch.errors import LaunchError
 from simulator.simulation.launch.run import Code, Run
 from simulator.state.device_memory import DeviceMemory
@@ -158,7 +158,7 @@ def sequences(setup: Setup, code: Code) -> list[NDArray[np.int64]]:
     places: dict[int, list[int]] = {}
     for ctas in batches(setup):
         state = setup.state(ctas)
-        warps = (ctas[:, None] * state.warps + np.arange(state.warps)).ravel()
+        warps = rows_of(ctas, state.warps)
 
         def note(place: int, rows: Warps, lanes: Lanes | None, outcome: Outcome, warps: Any = warps) -> None:
             for warp in warps[rows].tolist():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simulator.execute.cta_state import Outcome
 from simulator.faults.detectors.metadata_sums import Integers, Mask, word_sums
 from simulator.faults.targets.launches.strikes import Codes
-from simulator.simulation.launch.batches import Setup, batches
+from simulator.simulation.launch.batches import Setup, batches, rows_of
 from simulator.simulation.launch.run import Code, Run
 from simulator.state.registers import Lanes, Warps
 
@@ -97,12 +97,6 @@ def launch_sums(setup: Setup, code: Code, codes: dict[int, Codes], bits: int) ->
         bits, {place: table[..., 0] for place, table in tables.items()},
         {place: table[..., 1] for place, table in tables.items()},
     )  # fmt: skip
-
-
-def rows_of(ctas: NDArray[np.integer[Any]], warps: int) -> NDArray[np.int64]:
-    """The warps that are the rows of a batch of CTAs, of so many warps each."""
-    found: NDArray[np.int64] = (ctas[:, None] * warps + np.arange(warps)).ravel().astype(np.int64)
-    return found
 
 
 def _table(by_warp: dict[int, list[tuple[int, int]]], warps: int) -> Integers:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from isa.forms.tcgen05 import Tcgen05MmaForm
 from isa.types import Bits, ElementType
 from simulator.arithmetic import Sum
-from simulator.arithmetic.check_bits import parity, secded
+from simulator.arithmetic.check_bits import parity
 from simulator.execute.tcgen05.example import COLUMN, Shape, fill, form_of, shape_of
 from simulator.execute.tcgen05.fetch import Cta
 from simulator.faults import outcomes
@@ -301,7 +301,7 @@ class Tcgen05Target(FaultTarget):
     def _spoilt(self) -> NDArray[np.uint8]:
         """What the checksums make of each case without a fault: the field `corrections`, uint8 [case]."""
         results, every = outcomes.empty(np.arange(self.cases)), np.arange(self.cases)
-        at = self.checksums.locates(numbers(self.golden, self.result), every)
+        _, at = self.checksums.look(numbers(self.golden, self.result), every)
         right = self.golden[at.fault, at.row, at.column]
         by_checksums(results, at, right, right, self.result)
         return np.asarray(results["corrections"])
@@ -383,16 +383,17 @@ class Tcgen05Target(FaultTarget):
         stopped = np.array([reason(one.reason) for one in done], np.uint8)
         stored = changes.stored_at(faults["site"] == SITES.index("e"))
         illegal = np.array([one.illegal for one in done])
+        handled, corrections = by_words(stored)
+        failed, at = self.checksums.look(numbers(got, self.result), faults["case"])
         seen = {
             "legality": illegal,
             "ordered": np.array([one.unordered for one in done]),
             "alignment": np.array([bool(one.broken) for one in done]),
             "parity": parity(stored),
-            "secded": secded(stored),
-            "abft": self.checksums.sees(numbers(got, self.result), faults["case"]) & (stopped == 0),
+            "secded": handled,
+            "abft": failed & (stopped == 0),
         }
         judge(results, changes, Observed(got, seen, stopped, illegal), golden, self.result, self.policy)
-        results["corrections"] = by_words(stored)
-        at = self.checksums.locates(numbers(got, self.result), faults["case"])
+        results["corrections"] = corrections
         places = at.fault, at.row, at.column
         by_checksums(results, at, got[places], golden[places], self.result)

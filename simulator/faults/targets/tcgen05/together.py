@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isa.tensor_memory.address import TMEM_LANES
 from isa.types import Bits
-from simulator.arithmetic.check_bits import parity, secded
+from simulator.arithmetic.check_bits import parity
 from simulator.execute.tcgen05.example import Shape
 from simulator.faults.detectors.checksums import Checksums, Mask
 from simulator.faults.detectors.corrected import by_words
@@ -130,12 +130,13 @@ class Together:
         table, right, got = lines
         real, none = numbers(got, self.shape.result), np.zeros(len(got), np.bool_)
         stored = np.zeros_like(changes.stored) if stored is None else stored
+        handled, corrections = by_words(stored)
         seen: dict[str, Any] = {
             "legality": codes.illegal,
             "ordered": codes.unordered,
             "alignment": none,
             "parity": parity(stored),
-            "secded": secded(stored),
+            "secded": handled,
             "abft": self._sums.columns_fail(table, real) if columns else self._sums.rows_fail(table, real),
         }
         if columns:
@@ -146,7 +147,7 @@ class Together:
         corrupt = np.flatnonzero(results["outcome"] == SDC)
         field = "first_column" if columns else "first_row"
         results[field][corrupt] = table[corrupt, results[field][corrupt]]
-        results["corrections"] = by_words(stored)
+        results["corrections"] = corrections
         self._correct(results, table, right, got, columns=columns)
 
     def _correct(self, results: Results, table: Integers, right: Bits, got: Bits, *, columns: bool) -> None:
